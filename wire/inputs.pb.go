@@ -233,8 +233,9 @@ type InputsStatus struct {
 	// Of the blocks that nodes have for it: read while they were kept in memory, and before
 	// they had come, each byte once. Blocks that several jobs want do not count, since nobody
 	// knows who reads, and nothing does on nodes whose kernel does not tell (Linux 6.13, BPF).
-	ReadMemory    int64    `protobuf:"varint,17,opt,name=read_memory,json=readMemory,proto3" json:"read_memory,omitempty"`
-	ReadDisk      int64    `protobuf:"varint,18,opt,name=read_disk,json=readDisk,proto3" json:"read_disk,omitempty"`
+	ReadMemory int64 `protobuf:"varint,17,opt,name=read_memory,json=readMemory,proto3" json:"read_memory,omitempty"`
+	ReadDisk   int64 `protobuf:"varint,18,opt,name=read_disk,json=readDisk,proto3" json:"read_disk,omitempty"`
+	// What was asked for, or the first of it; only in answers to who wants to know.
 	Paths         []string `protobuf:"bytes,19,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -525,7 +526,9 @@ type InputsRequest struct {
 	Jobs []string `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	// Seconds that jobs of the caller's which are named go on for at least, if nobody ends them; those
 	// that had no lease have one then. 0: nothing changes.
-	Lease         float64 `protobuf:"fixed64,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	Lease float64 `protobuf:"fixed64,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Answers have the paths that were asked for.
+	Paths         bool `protobuf:"varint,4,opt,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,6 +582,13 @@ func (x *InputsRequest) GetLease() float64 {
 		return x.Lease
 	}
 	return 0
+}
+
+func (x *InputsRequest) GetPaths() bool {
+	if x != nil {
+		return x.Paths
+	}
+	return false
 }
 
 type InputsResponse struct {
@@ -2304,11 +2314,12 @@ const file_inputs_proto_rawDesc = "" +
 	"\x05paths\x18\x03 \x03(\tR\x05paths\"F\n" +
 	"\x12CoolInputsResponse\x12\x14\n" +
 	"\x05ended\x18\x01 \x01(\rR\x05ended\x12\x1a\n" +
-	"\breleased\x18\x02 \x01(\x03R\breleased\"M\n" +
+	"\breleased\x18\x02 \x01(\x03R\breleased\"c\n" +
 	"\rInputsRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x12\n" +
 	"\x04jobs\x18\x02 \x03(\tR\x04jobs\x12\x14\n" +
-	"\x05lease\x18\x03 \x01(\x01R\x05lease\"C\n" +
+	"\x05lease\x18\x03 \x01(\x01R\x05lease\x12\x14\n" +
+	"\x05paths\x18\x04 \x01(\bR\x05paths\"C\n" +
 	"\x0eInputsResponse\x121\n" +
 	"\x06inputs\x18\x01 \x03(\v2\x19.headrace.v1.InputsStatusR\x06inputs\"K\n" +
 	"\rPlacesRequest\x12\x12\n" +

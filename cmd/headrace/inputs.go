@@ -285,7 +285,7 @@ that (read cold), where the kernel tells that and no other job wants the same bl
 			}
 			call, cancel := context.WithTimeout(cmd.Context(), clusterTime)
 			defer cancel()
-			res, err := client.Inputs(call, &wire.InputsRequest{User: "root"})
+			res, err := client.Inputs(call, &wire.InputsRequest{User: "root", Paths: a.format == cli.FormatJSON})
 			switch {
 			case err != nil && cmd.Context().Err() == nil:
 				return noManager(f.manager, err)

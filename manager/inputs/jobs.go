@@ -90,11 +90,10 @@ func (in *Inputs) Cool(_ context.Context, q *wire.CoolInputsRequest) (*wire.Cool
 	now := time.Now()
 	res := &wire.CoolInputsResponse{}
 	jobs, paths := setOf(q.Jobs), setOf(q.Paths)
-	for _, st := range in.master.List(now) {
-		mine := st.Owner == q.User || q.User == privileged
+	for _, st := range in.master.List(now, func(n master.Name) bool { return n.Owner == q.User || q.User == privileged }) {
 		named := jobs[string(st.Job)]
 		asked := st.Hold && slices.ContainsFunc(in.paths.of[st.Name], func(p string) bool { return paths[p] })
-		if !mine || !named && !asked {
+		if !named && !asked {
 			continue
 		}
 		if _, err := in.master.Evict(st.Name, now); err == nil {
@@ -122,13 +121,17 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	defer in.mu.Unlock()
 	res := &wire.InputsResponse{}
 	jobs, now := setOf(q.Jobs), time.Now()
-	for _, st := range in.master.List(now) {
+	for _, st := range in.master.List(now, func(n master.Name) bool {
+		return (n.Owner == q.User || q.User == privileged) && (len(q.Jobs) == 0 || jobs[string(n.Job)])
+	}) {
 		if st.Owner == q.User && jobs[string(st.Job)] {
 			in.leases.renew(st.Name, lease, now)
 		}
-		if (st.Owner == q.User || q.User == privileged) && (len(q.Jobs) == 0 || jobs[string(st.Job)]) {
-			res.Inputs = append(res.Inputs, in.message(&st, now))
+		m := in.message(&st, now)
+		if q.Paths {
+			m.Paths = in.paths.of[st.Name]
 		}
+		res.Inputs = append(res.Inputs, m)
 	}
 	for _, job := range q.Jobs {
 		name := master.Name{Owner: q.User, Job: headrace.JobID(job)}
@@ -173,7 +176,7 @@ func (in *Inputs) message(st *master.Status, now time.Time) *wire.InputsStatus {
 		Job: string(st.Job), User: st.Owner, State: in.stateOf(st, now), SubmittedMs: st.Submitted.UnixMilli(),
 		Files: int64(st.Files), Blocks: uint32(st.Blocks), Bytes: st.Bytes, Resident: st.Resident, Pinned: st.Pinned,
 		Warmed: st.Warmed, Left: st.Left, NotFit: st.NotFit, NotFitReason: st.NotFitReason,
-		Failed: uint32(st.FailedBlocks), Lead: st.Lead.Seconds(), ReadMemory: st.FromMemory, ReadDisk: st.FromDisk, Paths: in.paths.of[st.Name],
+		Failed: uint32(st.FailedBlocks), Lead: st.Lead.Seconds(), ReadMemory: st.FromMemory, ReadDisk: st.FromDisk,
 	}
 	for _, f := range st.Failures[:min(len(st.Failures), maxProblems)] {
 		path := f.File

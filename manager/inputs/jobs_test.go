@@ -41,7 +41,10 @@ func TestWarmWhat(t *testing.T) {
 	if again.Files != 2 || again.Blocks != 3 {
 		t.Errorf("again: %v", again)
 	}
-	wantEqual(t, "paths", again.Paths, []string{"hdfs://c/d", "hdfs://c/d/*", "hdfs://c/d/a/", "hdfs://c/d/a"})
+	if res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: "alice", Jobs: []string{"j"}}); err != nil || len(again.Paths)+len(res.Inputs[0].Paths) != 0 {
+		t.Errorf("paths for who does not ask for them: %v, %v", res, err)
+	}
+	wantEqual(t, "paths", standing(t, in, "alice", "j").Paths, []string{"hdfs://c/d", "hdfs://c/d/*", "hdfs://c/d/a/", "hdfs://c/d/a"})
 	for what, c := range map[string]struct {
 		q     *wire.WarmInputsRequest
 		code  connect.Code
@@ -85,7 +88,7 @@ func TestWarmWhat(t *testing.T) {
 	fs.Name, fs.Proxy = "", "headrace"
 	proxy := newInputs(t, Config{FileSystems: []FileSystem{fs}})
 	st = warmJob(t, proxy, "bob", "j", "hdfs://whatever/d/secret")
-	wantEqual(t, "paths", st.Paths, []string{"hdfs://whatever/d/secret"})
+	wantEqual(t, "paths", standing(t, proxy, "bob", st.Job).Paths, []string{"hdfs://whatever/d/secret"})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, u := range f.users {

@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace"
+	"headrace/warm/master"
 	"headrace/wire"
 )
 
@@ -32,7 +33,7 @@ func TestLease(t *testing.T) {
 		t.Helper()
 		in.look(time.Now().Add(d))
 		var names []string
-		for _, st := range in.master.List(time.Now()) {
+		for _, st := range in.master.List(time.Now(), func(master.Name) bool { return true }) {
 			names = append(names, st.Owner+"/"+string(st.Job))
 		}
 		wantEqual(t, "what is kept", names, want)

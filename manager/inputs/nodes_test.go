@@ -41,7 +41,7 @@ func warmJob(t *testing.T, in *Inputs, user, job string, paths ...string) *wire.
 // standing returns how a job stands; nil: there is none, or it has ended.
 func standing(t *testing.T, in *Inputs, user, job string) *wire.InputsStatus {
 	t.Helper()
-	res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: user, Jobs: []string{job}})
+	res, err := in.Inputs(t.Context(), &wire.InputsRequest{User: user, Jobs: []string{job}, Paths: true})
 	if err != nil {
 		t.Fatal(err)
 	}

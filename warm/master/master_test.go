@@ -186,7 +186,7 @@ func TestShares(t *testing.T) {
 	f.migrate(Name{"bob", "c"}, func(x *Facts) { x.Budget = 30 }, file("/c", "6:20@n1", "7:20@n2"))
 	f.keeps("n1", "a:1 b:4 c:6")
 	f.keeps("n2", "a:2")
-	for _, s := range f.List(f.now) {
+	for _, s := range f.List(f.now, func(Name) bool { return true }) {
 		if !strings.Contains(s.NotFitReason, "share of the memory") {
 			t.Errorf("job %s: %d do not fit: %s", s.Job, s.NotFit, s.NotFitReason)
 		}
@@ -455,7 +455,7 @@ func TestCleanUp(t *testing.T) {
 		t.Errorf("asked %d times, want about the two jobs that may have ended", asked)
 	}
 	f.keeps("n1", "asked:3 lives:2 new:4")
-	if f.End("asked", f.now); len(f.List(f.now)) != 3 {
+	if f.End("asked", f.now); len(f.List(f.now, func(Name) bool { return true })) != 3 {
 		t.Errorf("what a user holds has ended with a job of that name")
 	}
 }
@@ -478,7 +478,7 @@ func TestBounds(t *testing.T) {
 	// Jobs that nobody knows any more give way.
 	f.now = f.now.Add(time.Hour)
 	add(Name{"bob", "c"}, "", "1:1@n1", "2:1@n1")
-	if jobs := f.List(f.now); len(jobs) != 1 {
+	if jobs := f.List(f.now, func(Name) bool { return true }); len(jobs) != 1 {
 		t.Errorf("%d jobs are left", len(jobs))
 	}
 	add(Name{"bob", "c"}, "", "1:1@n1", "5:1@n1")

@@ -71,11 +71,12 @@ func (m *Master) Ended(name Name) bool {
 // Names yields the jobs that there are.
 func (m *Master) Names() iter.Seq[Name] { return maps.Keys(m.jobs) }
 
-// List tells how all jobs stand, in the order of their submission.
-func (m *Master) List(now time.Time) []Status {
-	all := make([]Status, 0, len(m.jobs))
-	for _, j := range m.jobs {
-		all = append(all, m.status(j, now))
+// List tells how those jobs stand, in the order of their submission.
+func (m *Master) List(now time.Time, which func(Name) bool) (all []Status) {
+	for name, j := range m.jobs {
+		if which(name) {
+			all = append(all, m.status(j, now))
+		}
 	}
 	slices.SortFunc(all, func(a, b Status) int {
 		return cmp.Or(a.Submitted.Compare(b.Submitted), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Owner, b.Owner))
