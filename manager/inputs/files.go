@@ -119,9 +119,9 @@ func (in *Inputs) locate(at string) (place, error) {
 	if u, err := url.Parse("hdfs://" + name); err != nil || u.User != nil {
 		return place{}, invalid("%q: %q is not the name of a file system", at, name)
 	}
-	for i := range in.cfg.FileSystems {
-		if f := &in.cfg.FileSystems[i]; f.Name == name || f.Name == "" {
-			return place{f, "hdfs://" + name, "/" + strings.TrimRight(path, "/")}, nil
+	for _, is := range []string{name, ""} {
+		if i := slices.IndexFunc(in.cfg.FileSystems, func(f FileSystem) bool { return f.Name == is }); i >= 0 {
+			return place{&in.cfg.FileSystems[i], "hdfs://" + name, "/" + strings.TrimRight(path, "/")}, nil
 		}
 	}
 	if len(in.cfg.FileSystems) == 0 {

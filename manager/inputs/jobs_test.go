@@ -101,6 +101,19 @@ func TestWarmWhat(t *testing.T) {
 	}
 }
 
+// TestWhichFileSystem: the one of that name, wherever one without a name stands.
+func TestWhichFileSystem(t *testing.T) {
+	any, named := FileSystem{NameNodes: []string{"http://any:1"}}, FileSystem{Name: "b", NameNodes: []string{"http://b:1"}}
+	for _, list := range [][]FileSystem{{any, named}, {named, any}} {
+		in := newInputs(t, Config{FileSystems: list})
+		for path, want := range map[string]string{"hdfs://b/x": "http://b:1", "hdfs://c/x": "http://any:1"} {
+			if at, err := in.locate(path); err != nil || at.fs.NameNodes[0] != want {
+				t.Errorf("%s of %v: %+v, %v", path, list, at, err)
+			}
+		}
+	}
+}
+
 // TestTooManyBlocks: what is beyond the bounds is refused, and nothing stays of it.
 func TestTooManyBlocks(t *testing.T) {
 	f := &nameNode{files: map[string]nameFile{"/x": {blocks: blocksOf(1, 20, "a.example")}}}

@@ -209,6 +209,7 @@ type job struct {
 	blocks  [states]int
 	bytes   [states]int64
 	adopted bool
+	taken   bool // it was adopted: when it has begun to read is not known
 	gone    bool
 	full    bool // a block does not fit for want of room
 	since   time.Time

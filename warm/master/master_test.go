@@ -252,6 +252,14 @@ func TestRestartOfTheMaster(t *testing.T) {
 	if !s.Adopted || s.Files != 0 || s.Pinned != 40 || s.Left != 40 || s.Input != 77 {
 		t.Errorf("adopted: %+v", s)
 	}
+	f.now = f.now.Add(time.Hour)
+	if s = f.status(j); s.Lead != time.Hour {
+		t.Errorf("the lead time of a job that has not begun: %v", s.Lead)
+	}
+	f.must(f.Report("n1", 1, hundred, nil, []Reads{{j, 5, 0}}, f.now))
+	if s = f.status(j); s.Lead != 0 || s.FromMemory != 5 {
+		t.Errorf("when it began to read is not known: %+v", s)
+	}
 	f.join("n2")
 	f.migrate(j, nil, file("/a", "1:40@n1,n2", "2:40@n1,n2", "3:40@n1,n2"))
 	f.keeps("n1", "sort:1 sort:2")

@@ -119,7 +119,7 @@ func (m *Master) adopt(n *node, h *Held, facts map[Name]Facts, now time.Time) {
 		f := facts[h.Name]
 		f.Name = h.Name
 		j = m.add(f, now)
-		j.adopted = true
+		j.adopted, j.taken = true, true
 	}
 	if _, known := m.find(j, keyOf(h.Block)); !known && m.quota.Take(h.Owner, int64(len(j.wants))+1, 1) == nil {
 		m.want(j, &headrace.Block{ID: h.Block, Generation: h.Generation, Bytes: h.Bytes, Hosts: []string{n.name}}, unnamed, h.At)

@@ -34,8 +34,8 @@ type Status struct {
 
 	// Warmed has been pinned for it, also if it was let go since.
 	Warmed int64
-	// FirstRead is when the job began to read; zero: not yet. Lead is from its submission until
-	// then, or until now.
+	// FirstRead is when the job began to read, or when a job that was adopted was said to have read; zero: not yet. Lead is from
+	// its submission until then, or until now; 0 of one that was adopted and has read.
 	FirstRead time.Time
 	Lead      time.Duration
 	// FromMemory and FromDisk is what it has read, as nodes have reported.
@@ -101,7 +101,9 @@ func (m *Master) status(j *job, now time.Time) Status {
 	if !j.read.IsZero() {
 		until = j.read
 	}
-	s.Lead = max(0, until.Sub(j.Submitted))
+	if !j.taken || j.read.IsZero() {
+		s.Lead = max(0, until.Sub(j.Submitted))
+	}
 	for _, r := range j.reads {
 		s.FromMemory += r.memory
 		s.FromDisk += r.disk
