@@ -168,7 +168,7 @@ func (e *Engine) Add(q Request) error {
 		e.jobs[r.Job] = append(e.jobs[r.Job], r)
 	}
 	e.counters.FailedFiles += int64(r.failedFiles)
-	e.assignFiles(r)
+	assigner{Engine: e, r: r}.start()
 	return nil
 }
 

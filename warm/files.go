@@ -42,7 +42,7 @@ func (e *Engine) Put(q Request) error {
 	}
 	e.counters.FailedFiles += int64(r.failedFiles - failed)
 	r.Bytes, r.Seq, r.Implicit, r.Budget = cmp.Or(q.Bytes, r.size), q.Seq, q.Implicit, q.Budget
-	e.assignFiles(r)
+	assigner{Engine: e, r: r}.start()
 	e.kickAll() // others may come first now
 	return nil
 }

@@ -92,50 +92,57 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// assignFiles has it found out on which device the files of a request are that are new. e.mu is held.
-func (e *Engine) assignFiles(r *request) {
-	if !r.assigning {
-		r.assigning = true
+// assigner finds out on which device the files of a request are: that of their directory. Should that be wrong, it shows when they
+// are opened.
+type assigner struct {
+	*Engine
+	r    *request
+	dirs map[string]disk.Device
+}
+
+// start has it found out of files that are new. e.mu is held.
+func (e assigner) start() {
+	if !e.r.assigning {
+		e.r.assigning = true
 		e.wg.Add(1)
-		go e.assign(r)
+		go e.run()
 	}
 }
 
-// assign finds out for all files of a request on which device they are: that of
-// their directory. Should that be wrong, it shows when they are opened.
-func (e *Engine) assign(r *request) {
+func (e assigner) run() {
 	defer e.wg.Done()
-	dirs := map[string]disk.Device{}
+	e.dirs = map[string]disk.Device{}
 	for {
-		from, files := e.toAssign(r)
+		from, files := e.next()
 		if len(files) == 0 {
 			return
 		}
 		var batch []int32
 		var at disk.Device
 		for i, f := range files {
-			d, err := e.place(r, f.Path, dirs)
+			d, err := e.place(f.Path)
 			if err != nil {
 				e.mu.Lock()
-				e.failFile(r, from+i, err)
+				e.failFile(e.r, from+i, err)
 				e.mu.Unlock()
 				continue
 			}
 			if d.ID != at.ID && len(batch) > 0 {
-				e.hand(r, at, batch)
+				e.hand(at, batch)
 				batch = nil
 			}
 			at = d
 			batch = append(batch, int32(from+i))
 		}
-		e.hand(r, at, batch)
+		e.hand(at, batch)
 	}
 }
 
-// toAssign returns the next files to be assigned; none: that is over.
-func (e *Engine) toAssign(r *request) (from int, files []File) {
+// next returns the next files to be assigned; none: that is over.
+func (e assigner) next() (from int, files []File) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	r := e.r
 	from = r.assigned
 	files = r.Files[from:min(from+assignBatch, len(r.Files))]
 	if r.assigned += len(files); len(files) == 0 {
@@ -156,14 +163,14 @@ const (
 
 // place returns the device that a file is on, as far as one can tell without opening
 // it.
-func (e *Engine) place(r *request, path string, dirs map[string]disk.Device) (disk.Device, error) {
+func (e assigner) place(path string) (disk.Device, error) {
 	dir := filepath.Dir(path)
-	if d, ok := dirs[dir]; ok {
+	if d, ok := e.dirs[dir]; ok {
 		return d, nil
 	}
-	d, err := e.deviceOfDir(r.Owner, dir)
+	d, err := e.deviceOfDir(dir)
 	if err != nil { // the file may have vanished, or be reached in a way of its own
-		o, err := e.open(r, path)
+		o, err := e.open(e.r, path)
 		if err != nil {
 			return disk.Device{}, err
 		}
@@ -172,15 +179,15 @@ func (e *Engine) place(r *request, path string, dirs map[string]disk.Device) (di
 			return disk.Device{}, err
 		}
 	}
-	if len(dirs) >= knownDirs {
-		clear(dirs)
+	if len(e.dirs) >= knownDirs {
+		clear(e.dirs)
 	}
-	dirs[dir] = d
+	e.dirs[dir] = d
 	return d, nil
 }
 
-func (e *Engine) deviceOfDir(owner linux.Credentials, dir string) (d disk.Device, err error) {
-	err = linux.AsUser(owner, func() error {
+func (e assigner) deviceOfDir(dir string) (d disk.Device, err error) {
+	err = linux.AsUser(e.r.Owner, func() error {
 		fd, _, err := linux.Lookup(dir, unix.O_DIRECTORY, 0)
 		if err != nil {
 			return err
@@ -194,11 +201,11 @@ func (e *Engine) deviceOfDir(owner linux.Credentials, dir string) (d disk.Device
 }
 
 // hand gives files to the lane of a device, if the request still wants them.
-func (e *Engine) hand(r *request, d disk.Device, files []int32) {
+func (e assigner) hand(d disk.Device, files []int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(files) > 0 && !r.ended && e.ctx.Err() == nil {
-		e.lane(d).portion(r).add(files)
+	if len(files) > 0 && !e.r.ended && e.ctx.Err() == nil {
+		e.lane(d).portion(e.r).add(files)
 	}
 }
 

@@ -146,7 +146,8 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *fou
 	if done, err = in.requests.Begin(ctx, user); err != nil {
 		return nil, nil, coded(err)
 	}
-	if f, err = in.lookUp(ctx, user, paths); err != nil {
+	f = &found{seen: map[string]bool{}, most: cmp.Or(int(in.cfg.Master.PerJob), maxFound)}
+	if err = f.lookUp(ctx, in, user, paths); err != nil {
 		done()
 		return nil, nil, err
 	}
@@ -154,28 +155,27 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *fou
 }
 
 // lookUp looks paths up, when not too many others do.
-func (in *Inputs) lookUp(ctx context.Context, user string, paths []string) (*found, error) {
+func (f *found) lookUp(ctx context.Context, in *Inputs, user string, paths []string) error {
 	select {
 	case in.lookups <- struct{}{}:
 		defer func() { <-in.lookups }()
 	case <-ctx.Done():
-		return nil, coded(ctx.Err())
+		return coded(ctx.Err())
 	}
-	f := &found{seen: map[string]bool{}, most: cmp.Or(int(in.cfg.Master.PerJob), maxFound)}
 	for _, p := range paths {
 		at, err := in.locate(p)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		client, err := at.fs.as(user)
 		if err != nil {
-			return nil, invalid("%s: %v", p, err)
+			return invalid("%s: %v", p, err)
 		}
 		if err := f.below(ctx, client, at); err != nil {
-			return nil, asked(p, err)
+			return asked(p, err)
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // below adds what one path means.

@@ -71,8 +71,8 @@ type Inputs struct {
 	master *master.Master
 	nodes  map[string]*node
 	parts  map[string]*parts // of nodes that are about to join
-	// caughtUp is closed, and made anew, when a node has told all that it was asked for.
-	caughtUp chan struct{}
+	// caughtUp is rung when a node has told all that it was asked for, or looked at more.
+	caughtUp bell
 	// sessions counts those of nodes, holds the requests of users without a job, from where no manager before has come, looks those
 	// of CachedInputs.
 	sessions, holds, looks uint64
@@ -107,7 +107,7 @@ func New(c Config) (*Inputs, error) {
 	now := time.Now()
 	in := &Inputs{
 		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
-		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(chan struct{}), holds: uint64(now.UnixMicro()),
+		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell), holds: uint64(now.UnixMicro()),
 		paths: newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
 		memory: residency.New(c.Residency, now),
 	}

@@ -103,7 +103,7 @@ func (in *Inputs) take(ctx context.Context, q *wire.ExchangeRequest, now time.Ti
 	n.heard, n.report = now, q.Report
 	if q.Unseen != n.unseen {
 		n.unseen = q.Unseen
-		in.tellWaiting()
+		in.caughtUp.ring()
 	}
 	if err := in.memory.Report(q.Node, n.session, false, residentOf(q.Resident)); err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.Excha
 	if w.Full || len(w.Add)+len(w.Remove) > 0 {
 		answer.Watch = &wire.BlocksToWatch{Number: w.Seq, Full: w.Full, Add: convert.BlockLists(w.Add), Remove: convert.BlockLists(w.Remove)}
 	} else if n.behind {
-		in.tellWaiting()
+		in.caughtUp.ring()
 	}
 	n.behind = answer.Watch != nil
 	o, err := in.master.Orders(q.Node, n.session, q.Ordered, maxBlocks)
@@ -177,10 +177,12 @@ func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.Excha
 	return answer, watch, orders, err
 }
 
-// tellWaiting has those look again who wait in awaitNodes. in.mu is held.
-func (in *Inputs) tellWaiting() {
-	close(in.caughtUp)
-	in.caughtUp = make(chan struct{})
+// bell wakes all who wait for it to be rung.
+type bell chan struct{}
+
+func (b *bell) ring() {
+	close(*b)
+	*b = make(bell)
 }
 
 // awaitNodes returns when all nodes have told what they have in memory of all that they are

@@ -259,8 +259,8 @@ func (m *Master) before(a, b *job) bool {
 	return strings.Compare(string(a.Job)+"\x00"+a.Owner, string(b.Job)+"\x00"+b.Owner) < 0
 }
 
-// charged returns the first job in order that waits for a block on a node; nil: none does, or it is pinned.
-func (m *Master) charged(b *block, n *node) (first *job, pinned bool) {
+// charged returns the first job in order that waits for a block there; nil: none does, or it is pinned.
+func (n *node) charged(m *Master, b *block) (first *job, pinned bool) {
 	for _, r := range b.refs {
 		w := r.want()
 		switch {
@@ -277,7 +277,7 @@ func (m *Master) charged(b *block, n *node) (first *job, pinned bool) {
 // charge adds what a block takes on a node to its account, or takes it away. Whatever the
 // account depends on changes between one and the other.
 func (m *Master) charge(b *block, n *node, sign int64) {
-	first, pinned := m.charged(b, n)
+	first, pinned := n.charged(m, b)
 	if pinned {
 		n.pinned += sign * b.bytes
 	}

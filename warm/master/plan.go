@@ -161,43 +161,41 @@ func (m *Master) yield(j *job) {
 		for pos := len(o.wants) - 1; pos >= 0 && over > 0; pos-- {
 			if r := (ref{o, uint32(pos)}); r.want().state == Planned {
 				over -= r.want().block.bytes
-				m.giveBack(r, "smaller jobs of its owner go first")
+				r.giveBack(m, "smaller jobs of its owner go first")
 			}
 		}
 	}
 }
 
 // giveBack has a job give back a block that has not been read for it yet.
-func (m *Master) giveBack(r ref, why string) {
+func (r ref) giveBack(m *Master, why string) {
 	m.move(r, nil, NotFit)
 	r.job.why, r.job.full = why, true
 }
 
-// relieve has what waits on nodes that have no room for it any more, because others have come before it or their memory
+// relieve has what waits on a node that has no room for it any more, because others have come before it or its memory
 // has become less, be placed anew: that of the jobs that come last.
-func (m *Master) relieve() {
-	for _, n := range m.nodes {
-		over := n.pinned - n.load.Budget
-		for _, bytes := range n.queued {
-			over += bytes
-		}
-		if over <= 0 {
-			continue
-		}
-		jobs := slices.Collect(maps.Keys(n.queued))
-		m.sort(jobs)
-		for ; over > 0 && len(jobs) > 0; jobs = jobs[:len(jobs)-1] {
-			o := jobs[len(jobs)-1]
-			for pos := len(o.wants) - 1; pos >= 0 && over > 0; pos-- {
-				b := o.wants[pos].block
-				if first, _ := m.charged(b, n); first != o {
-					continue
-				}
-				over -= b.bytes
-				for _, r := range b.refs { // the others come after it
-					if w := r.want(); w.node == n && w.state == Planned {
-						m.giveBack(r, "the node that was to keep it has no room any more")
-					}
+func (n *node) relieve(m *Master) {
+	over := n.pinned - n.load.Budget
+	for _, bytes := range n.queued {
+		over += bytes
+	}
+	if over <= 0 {
+		return
+	}
+	jobs := slices.Collect(maps.Keys(n.queued))
+	m.sort(jobs)
+	for ; over > 0 && len(jobs) > 0; jobs = jobs[:len(jobs)-1] {
+		o := jobs[len(jobs)-1]
+		for pos := len(o.wants) - 1; pos >= 0 && over > 0; pos-- {
+			b := o.wants[pos].block
+			if first, _ := n.charged(m, b); first != o {
+				continue
+			}
+			over -= b.bytes
+			for _, r := range b.refs { // the others come after it
+				if w := r.want(); w.node == n && w.state == Planned {
+					r.giveBack(m, "the node that was to keep it has no room any more")
 				}
 			}
 		}
@@ -227,7 +225,9 @@ func (m *Master) Look(now time.Time) {
 			delete(m.ended, name)
 		}
 	}
-	m.relieve()
+	for _, n := range m.nodes {
+		n.relieve(m)
+	}
 	if !m.freed && m.resume == nil {
 		return
 	}
