@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -101,7 +102,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
                     }
                     seen = told;
                 }
-                round(seen, clock());
+                guarded("all containers", () -> round(seen, clock()));
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -126,11 +127,11 @@ final class Reconciler implements Runnable, Victims.Outcome {
         unsuitable.removeIf(books::gone);
     }
 
-    private static void guarded(ContainerId id, Runnable work) {
+    private static void guarded(Object what, Runnable work) {
         try {
             work.run();
-        } catch (RuntimeException e) {
-            LOG.warn("{}: its state in the ResourceManager could not be brought in line", id, e);
+        } catch (RuntimeException e) { // without this thread nothing that is put aside ever goes on
+            LOG.warn("{}: the ResourceManager could not be brought in line", what, e);
         }
     }
 
@@ -311,11 +312,14 @@ final class Reconciler implements Runnable, Victims.Outcome {
     }
 
     private List<Suspension> candidates(ManagerState seen, long now) {
-        return suspensions.values().stream()
+        // Priorities may change while it is sorted.
+        Map<Suspension, Integer> all = suspensions.values().stream()
             .filter(s -> s.phase == Phase.PARKED && now >= s.notBeforeMs)
             .filter(s -> mayGoOn(s, seen.containers().get(s.id)))
+            .collect(Collectors.toMap(s -> s, this::priority));
+        return all.keySet().stream()
             .sorted(Comparator.comparing((Suspension s) -> !s.urgent)
-                .thenComparing(s -> -priority(s))
+                .thenComparing(s -> -all.get(s))
                 .thenComparing(s -> s.askedMs)
                 .thenComparing(s -> s.sinceMs)
                 .thenComparing(s -> s.id))

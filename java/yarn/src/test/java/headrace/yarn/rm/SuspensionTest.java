@@ -145,6 +145,19 @@ class SuspensionTest {
     }
 
     @Test
+    void aRoundThatFailsIsNotTheLast() throws Exception {
+        ContainerId id = ids.get(2);
+        manager.set(id, s -> s.held = true);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.PARKED);
+        TestScheduler scheduler = (TestScheduler) cluster.scheduler();
+        scheduler.failures.set(3);
+        manager.set(id, s -> s.held = false);
+        cluster.await("the rounds that fail", () -> scheduler.failures.get() == 0);
+        cluster.awaitPhase(id, Phase.RUNNING);
+    }
+
+    @Test
     void whatAPersonSuspendsIsFreedAndWaitsForThem() throws Exception {
         ContainerId id = ids.get(0);
         manager.set(id, s -> {
