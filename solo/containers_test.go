@@ -201,23 +201,39 @@ func TestHostedHeldByAUser(t *testing.T) {
 	if _, err := b.tasks.Suspend(b.ctx(), verb); err != nil {
 		t.Fatal(err)
 	}
-	if !b.is(id, headrace.Suspended).Held {
-		t.Error("not held")
+	if task := b.is(id, headrace.Suspended); !task.Held || !task.KeepsRoom {
+		t.Errorf("suspended: %v", task)
 	}
 	if err := b.order(id, "resume"); err == nil || !strings.Contains(err.Error(), "held by a user") {
 		t.Errorf("resumed by its scheduler while held: %v", err)
 	}
-	if _, err := b.tasks.Resume(b.ctx(), verb); err != nil {
+	if _, err := b.tasks.Resume(b.ctx(), verb); err != nil { // nobody else has its room
 		t.Fatal(err)
 	}
-	if task := b.is(id, headrace.Suspended); task.Held || !strings.Contains(task.Reason, "yarn") {
-		t.Errorf("released: %v", task)
-	}
-	b.mustOrder(id, "resume")
 	b.is(id, headrace.Running)
+	for _, leave := range []func(context.Context, *wire.VerbRequest) (*wire.Task, error){b.tasks.Suspend, b.tasks.Checkpoint} {
+		if task, err := leave(b.ctx(), verb); err != nil {
+			t.Fatal(err)
+		} else if task.KeepsRoom {
+			b.mustOrder(id, "suspend") // now others may have it
+		}
+		b.shutdown()
+		b.start()
+		if task := b.get(id); task.KeepsRoom || !task.Held {
+			t.Errorf("others may have its room: %v", task)
+		}
+		if _, err := b.tasks.Resume(b.ctx(), verb); err != nil {
+			t.Fatal(err)
+		}
+		if task := b.get(id); task.Held || !strings.Contains(task.Reason, "yarn") || task.State == headrace.Running.String() {
+			t.Errorf("released: %v", task)
+		}
+		b.mustOrder(id, "resume")
+		b.is(id, headrace.Running)
+	}
 }
 
-// Who insists has it go on at once, whatever its scheduler says, and whoever holds it.
+// Root, who insists, has it go on at once, whatever its scheduler says, and whoever holds it.
 func TestHostedForced(t *testing.T) {
 	b := newHostBed(t)
 	b.cfg.Cluster = farCluster{}
@@ -229,6 +245,13 @@ func TestHostedForced(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.is(id, headrace.Running)
+	b.mustOrder(id, "suspend")
+	owner := &call{command: headrace.CommandResume, id: id, by: serve.Viewer{UID: b.daemon.host.s.board.list(serve.Everything, false)[0].rec.UID}, force: true}
+	if _, err := b.daemon.host.s.loop.calls.ask(b.ctx(), owner); !errors.Is(err, serve.ErrDenied) {
+		t.Errorf("its user insists: %v", err)
+	}
+	b.is(id, headrace.Suspended)
+	b.mustOrder(id, "resume")
 	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
 		t.Fatal(err)
 	}

@@ -203,6 +203,9 @@ func (s *snapshot) gist() string {
 	if s.rec.Held {
 		g += " held"
 	}
+	if s.rec.Keeps {
+		g += " keeps"
+	}
 	if s.rec.Sent != nil && s.rec.Sent.Done {
 		g += " archived"
 	}

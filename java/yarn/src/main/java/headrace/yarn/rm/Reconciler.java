@@ -122,7 +122,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
         if (seen.reachable()) {
             candidates(seen, now).forEach(s -> guarded(s.id, () -> resume(s, now)));
         }
-        books.refund(now);
+        books.refund(now, id -> !runs(seen.containers().get(id)));
         reconsidered.removeIf(books::gone);
         unsuitable.removeIf(books::gone);
     }
@@ -154,6 +154,10 @@ final class Reconciler implements Runnable, Victims.Outcome {
                 s.seenBusy |= remote.busy();
             }
             case PARKED -> {
+                if (remote.running() && !s.urgent) {
+                    LOG.warn("{} runs although its resources are free: root has had it go on, or no manager was heard of. It is"
+                        + " charged for, and gets them before others", s.id);
+                }
                 s.urgent = remote.running();
                 if (remote.parked() && remote.archived() && !remote.held()) {
                     release(s);
@@ -324,6 +328,10 @@ final class Reconciler implements Runnable, Victims.Outcome {
                 .thenComparing(s -> s.sinceMs)
                 .thenComparing(s -> s.id))
             .toList();
+    }
+
+    private static boolean runs(RemoteContainer remote) {
+        return remote != null && remote.running();
     }
 
     private static boolean mayGoOn(Suspension s, RemoteContainer remote) {

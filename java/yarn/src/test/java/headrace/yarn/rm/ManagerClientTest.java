@@ -61,7 +61,7 @@ class ManagerClientTest {
             s.held = true;
         });
         ManagerClient.Answer all = client.containers(0, Duration.ofSeconds(10), null);
-        assertEquals(List.of(new RemoteContainer(ID, Container.State.CHECKPOINTED, false, true, false, false, "")), ofYarn(all));
+        assertEquals(List.of(new RemoteContainer(ID, Container.State.CHECKPOINTED, false, true, false, false, false, "")), ofYarn(all));
         assertTrue(ofYarn(all).get(0).parked());
         ManagerClient.Answer same = client.containers(all.version(), Duration.ofMillis(50), null);
         assertEquals(all.version(), same.version());

@@ -176,6 +176,30 @@ class SuspensionTest {
     }
 
     @Test
+    void whatAPersonSuspendsKeepsItsResourcesUntilTheManagerHasRoomForAnother() throws Exception {
+        ContainerId id = ids.get(0);
+        FakeManager.Change suspended = s -> {
+            s.state = "suspended";
+            s.held = true;
+            s.keeps = true;
+            s.ordered = "";
+        };
+        manager.set(id, suspended);
+        manager.carriesOut(false);
+        cluster.preempt(am, id); // YARN wants it all the same, and that fails
+        cluster.awaitPhase(id, Phase.ORDERED);
+        manager.set(id, suspended);
+        cluster.await("forgotten", () -> cluster.scheduler().plugin().phase(id) == null);
+        for (int i = 0; i < 50; i++) {
+            cluster.beat();
+            assertEquals(before, Accounts.of(cluster));
+        }
+        manager.set(id, s -> s.keeps = false);
+        cluster.awaitPhase(id, Phase.PARKED);
+        cluster.await("freed", () -> free() == 5);
+    }
+
+    @Test
     void whatRunsWithoutResourcesGetsThemFirst() throws Exception {
         ContainerId id = ids.get(0);
         manager.set(id, s -> {
