@@ -269,6 +269,8 @@ class WarmingTest {
         try (UnixServer node = node("200 OK", "{}")) {
             leasing.ask(job(LONG, Duration.ZERO), owner[0], System.nanoTime(), () -> FILES).answered();
             leasing.ask(other, this, System.nanoTime(), () -> FILES).answered();
+            leasing.ask(new Warming.Job(socket, "other", LONG, LONG, true), this, System.nanoTime(), () -> FILES).answered();
+            assertEquals(2, leasing.leased()); // whatever its lead is
             requests.removeIf(request -> request.contains("/Inputs "));
             for (String request : List.copyOf(requests)) {
                 assertTrue(request.contains("\"lease\":120.0,\"paths\":"), request);
@@ -285,7 +287,7 @@ class WarmingTest {
                 Thread.sleep(1);
             }
         }
-        assertEquals(3, leasing.asked());
+        assertEquals(4, leasing.asked());
         assertEquals(0, leasing.failed());
     }
 
