@@ -563,6 +563,19 @@ func TestApplication(t *testing.T) {
 	if err != nil || len(r.Containers) != 2 || r.Containers[0].Id != someContainer || r.Containers[1].Id != "container_far" {
 		t.Fatalf("with a manager: %v, %v", r, err)
 	}
+	// Who asks for those that do not run is told no more than that of them.
+	running := b.launch("container_e17_1763700000000_0001_01_000003")
+	q.Aside, q.Progress = true, map[string]float64{string(running): 0.5}
+	r, err = b.host.Application(b.ctx(), q)
+	if told := <-far.told; len(told) != 1 {
+		t.Errorf("of one that runs the manager is told %v", told)
+	}
+	if err != nil || len(r.Containers) != 2 || r.Containers[0].Id != someContainer || r.Containers[0].State != "suspended" || r.Containers[0].Reason != "" {
+		t.Fatalf("those that do not run: %v, %v", r, err)
+	}
+	q.Aside = false
+	b.finish(running, 0)
+	b.awaitState(running, headrace.Done)
 	b.cfg.Cluster = farCluster{away: true}
 	b.shutdown()
 	b.start()
