@@ -223,6 +223,15 @@ class WarmingTest {
         assertEquals(0, warming.failed());
     }
 
+    /** Each answer may be long. */
+    @Test
+    void asksMoreSeldomTheLongerItTakes() throws Exception {
+        try (UnixServer node = node("200 OK", "{\"left\":\"5\",\"inputs\":[{\"left\":\"5\"}]}")) {
+            before(job(LONG, Duration.ofSeconds(2)), () -> FILES);
+        }
+        assertTrue(requests.size() <= 7, requests.size() + " requests"); // the job, and after 0, 0.1, 0.3, 0.7, 1.2, 1.7 s how it stands
+    }
+
     @Test
     void aNodeThatFallsSilentEndsTheLead() throws Exception {
         AtomicInteger questions = new AtomicInteger();
