@@ -139,7 +139,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
     private void settle(RemoteContainer remote, long asOf, long now) {
         Suspension s = suspensions.get(remote.id());
         if (s == null || s.phase == Phase.RUNNING) {
-            if (remote.parked() && !unsuitable.contains(remote.id())) {
+            if (remote.parked() && !(remote.held() && unsuitable.contains(remote.id()))) {
                 park(remote, s, now);
             }
             return;
@@ -222,11 +222,16 @@ final class Reconciler implements Runnable, Victims.Outcome {
                 LOG.info("{} is {}: its resources are free", remote.id(), remote.state());
             }
             case NEVER -> {
-                unsuitable.add(remote.id());
-                if (known != null) {
-                    suspensions.remove(remote.id());
+                if (unsuitable.add(remote.id())) {
+                    LOG.info("{} is {} but keeps its resources", remote.id(), remote.state());
                 }
-                LOG.info("{} is {} but keeps its resources", remote.id(), remote.state());
+                if (remote.held()) {
+                    suspensions.remove(remote.id());
+                } else { // nobody else has it go on
+                    Suspension s = known == null ? new Suspension(remote.id(), Phase.RESUMING, now) : known;
+                    s.enter(Phase.RESUMING, now);
+                    suspensions.put(remote.id(), s);
+                }
             }
             default -> { } // not yet, or it has ended
         }

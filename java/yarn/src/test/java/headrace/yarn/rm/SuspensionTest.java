@@ -234,6 +234,10 @@ class SuspensionTest {
             cluster.beat();
         }
         assertEquals(running, Accounts.of(cluster));
+        manager.set(master, s -> s.held = false); // it has its resources
+        cluster.awaitPhase(master, Phase.RUNNING);
+        assertEquals(List.of(master.toString()), manager.resumed());
+        assertEquals(running, Accounts.of(cluster));
     }
 
     @Test
