@@ -109,6 +109,7 @@ func (c *cluster) report(r *wire.NodeReport) error {
 	for _, p := range r.Progress {
 		c.counts.progress.WithLabelValues(c.containers.progress(p, now)).Inc()
 	}
+	c.freeSuspended(n, now)
 	c.counts.reports.Inc()
 	return err
 }

@@ -37,6 +37,8 @@ type container struct {
 	killed time.Time
 	// drained is when it was last told to go on because the cluster is drained.
 	drained time.Time
+	// looked is when there was last looked for room for another in its place: keepsRoom.
+	looked time.Time
 	// told is the mechanism that was decided last, for the log.
 	told string
 	// public is what Containers tells. It is replaced, never changed.
@@ -61,6 +63,9 @@ func (k *container) outstanding() []*order {
 func (k *container) aside() bool {
 	return k.state == headrace.Suspended || k.state == headrace.Checkpointed
 }
+
+// keepsRoom reports whether a user has suspended k and its scheduler counts its resources: it has them like one that runs.
+func (k *container) keepsRoom() bool { return k.state == headrace.Suspended && k.task.KeepsRoom }
 
 // expected returns what is being done to k, or is about to be: what was decided counts
 // before the node has begun it.
@@ -95,7 +100,7 @@ func (k *container) settled(now time.Time) *wire.PreemptDecision {
 		return wait("it is just coming to run")
 	}
 	switch {
-	case k.state == headrace.Suspended:
+	case k.state == headrace.Suspended && !k.keepsRoom():
 		return k.decision(policy.Verdict{Mechanism: headrace.Suspend, Reason: "it is suspended already"})
 	case k.state == headrace.Checkpointed:
 		return k.decision(policy.Verdict{Mechanism: headrace.Checkpoint, Reason: "it is checkpointed already"})

@@ -105,7 +105,8 @@ func (c *containers) enter(applications map[string]*wire.Application) {
 func same(a, b *wire.Container) bool {
 	return a != nil && a.Id == b.Id && a.Node == b.Node && a.User == b.User && convert.Hosting(a.Hosting) == convert.Hosting(b.Hosting) &&
 		a.TaskState == b.TaskState && a.Operation == b.Operation && a.Reason == b.Reason && a.Held == b.Held && a.Command == b.Command &&
-		a.Away == b.Away && a.Priority == b.Priority && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived
+		a.Away == b.Away && a.Priority == b.Priority && a.Preemptions == b.Preemptions && a.SinceMs == b.SinceMs && a.Archived == b.Archived &&
+		a.KeepsRoom == b.KeepsRoom
 }
 
 // remove forgets a container that has ended. Orders for it are for the caller to end.

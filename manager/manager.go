@@ -70,6 +70,9 @@ type timing struct {
 	doubt, remember time.Duration
 	// fresh is how long it counts what an application has told of a container's progress.
 	fresh time.Duration
+	// weigh is how long a container that a user has suspended stays, until its memory has been measured, and how often
+	// there is looked for room for another in its place.
+	weigh time.Duration
 }
 
 var usualTiming = timing{
@@ -78,6 +81,7 @@ var usualTiming = timing{
 	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
 	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute, settle: 8 * time.Second,
 	doubt: 20 * time.Second, remember: 5 * time.Minute, fresh: 20 * time.Second,
+	weigh: 3 * time.Second,
 }
 
 // Manager serves ManagerService.

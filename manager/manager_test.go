@@ -80,7 +80,7 @@ func (m *machine) finish(o *wire.NodeOrder, err string) {
 			case "archive":
 				t.State, t.Archived = "checkpointed", true
 			case "suspend":
-				t.Preemptions++
+				t.Preemptions, t.KeepsRoom = t.Preemptions+1, false
 				t.Usage.Swapped += o.PageOut
 				t.Usage.Resident -= o.PageOut
 			case "checkpoint":

@@ -105,6 +105,25 @@ func (c *cluster) order(k *container, v *policy.Verdict, d *wire.PreemptDecision
 	c.orders.give(k.order)
 }
 
+// freeSuspended has the scheduler give the resources of containers to others that users have suspended on n, as soon as memory
+// and swap have room for such others: the order takes nothing but what is to be written to swap for that. Until then they
+// count like those that run. Nobody is to overcommit a machine by suspending.
+func (c *cluster) freeSuspended(n *node, now time.Time) {
+	for k := range c.containers.of(n) {
+		if !k.keepsRoom() || c.draining || k.order != nil || k.busy() || now.Sub(k.seen) < c.cfg.timing.weigh || now.Sub(k.looked) < c.cfg.timing.weigh {
+			continue
+		}
+		k.looked = now
+		v := c.containers.scene(n, now).GiveWay(headrace.TaskID(k.id), 0, policy.Config{Policy: policy.Suspend, MinRun: policy.None})
+		if v.Mechanism == headrace.Suspend {
+			v.Reason = "a user has suspended it, and there is room for another in its place"
+			d := k.decision(v)
+			c.log(k.id, n.name, &k.told, d, false)
+			c.order(k, &v, d)
+		}
+	}
+}
+
 // pageOut has memory of a suspended container written to swap, unless that is being
 // done already.
 func (c *cluster) pageOut(k *container, p headrace.Order) {

@@ -64,7 +64,10 @@ func (c *containers) taskView(k *container, now time.Time) headrace.TaskView {
 	if v.Progress.Share < 0 && now.Sub(k.sharedAt) < c.timing.fresh {
 		v.Progress.Share = k.share
 	}
-	if k.state == headrace.Running {
+	if k.keepsRoom() {
+		v.State, v.NoSuspend = headrace.Running, ""
+	}
+	if v.State == headrace.Running {
 		// The clock of the node may differ from ours: what we have seen ourselves is
 		// the least.
 		v.Running = now.Sub(k.seen)

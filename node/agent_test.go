@@ -265,10 +265,16 @@ func TestApplication(t *testing.T) {
 		}
 	}
 	f.mu.Lock()
-	asked := f.asked
+	asked, told := f.asked, f.told
 	f.mu.Unlock()
-	if asked > 3 {
-		t.Errorf("20 questions became %d", asked)
+	if asked > 3 || told != 2*asked {
+		t.Errorf("20 questions became %d, and were answered with %d containers, not just those of the application", asked, told)
+	}
+	if got, err := a.Application(context.Background(), "yarn", "a2"); err != nil || len(got) != 1 || got[0].Id != "c2" {
+		t.Errorf("another application: %v, %v", got, err)
+	}
+	if got, err := a.Application(context.Background(), "yarn", "none"); err != nil || len(got) != 0 {
+		t.Errorf("one that has none: %v, %v", got, err)
 	}
 	// While the manager is away the last answer counts, for some time.
 	f.stop()

@@ -10,15 +10,20 @@ import (
 	"headrace/wire"
 )
 
-// applications is the last answer of the manager about containers. turn, with a
-// capacity of 1, is held by whoever uses it.
+// applications are the last answers of the manager about the containers of applications that
+// have some. turn, with a capacity of 1, is held by whoever uses it.
 type applications struct {
-	turn  chan struct{}
-	last  []*wire.Container
-	at    time.Time // of last; zero: there is none
-	tried time.Time
-	err   error // of the last attempt
-	told  told
+	turn   chan struct{}
+	all    map[string]answer
+	failed time.Time // the last attempt that has
+	err    error     // of the last attempt
+	told   told
+}
+
+// answer is what the manager has said of one application.
+type answer struct {
+	containers []*wire.Container
+	at         time.Time
 }
 
 // told is what applications have told of the progress of their containers. Safe for
@@ -57,12 +62,12 @@ func (t *told) take() []*wire.ContainerProgress {
 }
 
 // Application returns what the manager knows of the containers of an application. It
-// asks at most once a second, for all callers. While the manager cannot be reached,
-// what it said last counts for two minutes: an application master is not to take its
-// containers for dead because a manager is started again. The result is not to be
+// asks at most once a second about each that has some, for all callers. While the manager cannot be
+// reached, what it said last counts for two minutes: an application master is not to take
+// its containers for dead because a manager is started again. The result is not to be
 // changed.
 func (a *Agent) Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error) {
-	all, err := a.containers(ctx)
+	all, err := a.containers(ctx, application)
 	if err != nil {
 		return nil, err
 	}
@@ -75,33 +80,37 @@ func (a *Agent) Application(ctx context.Context, scheduler, application string) 
 	return ours, nil
 }
 
-func (a *Agent) containers(ctx context.Context) ([]*wire.Container, error) {
-	s := &a.apps
+func (a *Agent) containers(ctx context.Context, application string) ([]*wire.Container, error) {
+	s, timing := &a.apps, &a.cfg.timing
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if time.Since(s.tried) >= a.cfg.timing.fresh {
-		s.ask(ctx, a)
+	if time.Since(s.all[application].at) >= timing.fresh && time.Since(s.failed) >= timing.fresh {
+		s.ask(ctx, a, application)
 	}
-	if s.err != nil && (s.at.IsZero() || time.Since(s.at) > a.cfg.timing.stale) {
+	known := s.all[application]
+	if s.err != nil && time.Since(known.at) > timing.stale {
 		return nil, s.err
 	}
-	return s.last, nil
+	return known.containers, nil
 }
 
-func (s *applications) ask(ctx context.Context, a *Agent) {
+func (s *applications) ask(ctx context.Context, a *Agent, application string) {
 	call, cancel := context.WithTimeout(ctx, a.cfg.timing.call)
 	defer cancel()
-	res, err := a.client.Containers(call, &wire.ContainersRequest{})
-	if ctx.Err() != nil && err != nil {
-		s.err = err
-		return // it was the caller who gave up: the next one asks again
-	}
-	s.tried, s.err = time.Now(), err
-	if err == nil {
-		s.last, s.at = res.Containers, s.tried
+	res, err := a.client.Containers(call, &wire.ContainersRequest{Application: application})
+	s.err = err
+	switch now := time.Now(); {
+	case err != nil && ctx.Err() != nil: // it was the caller who gave up: the next one asks again
+	case err != nil:
+		s.failed = now
+	default:
+		maps.DeleteFunc(s.all, func(_ string, known answer) bool { return now.Sub(known.at) > a.cfg.timing.stale })
+		if delete(s.all, application); len(res.Containers) > 0 { // else the name may be anything
+			s.all[application] = answer{res.Containers, now}
+		}
 	}
 }

@@ -46,6 +46,7 @@ type fakeManager struct {
 	refuse  error // of Report
 	joining error // of Join
 	asked   int
+	told    int // containers, in all answers
 	have    []*wire.Container
 	slow    chan struct{} // Report waits for it
 }
@@ -184,11 +185,18 @@ func (f *fakeManager) Report(ctx context.Context, r *wire.NodeReport) (*wire.Nod
 	return &wire.NodeReportResponse{}, nil
 }
 
-func (f *fakeManager) Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error) {
+func (f *fakeManager) Containers(_ context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked++
-	return &wire.ContainersResponse{Version: uint64(f.asked), Containers: f.have}, nil
+	res := &wire.ContainersResponse{Version: uint64(f.asked)}
+	for _, c := range f.have {
+		if q.Application == "" || c.Hosting.Application == q.Application {
+			res.Containers = append(res.Containers, c)
+		}
+	}
+	f.told += len(res.Containers)
+	return res, nil
 }
 
 func (f *fakeManager) Preempt(context.Context, *wire.PreemptRequest) (*wire.PreemptResponse, error) {

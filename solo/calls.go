@@ -29,7 +29,8 @@ type call struct {
 	reason  string
 	delay   time.Duration
 	pageOut int64
-	// force brings a hosted task back at once, whoever holds it.
+	// force brings a hosted task back at once, whoever holds it. Else nobody runs what its
+	// scheduler does not count.
 	force bool
 
 	reply chan reply // has room for the one reply
@@ -184,6 +185,10 @@ func (s *calls) checkpointFor(t *task, c *call) {
 // bringBackFor lets the task run again. The policy decides in this same turn
 // whether it can run at once; else it is queued, and the answer says so.
 func (s *calls) bringBackFor(t *task, c *call) {
+	if c.force && t.hosted() && s.cfg.Cluster != nil && !c.by.All {
+		s.answer(c, t, fmt.Errorf("%w: only root may have %s go on although %s has no room for it", serve.ErrDenied, t.rec.ID, t.rec.Hosting.Scheduler))
+		return
+	}
 	if t.rec.State == headrace.Running {
 		s.answer(c, t, nil)
 		return

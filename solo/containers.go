@@ -88,9 +88,14 @@ func (h *containers) order(t *task, c *call) {
 		h.answer(c, t, fmt.Errorf("%w: task %s has no processes yet", serve.ErrState, t.rec.ID))
 	case c.command == headrace.CommandSuspend && state == headrace.Running:
 		h.suspend(t, in, c)
-	case c.command == headrace.CommandSuspend && state == headrace.Suspended && c.pageOut > 0:
-		h.pageOut(t, c.pageOut)
-		t.op.calls = append(t.op.calls, c)
+	case c.command == headrace.CommandSuspend && state == headrace.Suspended:
+		if t.rec.Keeps = false; c.pageOut > 0 {
+			h.pageOut(t, c.pageOut)
+			t.op.calls = append(t.op.calls, c)
+			return
+		}
+		h.touch(t)
+		h.answer(c, t, nil)
 	case c.command == headrace.CommandCheckpoint && state != headrace.Checkpointed:
 		st, err := h.stores.choose(c.store, t)
 		if err != nil {
@@ -126,10 +131,13 @@ func (h *containers) bringBack(t *task, in *journal.Intent, c *call) {
 	t.op.calls = append(t.op.calls, c)
 }
 
-// release does so at once where no manager is, or when the user insists, else when
-// its scheduler has room for it.
+// keepsRoom tells whether the scheduler of a task that does not run still counts its resources.
+func (t *task) keepsRoom() bool { return t.rec.Keeps && t.rec.State == headrace.Suspended }
+
+// release does so at once where no manager is, where its scheduler has its room still, or
+// when root insists, else when its scheduler has room for it.
 func (h *containers) release(t *task, c *call) {
-	if h.cfg.Cluster == nil || c.force {
+	if h.cfg.Cluster == nil || t.keepsRoom() || c.force {
 		h.bringBack(t, &journal.Intent{Reason: "a user asked for it"}, c)
 		return
 	}

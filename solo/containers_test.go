@@ -201,23 +201,39 @@ func TestHostedHeldByAUser(t *testing.T) {
 	if _, err := b.tasks.Suspend(b.ctx(), verb); err != nil {
 		t.Fatal(err)
 	}
-	if !b.is(id, headrace.Suspended).Held {
-		t.Error("not held")
+	if task := b.is(id, headrace.Suspended); !task.Held || !task.KeepsRoom {
+		t.Errorf("suspended: %v", task)
 	}
 	if err := b.order(id, "resume"); err == nil || !strings.Contains(err.Error(), "held by a user") {
 		t.Errorf("resumed by its scheduler while held: %v", err)
 	}
-	if _, err := b.tasks.Resume(b.ctx(), verb); err != nil {
+	if _, err := b.tasks.Resume(b.ctx(), verb); err != nil { // nobody else has its room
 		t.Fatal(err)
 	}
-	if task := b.is(id, headrace.Suspended); task.Held || !strings.Contains(task.Reason, "yarn") {
-		t.Errorf("released: %v", task)
-	}
-	b.mustOrder(id, "resume")
 	b.is(id, headrace.Running)
+	for _, leave := range []func(context.Context, *wire.VerbRequest) (*wire.Task, error){b.tasks.Suspend, b.tasks.Checkpoint} {
+		if task, err := leave(b.ctx(), verb); err != nil {
+			t.Fatal(err)
+		} else if task.KeepsRoom {
+			b.mustOrder(id, "suspend") // now others may have it
+		}
+		b.shutdown()
+		b.start()
+		if task := b.get(id); task.KeepsRoom || !task.Held {
+			t.Errorf("others may have its room: %v", task)
+		}
+		if _, err := b.tasks.Resume(b.ctx(), verb); err != nil {
+			t.Fatal(err)
+		}
+		if task := b.get(id); task.Held || !strings.Contains(task.Reason, "yarn") || task.State == headrace.Running.String() {
+			t.Errorf("released: %v", task)
+		}
+		b.mustOrder(id, "resume")
+		b.is(id, headrace.Running)
+	}
 }
 
-// Who insists has it go on at once, whatever its scheduler says, and whoever holds it.
+// Root, who insists, has it go on at once, whatever its scheduler says, and whoever holds it.
 func TestHostedForced(t *testing.T) {
 	b := newHostBed(t)
 	b.cfg.Cluster = farCluster{}
@@ -229,6 +245,13 @@ func TestHostedForced(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.is(id, headrace.Running)
+	b.mustOrder(id, "suspend")
+	owner := &call{command: headrace.CommandResume, id: id, by: serve.Viewer{UID: b.daemon.host.s.board.list(serve.Everything, false)[0].rec.UID}, force: true}
+	if _, err := b.daemon.host.s.loop.calls.ask(b.ctx(), owner); !errors.Is(err, serve.ErrDenied) {
+		t.Errorf("its user insists: %v", err)
+	}
+	b.is(id, headrace.Suspended)
+	b.mustOrder(id, "resume")
 	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
 		t.Fatal(err)
 	}
@@ -540,6 +563,19 @@ func TestApplication(t *testing.T) {
 	if err != nil || len(r.Containers) != 2 || r.Containers[0].Id != someContainer || r.Containers[1].Id != "container_far" {
 		t.Fatalf("with a manager: %v, %v", r, err)
 	}
+	// Who asks for those that do not run is told no more than that of them.
+	running := b.launch("container_e17_1763700000000_0001_01_000003")
+	q.Aside, q.Progress = true, map[string]float64{string(running): 0.5}
+	r, err = b.host.Application(b.ctx(), q)
+	if told := <-far.told; len(told) != 1 {
+		t.Errorf("of one that runs the manager is told %v", told)
+	}
+	if err != nil || len(r.Containers) != 2 || r.Containers[0].Id != someContainer || r.Containers[0].State != "suspended" || r.Containers[0].Reason != "" {
+		t.Fatalf("those that do not run: %v, %v", r, err)
+	}
+	q.Aside = false
+	b.finish(running, 0)
+	b.awaitState(running, headrace.Done)
 	b.cfg.Cluster = farCluster{away: true}
 	b.shutdown()
 	b.start()

@@ -58,6 +58,11 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 	by := serve.CallerOf(ctx)
 	// Of its own containers this daemon knows best, and also while the manager is away.
 	res := &wire.ApplicationResponse{Containers: s.hostedHere(by.Viewer(), q)}
+	defer func() {
+		if q.Aside {
+			res.Containers = aside(res.Containers)
+		}
+	}()
 	if s.loop.cfg.Cluster == nil {
 		return res, nil
 	}
@@ -84,6 +89,21 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 	}
 	s.loop.cfg.Cluster.Progress(name, theirs)
 	return res, nil
+}
+
+// aside returns what is told of those that do not run, or are just stopping or coming back.
+func aside(all []*wire.Container) (some []*wire.Container) {
+	for _, c := range all {
+		switch convert.Operation(c) {
+		case headrace.Suspending, headrace.Checkpointing, headrace.Resuming, headrace.Restoring:
+		default:
+			if !convert.In(c, headrace.Suspended, headrace.Checkpointed) {
+				continue
+			}
+		}
+		some = append(some, &wire.Container{Id: c.Id, TaskState: c.TaskState, State: c.State, Operation: c.Operation, Doing: c.Doing, Away: c.Away})
+	}
+	return some
 }
 
 // hostedHere returns the containers of an application on this machine.
@@ -202,6 +222,9 @@ func (s *snapshot) gist() string {
 	g := s.rec.State.String() + " " + s.rec.Op.Doing().String()
 	if s.rec.Held {
 		g += " held"
+	}
+	if s.rec.Keeps {
+		g += " keeps"
 	}
 	if s.rec.Sent != nil && s.rec.Sent.Done {
 		g += " archived"

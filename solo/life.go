@@ -259,6 +259,7 @@ func (l *life) succeeded(t *task) { t.failures, t.retryAt = 0, 0 }
 
 // left counts a task that had to leave, or holds one that a user made leave.
 func (l *life) left(t *task, in *journal.Intent, m headrace.Mechanism) {
+	t.rec.Keeps = in.User && m == headrace.Suspend && t.hosted()
 	if in.User {
 		t.rec.Held = true
 		return

@@ -1296,7 +1296,7 @@ type VerbRequest struct {
 	// Checkpoint: the store to use; empty: the daemon chooses.
 	Store string `protobuf:"bytes,3,opt,name=store,proto3" json:"store,omitempty"`
 	// Resume, Restore of a task of another scheduler: at once, whether that has room
-	// for it or not.
+	// for it or not. Where there is a manager only root may.
 	Force         bool `protobuf:"varint,4,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1456,7 +1456,10 @@ type Task struct {
 	// Set for a task whose scheduler is another one.
 	Hosting *Hosting `protobuf:"bytes,80,opt,name=hosting,proto3" json:"hosting,omitempty"`
 	// Its checkpoint waits where other machines find it (ManagerService.Release).
-	Archived      bool `protobuf:"varint,81,opt,name=archived,proto3" json:"archived,omitempty"`
+	Archived bool `protobuf:"varint,81,opt,name=archived,proto3" json:"archived,omitempty"`
+	// A user has suspended it, and its scheduler was not told that others may have its
+	// room: it has its resources, and goes on when its user says so.
+	KeepsRoom     bool `protobuf:"varint,82,opt,name=keeps_room,json=keepsRoom,proto3" json:"keeps_room,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1755,6 +1758,13 @@ func (x *Task) GetHosting() *Hosting {
 func (x *Task) GetArchived() bool {
 	if x != nil {
 		return x.Archived
+	}
+	return false
+}
+
+func (x *Task) GetKeepsRoom() bool {
+	if x != nil {
+		return x.KeepsRoom
 	}
 	return false
 }
@@ -2801,7 +2811,11 @@ type ApplicationRequest struct {
 	Application string                 `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
 	// How far containers of the caller are, 0 to 1, by the caller's knowledge: it counts
 	// for those that do not tell it themselves, until it has not been told for a while.
-	Progress      map[string]float64 `protobuf:"bytes,3,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	Progress map[string]float64 `protobuf:"bytes,3,rep,name=progress,proto3" json:"progress,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// Tell only of those that do not run, or are just stopping or coming back, and of these
+	// id, state, operation and whether their node is away: of a large application all would
+	// be a long answer.
+	Aside         bool `protobuf:"varint,4,opt,name=aside,proto3" json:"aside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2857,9 +2871,16 @@ func (x *ApplicationRequest) GetProgress() map[string]float64 {
 	return nil
 }
 
+func (x *ApplicationRequest) GetAside() bool {
+	if x != nil {
+		return x.Aside
+	}
+	return false
+}
+
 type ApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Those that have not ended.
+	// Those that have not ended, or those that were asked for.
 	Containers    []*Container `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2936,7 +2957,10 @@ type Container struct {
 	// What the manager has ordered and the node has not yet done; without it nothing.
 	// When there is nothing again and the state is still the old one, the order has
 	// failed; the reason says why.
-	Command       Command `protobuf:"varint,17,opt,name=command,proto3,enum=headrace.v1.Command" json:"command,omitempty"`
+	Command Command `protobuf:"varint,17,opt,name=command,proto3,enum=headrace.v1.Command" json:"command,omitempty"`
+	// As in Task. As long as that is so its scheduler goes on counting its resources: memory
+	// and swap of its machine may have no room for another in its place.
+	KeepsRoom     bool `protobuf:"varint,18,opt,name=keeps_room,json=keepsRoom,proto3" json:"keeps_room,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3091,6 +3115,13 @@ func (x *Container) GetCommand() Command {
 		return x.Command
 	}
 	return Command_COMMAND_UNSPECIFIED
+}
+
+func (x *Container) GetKeepsRoom() bool {
+	if x != nil {
+		return x.KeepsRoom
+	}
+	return false
 }
 
 type JoinRequest struct {
@@ -5907,7 +5938,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\"\x10\n" +
-	"\x0eForgetResponse\"\xb5\t\n" +
+	"\x0eForgetResponse\"\xd4\t\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -5954,7 +5985,9 @@ const file_headrace_proto_rawDesc = "" +
 	"stderrPath\x12,\n" +
 	"\x05input\x18F \x01(\v2\x16.headrace.v1.TaskInputR\x05input\x12.\n" +
 	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x1a\n" +
-	"\barchived\x18Q \x01(\bR\barchived\"_\n" +
+	"\barchived\x18Q \x01(\bR\barchived\x12\x1d\n" +
+	"\n" +
+	"keeps_room\x18R \x01(\bR\tkeepsRoom\"_\n" +
 	"\aHosting\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
@@ -6059,18 +6092,19 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06memory\x18\x06 \x01(\x03R\x06memory\x12\x1a\n" +
 	"\bpriority\x18\a \x01(\rR\bpriority\"%\n" +
 	"\x0fPrepareResponse\x12\x12\n" +
-	"\x04argv\x18\x01 \x03(\tR\x04argv\"\xdc\x01\n" +
+	"\x04argv\x18\x01 \x03(\tR\x04argv\"\xf2\x01\n" +
 	"\x12ApplicationRequest\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12I\n" +
-	"\bprogress\x18\x03 \x03(\v2-.headrace.v1.ApplicationRequest.ProgressEntryR\bprogress\x1a;\n" +
+	"\bprogress\x18\x03 \x03(\v2-.headrace.v1.ApplicationRequest.ProgressEntryR\bprogress\x12\x14\n" +
+	"\x05aside\x18\x04 \x01(\bR\x05aside\x1a;\n" +
 	"\rProgressEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"M\n" +
 	"\x13ApplicationResponse\x126\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x16.headrace.v1.ContainerR\n" +
-	"containers\"\x97\x04\n" +
+	"containers\"\xb6\x04\n" +
 	"\tContainer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -6090,7 +6124,9 @@ const file_headrace_proto_rawDesc = "" +
 	"\n" +
 	"task_state\x18\x0f \x01(\x0e2\x16.headrace.v1.TaskStateR\ttaskState\x124\n" +
 	"\toperation\x18\x10 \x01(\x0e2\x16.headrace.v1.OperationR\toperation\x12.\n" +
-	"\acommand\x18\x11 \x01(\x0e2\x14.headrace.v1.CommandR\acommand\";\n" +
+	"\acommand\x18\x11 \x01(\x0e2\x14.headrace.v1.CommandR\acommand\x12\x1d\n" +
+	"\n" +
+	"keeps_room\x18\x12 \x01(\bR\tkeepsRoom\";\n" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"\x8f\x02\n" +

@@ -22,7 +22,7 @@ func resumeVerb(a taskVerbs) *cobra.Command {
 		Long: `Resume lets a suspended task go on where it was, and lets a task start that was
 submitted with --held. A container of another scheduler, such as YARN, goes on when
 that has room for it: the exit code is 5 as long as it has none. With --force it
-goes on at once.`,
+goes on at once; where there is a manager only root may have that.`,
 		Example: `  headrace resume nightly
   headrace resume --force container_1700000000000_0042_01_000007`,
 		Args: cli.Takes(1, -1, "the id of a task"),
@@ -49,6 +49,6 @@ func goesOn(t *wire.Task, err error) (*wire.Task, error) {
 		return t, err
 	}
 	by := t.Hosting.Scheduler
-	return t, cli.Exit(cli.ExitWaits, errors.New(cli.OneLine(fmt.Sprintf("%s is %s, and waits until %s has room for it; headrace resume --force %s has it go on at once",
+	return t, cli.Exit(cli.ExitWaits, errors.New(cli.OneLine(fmt.Sprintf("%s is %s, and waits until %s has room for it; by headrace resume --force %s root has it go on at once",
 		t.Id, convert.StateName(t), by, t.Id))))
 }

@@ -6,6 +6,7 @@ import (
 
 	"headrace"
 	"headrace/hdfs/replica"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/warm"
 )
@@ -70,7 +71,7 @@ func (b *Blocks) share(at inode, f *os.File) (*shared, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, err := os.Open(f.Name())
+		data, err := linux.OpenRegular(f.Name(), os.O_RDONLY) // it may be another file by now
 		if err == nil {
 			var found inode
 			if found, _, err = inodeOf(data); err == nil && found != at {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"headrace"
 	"headrace/hdfs/replica"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/warm"
 )
@@ -40,8 +43,9 @@ func (n *Near) Any(ctx context.Context, id headrace.BlockID) (*Copy, error) {
 	return c, err
 }
 
-// extent is where a finished copy lies.
+// extent is where a finished copy lies, as a process of owner has said.
 type extent struct {
+	owner uint32
 	path  string
 	part  pagecache.Range
 	stamp uint64
@@ -53,7 +57,7 @@ func (n *Near) extent(ctx context.Context, id headrace.BlockID) (*Copy, extent, 
 	if err != nil {
 		return nil, e, err
 	}
-	f, err := os.Open(e.path)
+	f, err := e.open()
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, e, replica.ErrAbsent
@@ -63,4 +67,22 @@ func (n *Near) extent(ctx context.Context, id headrace.BlockID) (*Copy, extent, 
 		return nil, e, fmt.Errorf("%w: %w", replica.ErrVolume, err)
 	}
 	return &Copy{Data: f, Part: e.part, Bytes: e.bytes}, e, nil
+}
+
+// open opens what is a file, and nothing else, of whoever has named it: anybody may be at the port while the node is not, and is
+// not to have root open more than they could themselves.
+func (e *extent) open() (*os.File, error) {
+	f, err := linux.OpenRegular(e.path, os.O_RDONLY)
+	if err != nil || e.owner == 0 || e.owner == uint32(os.Geteuid()) {
+		return f, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(int(f.Fd()), &st); err == nil && st.Uid != e.owner {
+		err = fmt.Errorf("%w: user %d has named %s, which is user %d's", os.ErrPermission, e.owner, e.path, st.Uid)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
 }

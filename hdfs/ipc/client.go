@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -139,6 +140,11 @@ func (c *Client) send(messages ...proto.Message) error {
 	defer c.write.Unlock()
 	_, err = c.net.Write(b)
 	return err
+}
+
+// Ends returns the two ends of the connection, the server's the second.
+func (c *Client) Ends() (here, there netip.AddrPort) {
+	return c.net.LocalAddr().(*net.TCPAddr).AddrPort(), c.net.RemoteAddr().(*net.TCPAddr).AddrPort()
 }
 
 // ID returns who the server thinks is calling.

@@ -31,6 +31,9 @@ type Record struct {
 	Kill   *Intent `json:"kill,omitempty"`
 	Reason string  `json:"reason,omitempty"`
 	Held   bool    `json:"held,omitempty"`
+	// Keeps: a user has suspended it, and its scheduler, which is another one, was not told
+	// that others may have its room. It is of use while it is suspended.
+	Keeps bool `json:"keeps,omitempty"`
 
 	Waits
 	Dates

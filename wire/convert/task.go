@@ -62,6 +62,7 @@ func ContainerMessage(t *wire.Task) *wire.Container {
 	m := &wire.Container{
 		Id: t.Id, User: t.User, Hosting: t.Hosting, TaskState: t.TaskState, State: t.State, Operation: t.Operation, Doing: t.Doing,
 		Reason: t.Reason, Held: t.Held, Preemptions: t.Preemptions, SinceMs: t.SinceMs, Archived: t.Archived,
+		KeepsRoom: t.KeepsRoom,
 	}
 	if s, err := State(t); err == nil && t.TaskState == 0 { // the node is older
 		m.TaskState, m.Operation = wire.TaskState(s)+1, wire.Operation(Operation(t))

@@ -14,10 +14,11 @@ import java.util.List;
  * @param held a person has suspended it and decides when it goes on
  * @param away nothing is heard of its node; the rest is what was true last
  * @param archived its checkpoint waits where other machines find it
+ * @param keepsRoom it is suspended, and its scheduler is to go on counting its resources
  * @param reason for the state, for people
  */
 public record Container(String id, String scheduler, State state, Operation doing, Command ordered, boolean held,
-        boolean away, boolean archived, String reason) {
+        boolean away, boolean archived, boolean keepsRoom, String reason) {
 
     /** Where it is in its life; UNKNOWN: this version does not know. */
     public enum State {
@@ -66,6 +67,7 @@ public record Container(String id, String scheduler, State state, Operation doin
             Word.read(c, "taskState", "TASK_STATE_", "state", State.UNKNOWN, State.UNKNOWN),
             Word.read(c, "operation", "OPERATION_", "doing", Operation.NONE, Operation.UNKNOWN),
             Word.read(c, "command", "COMMAND_", "ordered", Command.NONE, Command.UNKNOWN), c.path("held").asBoolean(),
-            c.path("away").asBoolean(), c.path("archived").asBoolean(), c.path("reason").asText());
+            c.path("away").asBoolean(), c.path("archived").asBoolean(), c.path("keepsRoom").asBoolean(),
+            c.path("reason").asText());
     }
 }

@@ -30,8 +30,15 @@ final class Leases {
 
     private final Duration beat;
     private final ScheduledThreadPoolExecutor thread;
+    /** What a lease is for: a job may be asked for with another lead each time. */
+    private record Named(Path socket, String id) {
+        static Named of(Warming.Job job) {
+            return new Named(job.socket(), job.id());
+        }
+    }
+
     /** Who runs a job. */
-    private final Map<Warming.Job, WeakReference<Object>> owners = new HashMap<>();
+    private final Map<Named, WeakReference<Object>> owners = new HashMap<>();
     /** Whether the thread comes back to them. */
     private boolean beating;
 
@@ -43,12 +50,12 @@ final class Leases {
     }
 
     synchronized void add(Warming.Job job, Object owner) {
-        owners.put(job, new WeakReference<>(owner));
+        owners.put(Named.of(job), new WeakReference<>(owner));
         next();
     }
 
     synchronized void remove(Warming.Job job) {
-        owners.remove(job);
+        owners.remove(Named.of(job));
     }
 
     synchronized int size() {

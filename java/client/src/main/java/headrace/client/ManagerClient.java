@@ -20,6 +20,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.OptionalDouble;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 
 /**
  * Speaks to headrace.v1.ManagerService, the daemon of a cluster. All methods block, so none may be called under a lock
@@ -176,11 +180,10 @@ public final class ManagerClient {
     private JsonNode call(String method, ObjectNode request, Duration limit) throws IOException {
         HttpResponse<String> response = send(HttpRequest.newBuilder()
             .uri(manager.resolve("/headrace.v1.ManagerService/" + method))
-            .timeout(limit)
             .header("Content-Type", "application/json")
             .header("Authorization", "Bearer " + token())
             .POST(HttpRequest.BodyPublishers.ofString(json.writeValueAsString(request)))
-            .build());
+            .build(), limit);
         if (response.statusCode() == HTTP_UNAUTHORIZED) {
             token = null; // the file may have another one by now
         }
@@ -191,15 +194,22 @@ public final class ManagerClient {
         return json.readTree(response.body());
     }
 
-    private HttpResponse<String> send(HttpRequest request) throws IOException {
+    // The time-out that a request can have ends with the head of the answer, on most releases of Java; this one with the body.
+    private HttpResponse<String> send(HttpRequest request, Duration limit) throws IOException {
+        CompletableFuture<HttpResponse<String>> answer = http.sendAsync(request, HttpResponse.BodyHandlers.ofString());
         try {
-            return http.send(request, HttpResponse.BodyHandlers.ofString());
+            return answer.get(limit.toNanos(), TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
             throw new InterruptedIOException("interrupted while the manager was asked");
-        } catch (IOException e) {
-            String why = e.getMessage() == null ? e.getClass().getSimpleName() : e.getMessage();
-            throw new IOException("the manager at " + manager + " cannot be reached: " + why, e);
+        } catch (TimeoutException e) {
+            throw new IOException("the manager at " + manager + " has not answered within " + limit.toMillis() + " ms", e);
+        } catch (ExecutionException e) {
+            Throwable cause = e.getCause();
+            String why = cause.getMessage() == null ? cause.getClass().getSimpleName() : cause.getMessage();
+            throw new IOException("the manager at " + manager + " cannot be reached: " + why, cause);
+        } finally {
+            answer.cancel(true); // which closes the connection if there is no answer yet
         }
     }
 

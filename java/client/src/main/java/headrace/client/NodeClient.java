@@ -43,13 +43,14 @@ public final class NodeClient {
     }
 
     /**
-     * Returns the containers of an application, on whatever machine they are.
+     * Returns the containers of an application that do not run, or are just stopping or coming back, on whatever machine they
+     * are; an older daemon tells of all.
      *
      * @param progress how far containers are, from 0 to 1, which helps to decide who gives way; empty: not known
      */
     public List<Container> application(String scheduler, String application, Map<String, Double> progress)
             throws IOException {
-        ObjectNode request = NodeSocket.message().put("scheduler", scheduler).put("application", application);
+        ObjectNode request = NodeSocket.message().put("scheduler", scheduler).put("application", application).put("aside", true);
         if (!progress.isEmpty()) {
             ObjectNode shares = request.putObject("progress");
             progress.forEach(shares::put);

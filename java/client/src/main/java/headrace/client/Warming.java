@@ -44,8 +44,9 @@ public final class Warming {
     private static final int MOST_CHARACTERS = 2 << 20;
     /** For an answer that no job waits for. */
     private static final Duration UNHURRIED = Duration.ofMinutes(1);
-    /** Between questions how it stands. */
-    private static final Duration PAUSE = Duration.ofMillis(100);
+    /** Between questions how it stands, in milliseconds: the first ones, and after twice as long each time. */
+    private static final long PAUSE = 100;
+    private static final long LONGEST_PAUSE = 500;
     /** Requests that wait for the thread. */
     private static final int QUEUE = 1000;
 
@@ -184,7 +185,7 @@ public final class Warming {
             Duration patience = job.patience.minus(job.patience.dividedBy(2));
             answered(job.patience.dividedBy(2));
             try {
-                while (System.nanoTime() - began < job.lead.toNanos()) {
+                for (long pause = PAUSE, rest; (rest = job.lead.toNanos() - (System.nanoTime() - began)) > 0;) {
                     boolean done = left.isDone();
                     if (done && left.join() == 0) {
                         return true;
@@ -194,7 +195,8 @@ public final class Warming {
                         return true;
                     }
                     patience = job.patience;
-                    Thread.sleep(PAUSE.toMillis());
+                    Thread.sleep(Math.min(pause, TimeUnit.NANOSECONDS.toMillis(rest) + 1));
+                    pause = Math.min(2 * pause, LONGEST_PAUSE);
                 }
                 return true;
             } catch (RuntimeException e) {

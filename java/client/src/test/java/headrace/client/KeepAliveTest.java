@@ -64,7 +64,7 @@ class KeepAliveTest {
         try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
             String request = next(requests);
             assertTrue(request.startsWith("POST /headrace.v1.HostService/Application "), request);
-            assertTrue(request.endsWith("{\"scheduler\":\"yarn\",\"application\":\"" + APPLICATION + "\"}"), request);
+            assertTrue(request.endsWith("{\"scheduler\":\"yarn\",\"application\":\"" + APPLICATION + "\",\"aside\":true}"), request);
         }
     }
 
@@ -98,7 +98,7 @@ class KeepAliveTest {
             String request = next(requests);
             assertTrue(request.endsWith(",\"progress\":{\"c\":0.25}}"), request);
             String later = next(requests);
-            assertTrue(later.endsWith("\"application\":\"" + APPLICATION + "\"}"), later);
+            assertTrue(later.endsWith("\"application\":\"" + APPLICATION + "\",\"aside\":true}"), later);
             assertEquals(Set.of("c"), next(alive));
             assertEquals(Set.of("c"), next(alive));
         }

@@ -155,7 +155,6 @@ class ResidencyTest {
     @ParameterizedTest
     @ValueSource(strings = {"[]", "{}", "{\"full\":true}", "{\"version\":\"7\"}",
         "{\"version\":7,\"full\":true,\"blocks\":[{\"pool\":\"BP-1\",\"number\":\"1\",\"machines\":[0],\"resident\":[\"1\"],\"bytes\":\"1\"}]}",
-        "{\"version\":7,\"full\":true,\"machines\":[{\"hosts\":[\"a\",\"b\"]}],\"blocks\":[{\"pool\":\"BP-1\",\"number\":1,\"machines\":[0],\"resident\":[2],\"bytes\":1}]}",
         "{\"version\":7,\"full\":true,\"machines\":[{\"hosts\":[\"a\",\"b\"]}],\"blocks\":[{\"pool\":\"BP-1\",\"number\":1,\"machines\":[0],\"resident\":[]}]}",
         "{\"version\":7,\"full\":true,\"machines\":[{\"hosts\":[\"a\",\"b\"]}],\"blocks\":[{\"pool\":\"BP-1\",\"number\":1,\"machines\":[-1],\"resident\":[1],\"bytes\":1}]}"})
     void believesNoNonsense(String answer) throws Exception {
@@ -166,6 +165,16 @@ class ResidencyTest {
         assertNull(residency.of(block(1)));
         manager.instead(request -> null);
         await(() -> known(1).equals("h1 100;"));
+    }
+
+    /** One machine has seen the append, another has not. */
+    @Test
+    void aCopyThatIsLongerThanTheBlockIsInMemory() throws Exception {
+        manager.instead(request -> UnixServer.http("200 OK", "{\"version\":7,\"full\":true,\"machines\":[{\"hosts\":[\"a\",\"h1\"]},"
+            + "{\"hosts\":[\"b\",\"h2\"]}],\"blocks\":[{\"pool\":\"BP-1\",\"number\":1,\"machines\":[0,1],\"resident\":[128,32],\"bytes\":64}]}"));
+        follow(1);
+        await(() -> known(1).equals("h1 100;h2 50;"));
+        assertEquals(0, residency.failed());
     }
 
     @Test

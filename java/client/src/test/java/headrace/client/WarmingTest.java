@@ -223,6 +223,15 @@ class WarmingTest {
         assertEquals(0, warming.failed());
     }
 
+    /** Each answer may be long. */
+    @Test
+    void asksMoreSeldomTheLongerItTakes() throws Exception {
+        try (UnixServer node = node("200 OK", "{\"left\":\"5\",\"inputs\":[{\"left\":\"5\"}]}")) {
+            before(job(LONG, Duration.ofSeconds(2)), () -> FILES);
+        }
+        assertTrue(requests.size() <= 7, requests.size() + " requests"); // the job, and after 0, 0.1, 0.3, 0.7, 1.2, 1.7 s how it stands
+    }
+
     @Test
     void aNodeThatFallsSilentEndsTheLead() throws Exception {
         AtomicInteger questions = new AtomicInteger();
@@ -269,6 +278,8 @@ class WarmingTest {
         try (UnixServer node = node("200 OK", "{}")) {
             leasing.ask(job(LONG, Duration.ZERO), owner[0], System.nanoTime(), () -> FILES).answered();
             leasing.ask(other, this, System.nanoTime(), () -> FILES).answered();
+            leasing.ask(new Warming.Job(socket, "other", LONG, LONG, true), this, System.nanoTime(), () -> FILES).answered();
+            assertEquals(2, leasing.leased()); // whatever its lead is
             requests.removeIf(request -> request.contains("/Inputs "));
             for (String request : List.copyOf(requests)) {
                 assertTrue(request.contains("\"lease\":120.0,\"paths\":"), request);
@@ -285,7 +296,7 @@ class WarmingTest {
                 Thread.sleep(1);
             }
         }
-        assertEquals(3, leasing.asked());
+        assertEquals(4, leasing.asked());
         assertEquals(0, leasing.failed());
     }
 

@@ -75,17 +75,23 @@ final class AppInputs extends SparkListener {
     void query(String query, Callable<Collection<String>> files) {
         Duration left = leadOf(query);
         if (left.isNegative() || left.isZero()) {
-            warming.ask(job, System.nanoTime(), new New(files));
+            ask(job, files);
             return;
         }
         try {
             Warming.Job waiting = new Warming.Job(job.socket(), job.id(), job.patience(), left, job.implicit());
-            if (!warming.ask(waiting, System.nanoTime(), new New(files)).warm()) {
+            if (!ask(waiting, files).warm()) {
                 giveUp(query);
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt(); // the query is cancelled, and finds it out itself
         }
+    }
+
+    // YARN says when its applications end. Of others nobody does if the driver does not live to say it.
+    private Warming.Asked ask(Warming.Job as, Callable<Collection<String>> files) {
+        long now = System.nanoTime();
+        return spark.master().startsWith("yarn") ? warming.ask(as, now, new New(files)) : warming.ask(as, this, now, new New(files));
     }
 
     private Duration leadOf(String query) {
@@ -111,7 +117,7 @@ final class AppInputs extends SparkListener {
         try {
             Option<ActiveJob> active = spark.dagScheduler().jobIdToActiveJob().get(event.jobId());
             if (active.isDefined()) {
-                warming.ask(job, System.nanoTime(), new New(() -> JobFiles.of(active.get())));
+                ask(job, () -> JobFiles.of(active.get()));
             }
         } catch (RuntimeException | LinkageError e) {
             LOG.debug("It is not known what job {} reads", event.jobId(), e);

@@ -225,5 +225,6 @@ class WarmPluginTest {
         assertEquals(1, session.read().text(file).count());
         askedInAll();
         assertTrue(requests.get(0).contains("{\"job\":\"" + application + "\",\"implicit\":true,"), requests.get(0));
+        assertTrue(requests.get(0).contains("\"lease\":120.0"), "no scheduler says when it has ended: " + requests.get(0));
     }
 }

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.Collectors;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
@@ -101,7 +102,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
                     }
                     seen = told;
                 }
-                round(seen, clock());
+                guarded("all containers", () -> round(seen, clock()));
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
@@ -121,16 +122,16 @@ final class Reconciler implements Runnable, Victims.Outcome {
         if (seen.reachable()) {
             candidates(seen, now).forEach(s -> guarded(s.id, () -> resume(s, now)));
         }
-        books.refund(now);
+        books.refund(now, id -> !runs(seen.containers().get(id)));
         reconsidered.removeIf(books::gone);
         unsuitable.removeIf(books::gone);
     }
 
-    private static void guarded(ContainerId id, Runnable work) {
+    private static void guarded(Object what, Runnable work) {
         try {
             work.run();
-        } catch (RuntimeException e) {
-            LOG.warn("{}: its state in the ResourceManager could not be brought in line", id, e);
+        } catch (RuntimeException e) { // without this thread nothing that is put aside ever goes on
+            LOG.warn("{}: the ResourceManager could not be brought in line", what, e);
         }
     }
 
@@ -138,7 +139,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
     private void settle(RemoteContainer remote, long asOf, long now) {
         Suspension s = suspensions.get(remote.id());
         if (s == null || s.phase == Phase.RUNNING) {
-            if (remote.parked() && !unsuitable.contains(remote.id())) {
+            if (remote.parked() && !(remote.held() && unsuitable.contains(remote.id()))) {
                 park(remote, s, now);
             }
             return;
@@ -153,6 +154,10 @@ final class Reconciler implements Runnable, Victims.Outcome {
                 s.seenBusy |= remote.busy();
             }
             case PARKED -> {
+                if (remote.running() && !s.urgent) {
+                    LOG.warn("{} runs although its resources are free: root has had it go on, or no manager was heard of. It is"
+                        + " charged for, and gets them before others", s.id);
+                }
                 s.urgent = remote.running();
                 if (remote.parked() && remote.archived() && !remote.held()) {
                     release(s);
@@ -217,11 +222,16 @@ final class Reconciler implements Runnable, Victims.Outcome {
                 LOG.info("{} is {}: its resources are free", remote.id(), remote.state());
             }
             case NEVER -> {
-                unsuitable.add(remote.id());
-                if (known != null) {
-                    suspensions.remove(remote.id());
+                if (unsuitable.add(remote.id())) {
+                    LOG.info("{} is {} but keeps its resources", remote.id(), remote.state());
                 }
-                LOG.info("{} is {} but keeps its resources", remote.id(), remote.state());
+                if (remote.held()) {
+                    suspensions.remove(remote.id());
+                } else { // nobody else has it go on
+                    Suspension s = known == null ? new Suspension(remote.id(), Phase.RESUMING, now) : known;
+                    s.enter(Phase.RESUMING, now);
+                    suspensions.put(remote.id(), s);
+                }
             }
             default -> { } // not yet, or it has ended
         }
@@ -311,15 +321,22 @@ final class Reconciler implements Runnable, Victims.Outcome {
     }
 
     private List<Suspension> candidates(ManagerState seen, long now) {
-        return suspensions.values().stream()
+        // Priorities may change while it is sorted.
+        Map<Suspension, Integer> all = suspensions.values().stream()
             .filter(s -> s.phase == Phase.PARKED && now >= s.notBeforeMs)
             .filter(s -> mayGoOn(s, seen.containers().get(s.id)))
+            .collect(Collectors.toMap(s -> s, this::priority));
+        return all.keySet().stream()
             .sorted(Comparator.comparing((Suspension s) -> !s.urgent)
-                .thenComparing(s -> -priority(s))
+                .thenComparing(s -> -all.get(s))
                 .thenComparing(s -> s.askedMs)
                 .thenComparing(s -> s.sinceMs)
                 .thenComparing(s -> s.id))
             .toList();
+    }
+
+    private static boolean runs(RemoteContainer remote) {
+        return remote != null && remote.running();
     }
 
     private static boolean mayGoOn(Suspension s, RemoteContainer remote) {

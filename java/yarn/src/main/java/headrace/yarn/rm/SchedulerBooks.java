@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
@@ -285,15 +286,17 @@ final class SchedulerBooks {
      * called every second or more often.
      *
      * @param nowMs by the clock that demote was called with
+     * @param idle whether one does not run
      */
-    void refund(long nowMs) {
+    void refund(long nowMs, Predicate<ContainerId> idle) {
         for (Entry entry : entries.values()) {
             long millis = (nowMs - entry.refundedMs) / 1000 * 1000; // YARN counts whole seconds
             entry.refundedMs += millis;
             RMApp app = scheduler.getRMContext().getRMApps()
                 .get(entry.container.getContainerId().getApplicationAttemptId().getApplicationId());
             RMAppAttempt attempt = app == null ? null : app.getCurrentAppAttempt();
-            if (attempt != null && !entry.container.completed() && !isGuaranteed(entry)) {
+            boolean owed = !entry.container.completed() && !isGuaranteed(entry) && idle.test(entry.container.getContainerId());
+            if (attempt != null && owed) {
                 attempt.getRMAppAttemptMetrics()
                     .updateAggregateAppResourceUsage(entry.container.getContainer().getResource(), -millis);
             }

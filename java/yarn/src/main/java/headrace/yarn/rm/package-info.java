@@ -17,7 +17,8 @@
  *     |                          it fails, or nothing is heard of it       |
  *     | <------------------------------------------------------------------+
  *     |  it is suspended or checkpointed already                           | it is suspended, or checkpointed durably:
- *     |  (by a person; after a restart of the ResourceManager)             | demoted, its resources are free
+ *     |  (by a person, and there is room for another in its place;         | demoted, its resources are free
+ *     |  after a restart of the ResourceManager)                           |
  *     +----------------------------------------------------------------> PARKED       OPPORTUNISTIC
  *                                                                          |    ^
  *                       not held by a person, parked for a while, and:     |    | not served in time, or held
@@ -36,8 +37,8 @@
  *
  * <p>In all phases but RUNNING what YARN's preemption wants of the container is ignored. In ORDERED its policy goes on
  * choosing it, so that nobody else is chosen for the same demand; from PARKED on it is passed over. A container that
- * ends, or whose node or application does, is forgotten in every phase. One that runs although it is PARKED (a person
- * has seen to that) is asked for at once, and its node may be kept for it.
+ * ends, or whose node or application does, is forgotten in every phase. One that runs although it is PARKED (root
+ * has seen to that, or its node has heard of no manager) is asked for at once, its node may be kept for it, and it is charged.
  *
  * <p>An ask for room that is there may not reserve the node, else it would stand in the way of others; it is withdrawn
  * after some seconds. An ask of a queue that has less than its guarantee may, as any other pending demand of that queue

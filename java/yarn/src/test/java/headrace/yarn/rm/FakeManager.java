@@ -36,6 +36,7 @@ final class FakeManager implements AutoCloseable {
         boolean held;
         boolean away;
         boolean archived;
+        boolean keeps;
     }
 
     final Path tokenFile;
@@ -275,7 +276,7 @@ final class FakeManager implements AutoCloseable {
         ArrayNode list = answer.putArray("containers");
         states.forEach((id, state) -> list.addObject().put("id", id).put("taskState", word("TASK_STATE_", state.state))
             .put("operation", word("OPERATION_", state.doing)).put("command", word("COMMAND_", state.ordered)).put("held", state.held).put("away", state.away)
-            .put("archived", state.archived).put("reason", state.reason)
+            .put("archived", state.archived).put("keepsRoom", state.keeps).put("reason", state.reason)
             .putObject("hosting").put("scheduler", "yarn"));
         return answer;
     }

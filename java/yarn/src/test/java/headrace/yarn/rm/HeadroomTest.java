@@ -282,6 +282,25 @@ class HeadroomTest {
         assertEquals(1, containers, 0.6, "the master alone runs");
     }
 
+    @Test
+    void whatRunsAlthoughItIsPutAsideIsCharged() throws Exception {
+        conf.setInt("yarn.scheduler.capacity.root.low.maximum-capacity", 50);
+        ContainerId id = start(3).get(1);
+        hold(id);
+        cluster.containers(am, node, 1); // the queue has all that it may have
+        manager.set(id, s -> {
+            s.state = "running";
+            s.held = false;
+        });
+        cluster.awaitPhase(id, Phase.ASKED);
+        RMApp app = cluster.rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId());
+        long charged = fresh(app);
+        long from = System.nanoTime();
+        long later = fresh(app);
+        double containers = (later - charged) / ((System.nanoTime() - from) / 1e9) / TestCluster.GB;
+        assertEquals(5, containers, 0.6, "four have resources, and one runs without");
+    }
+
     // YARN looks at what runs every three seconds only; the figure grows when it does so.
     private long fresh(RMApp app) throws Exception {
         long[] last = {charged(app)};

@@ -8,13 +8,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import headrace.client.Container;
 import headrace.client.ManagerClient;
 import java.io.IOException;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.junit.jupiter.api.AfterEach;
@@ -54,7 +61,7 @@ class ManagerClientTest {
             s.held = true;
         });
         ManagerClient.Answer all = client.containers(0, Duration.ofSeconds(10), null);
-        assertEquals(List.of(new RemoteContainer(ID, Container.State.CHECKPOINTED, false, true, false, false, "")), ofYarn(all));
+        assertEquals(List.of(new RemoteContainer(ID, Container.State.CHECKPOINTED, false, true, false, false, false, "")), ofYarn(all));
         assertTrue(ofYarn(all).get(0).parked());
         ManagerClient.Answer same = client.containers(all.version(), Duration.ofMillis(50), null);
         assertEquals(all.version(), same.version());
@@ -105,6 +112,27 @@ class ManagerClientTest {
         String url = "http://127.0.0.1:1";
         IOException e = assertThrows(IOException.class, () -> client(url).resume(ID.toString()));
         assertTrue(e.getMessage().contains(url), e.getMessage());
+    }
+
+    /** Its machine loses power in the middle of a body: nobody ends the connection. */
+    @Test
+    void anAnswerThatStopsInItsMiddleIsNotWaitedFor() throws Exception {
+        try (ServerSocket half = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            CompletableFuture<Integer> ended = CompletableFuture.supplyAsync(() -> {
+                try (Socket connection = half.accept()) {
+                    connection.getOutputStream().write("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".getBytes(StandardCharsets.US_ASCII));
+                    connection.getInputStream().transferTo(OutputStream.nullOutputStream());
+                    return 0;
+                } catch (IOException e) {
+                    return 1; // reset
+                }
+            });
+            ManagerClient hasty = new ManagerClient(URI.create("http://127.0.0.1:" + half.getLocalPort()), manager.tokenFile,
+                Duration.ofMillis(300));
+            IOException e = assertThrows(IOException.class, () -> hasty.containers(0, Duration.ofMillis(100), null));
+            assertTrue(e.getMessage().contains("not answered within 400 ms"), e.getMessage());
+            ended.get(20, TimeUnit.SECONDS); // the connection is not kept
+        }
     }
 
     @Test

@@ -145,6 +145,19 @@ class SuspensionTest {
     }
 
     @Test
+    void aRoundThatFailsIsNotTheLast() throws Exception {
+        ContainerId id = ids.get(2);
+        manager.set(id, s -> s.held = true);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.PARKED);
+        TestScheduler scheduler = (TestScheduler) cluster.scheduler();
+        scheduler.failures.set(3);
+        manager.set(id, s -> s.held = false);
+        cluster.await("the rounds that fail", () -> scheduler.failures.get() == 0);
+        cluster.awaitPhase(id, Phase.RUNNING);
+    }
+
+    @Test
     void whatAPersonSuspendsIsFreedAndWaitsForThem() throws Exception {
         ContainerId id = ids.get(0);
         manager.set(id, s -> {
@@ -160,6 +173,30 @@ class SuspensionTest {
         manager.set(id, s -> s.held = false);
         cluster.awaitPhase(id, Phase.RUNNING);
         cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+    }
+
+    @Test
+    void whatAPersonSuspendsKeepsItsResourcesUntilTheManagerHasRoomForAnother() throws Exception {
+        ContainerId id = ids.get(0);
+        FakeManager.Change suspended = s -> {
+            s.state = "suspended";
+            s.held = true;
+            s.keeps = true;
+            s.ordered = "";
+        };
+        manager.set(id, suspended);
+        manager.carriesOut(false);
+        cluster.preempt(am, id); // YARN wants it all the same, and that fails
+        cluster.awaitPhase(id, Phase.ORDERED);
+        manager.set(id, suspended);
+        cluster.await("forgotten", () -> cluster.scheduler().plugin().phase(id) == null);
+        for (int i = 0; i < 50; i++) {
+            cluster.beat();
+            assertEquals(before, Accounts.of(cluster));
+        }
+        manager.set(id, s -> s.keeps = false);
+        cluster.awaitPhase(id, Phase.PARKED);
+        cluster.await("freed", () -> free() == 5);
     }
 
     @Test
@@ -196,6 +233,10 @@ class SuspensionTest {
         for (int i = 0; i < 20; i++) {
             cluster.beat();
         }
+        assertEquals(running, Accounts.of(cluster));
+        manager.set(master, s -> s.held = false); // it has its resources
+        cluster.awaitPhase(master, Phase.RUNNING);
+        assertEquals(List.of(master.toString()), manager.resumed());
         assertEquals(running, Accounts.of(cluster));
     }
 

@@ -1,10 +1,13 @@
 package headrace.yarn.rm;
 
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerApplicationAttempt;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.ResourceCommitRequest;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 
 /** In a hurry. */
 public class TestScheduler extends HeadraceScheduler {
@@ -13,6 +16,18 @@ public class TestScheduler extends HeadraceScheduler {
     /** Whether YARN's preemption chooses what carries resources to a container as soon as it is there. */
     volatile boolean choosesCarriers;
     volatile int carriers;
+
+    /** How often the reconciler is still to fail when it looks an application up. */
+    final AtomicInteger failures = new AtomicInteger();
+
+    @Override
+    public FiCaSchedulerApp getCurrentAttemptForContainer(ContainerId id) {
+        boolean reconciler = Thread.currentThread().getName().equals("headrace-reconciler");
+        if (reconciler && failures.getAndUpdate(left -> Math.max(0, left - 1)) > 0) {
+            throw new IllegalStateException("a test");
+        }
+        return super.getCurrentAttemptForContainer(id);
+    }
 
     @Override
     @SuppressWarnings("rawtypes")
