@@ -262,7 +262,10 @@ func (r *restoration) adopt(sv saved, opened *reopen.Opened) error {
 	if err := opened.Verify(); err != nil {
 		return err
 	}
-	remarks, err := sv.Supplement.PutBack()
+	remarks, err := sv.Supplement.PutBack(tree)
+	if err == nil {
+		err = opened.Bind()
+	}
 	if err != nil {
 		return err
 	}
