@@ -99,7 +99,7 @@ func runInit(args []string) error {
 	if err != nil {
 		return err
 	}
-	return linux.WriteFileDurably(filepath.Join(dir, commandExit), b, 0o600)
+	return writeInTime(filepath.Join(dir, commandExit), b)
 }
 
 // startExec forks the process that becomes the command, in a process group of its
