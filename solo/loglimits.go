@@ -25,6 +25,7 @@ func (k *logKeeping) keep() {
 	}
 	k.busy = true
 	tasks := k.kept()
+	k.keeper.Open = filepath.Join(k.cfg.StateDir, proc.OpenLogs)
 	k.background(func(context.Context) func() {
 		cuts, err := k.keeper.Keep(k.cfg.StateDir, tasks)
 		return func() {
