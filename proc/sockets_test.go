@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +22,7 @@ import (
 const networker = `
 import os, socket, sys, time
 uid = int(sys.argv[1])
-def own(s): os.fchown(s.fileno(), uid, uid + 1); return s
+def own(s): os.fchown(s.fileno(), uid, os.getgid()); return s
 def new(family, kind, at):
     s = own(socket.socket(family, kind)); s.bind(at); return s
 lone = own(socket.socket())
@@ -33,8 +34,9 @@ six = new(socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)); six.listen()
 udp = new(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
 udp2 = new(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)); udp2.connect(udp.getsockname()); udp2.shutdown(socket.SHUT_RD)
 a, b = map(own, socket.socketpair())
-named = new(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + sys.argv[2]); named.listen()
-all = lone, listener, client, server, late, six, udp, udp2, a, b, named
+all = lone, listener, client, server, late, six, udp, udp2, a, b
+if os.getuid() == 0:
+    named = new(socket.AF_UNIX, socket.SOCK_STREAM, "\0" + sys.argv[2]); named.listen()
 print(listener.getsockname()[1], client.getsockname()[1], udp.getsockname()[1], flush=True)
 asked = open(sys.argv[3])
 while True:
@@ -51,12 +53,22 @@ while True:
 // TestSocketsKeepTheirOwners: restored sockets belong to whom they belonged, also when
 // others than the task ask the kernel, and share their ports with nobody.
 func TestSocketsKeepTheirOwners(t *testing.T) {
+	t.Run("root's task", func(t *testing.T) { socketsKeepTheirOwners(t, 0) })
+	t.Run("another user's", func(t *testing.T) {
+		needSysResource(t)
+		socketsKeepTheirOwners(t, 12345)
+	})
+}
+
+func socketsKeepTheirOwners(t *testing.T, user uint32) {
 	w := newWorld(t).needCheckpoints()
 	const uid = 12345
-	asked, err := os.CreateTemp(t.TempDir(), "")
+	asked, err := os.CreateTemp(filepath.Dir(w.store), "") // where that user may pass
 	w.must(err)
 	defer asked.Close()
+	w.must(asked.Chmod(0o644))
 	s := w.spec("sockets", "python3", "-c", networker, fmt.Sprint(uid), t.TempDir(), asked.Name())
+	s.UID, s.GID = user, user
 	task := w.start(s)
 	w.awaitOutput(task, "\n")
 	var listens, client, udp int
@@ -65,7 +77,7 @@ func TestSocketsKeepTheirOwners(t *testing.T) {
 	ask := func(n int) {
 		t.Helper()
 		fmt.Fprintln(asked, n)
-		of := strings.TrimSuffix(strings.Repeat("12345, ", 11), ", ")
+		of := strings.TrimSuffix(strings.Repeat("12345, ", 10), ", ")
 		w.awaitOutput(task, fmt.Sprintf("\n%d [%s] True %d True [0, 0, 0, 0, 1, 0, 0, 0] [0, 0, 0, 0, 0, 0]\n", n, of, udp))
 	}
 	ask(0)
