@@ -61,7 +61,12 @@ func (f *Files) Keep(in Input) {
 }
 
 func (w *warming) keep(key headrace.JobID, in Input) error {
+	end, err := w.searches.Begin(w.ctx, in.Owner.UID) // each takes a thread: a daemon that starts is told of thousands at once
+	if err != nil {
+		return err
+	}
 	found, err := w.find(w.ctx, in.Owner, in.Paths, nil, maxWarmFiles)
+	end()
 	if err != nil {
 		return err
 	}

@@ -342,7 +342,13 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	var files []string
 	var bad problems
 	err = findAs(ctx, cred, paths, fileset.Visitor{
-		File:    func(f fileset.File) error { files = append(files, f.Path); return nil },
+		File: func(f fileset.File) error {
+			if len(files) == maxWarmFiles { // more than anybody may have, but links can give one file a million names
+				return fmt.Errorf("%w: these are more than %d files; name fewer, or the request that keeps them", serve.ErrBusy, maxWarmFiles)
+			}
+			files = append(files, f.Path)
+			return nil
+		},
 		Problem: func(p *fileset.Problem) error { bad.add(p.Path, p); return nil },
 	})
 	if err != nil {

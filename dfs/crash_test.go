@@ -65,8 +65,8 @@ func rename(n *Node, i int) meta.Command {
 func TestKilledAtCommit(t *testing.T) {
 	for _, point := range []string{"before", "written", "synced"} {
 		dir := t.TempDir()
-		// In the third rename. Three frames come before all commands: the group, an election, a new leader's first entry.
-		said := len(killed(t, dir, "names", "quorum.log."+point+":9"))
+		// In the third rename. Four frames come before all commands: the group, an election, a new leader's first entry, and leases renewed.
+		said := len(killed(t, dir, "names", "quorum.log."+point+":10"))
 		if said != 2 {
 			t.Fatalf("%d were acknowledged", said)
 		}

@@ -30,7 +30,7 @@ func (n *Node) upkeep() {
 	defer tick.Stop()
 	index := time.NewTicker(indexInterval)
 	defer index.Stop()
-	var led tenure
+	var set lastLook
 	for {
 		select {
 		case <-n.ctx.Done():
@@ -40,9 +40,9 @@ func (n *Node) upkeep() {
 			n.Keeper.forget(n.Blocks)
 		case <-tick.C:
 			if !n.Leads() {
-				led = tenure{}
+				set = lastLook{}
 			} else {
-				n.expire(led.at(n.Config.Now()))
+				n.expire(set.since(n.Config.Now()).Abs() > mostSet)
 				n.round()
 				n.Keeper.all.settle()
 			}
@@ -120,31 +120,31 @@ func (n *Node) ask(f func(meta.Query)) {
 	n.told("ask", n.Query(n.root(), func(q meta.Query) error { f(q); return nil }))
 }
 
-// A tenure is since when a node leads, with a clock that nobody has set meanwhile.
-type tenure struct{ since, last time.Time }
+// A lastLook is what time it was when it was looked at last.
+type lastLook struct{ last time.Time }
 
 // mostSet is by how much a clock may be set, between two rounds, that still is the same.
 const mostSet = 5 * time.Second
 
-// at returns for how long that has been, now.
-func (t *tenure) at(now time.Time) time.Duration {
-	return t.when(now, now.Round(0).Sub(t.last.Round(0))-now.Sub(t.last)) // by both of the machine's clocks
-}
-
-// when is at, for a clock that was set by so much since it was asked last.
-func (t *tenure) when(now time.Time, set time.Duration) time.Duration {
-	if t.since.IsZero() || set.Abs() > mostSet {
-		t.since = now
+// since returns by how much it was set since then: by how much the time of day has gone on more than the time since the machine's start.
+func (c *lastLook) since(now time.Time) time.Duration {
+	last := c.last
+	c.last = now
+	if last.IsZero() {
+		return 0
 	}
-	t.last = now
-	return now.Sub(t.since)
+	return now.Round(0).Sub(last.Round(0)) - now.Sub(last)
 }
 
-// expire ends leases that were not renewed while the node has led: before, there may have been nobody to renew them. Nothing is proposed when
+// expire ends leases that were not renewed; when the clock was set nobody knows which those are, and all are. Nothing is proposed when
 // there are none: whatever is proposed is written.
-func (n *Node) expire(led time.Duration) {
+func (n *Node) expire(set bool) {
+	if set {
+		n.propose(&meta.RenewLeases{})
+		return
+	}
 	due := false
-	n.ask(func(q meta.Query) { due = q.Expired(led) })
+	n.ask(func(q meta.Query) { due = q.Expired() })
 	if due {
 		n.propose(&meta.ExpireLeases{Most: atOnce})
 	}

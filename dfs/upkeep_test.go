@@ -33,22 +33,21 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestTenure: leases are counted from when a node leads, and anew when its clock was set.
-func TestTenure(t *testing.T) {
+// TestClock: a clock that goes on was not set; one by which it is another time, but no time has passed, was.
+func TestClock(t *testing.T) {
 	began := time.Now()
-	var led tenure
-	for i, step := range []struct {
-		after, set, want time.Duration
+	set := func(d time.Duration) time.Time { return began.Round(0).Add(d) } // has no time since the start
+	for name, step := range map[string]struct {
+		last, now time.Time
+		want      time.Duration
 	}{
-		{0, 0, 0}, {2 * time.Second, 0, 2 * time.Second}, {time.Hour, -mostSet, time.Hour},
-		{time.Hour + 2*time.Second, mostSet + 1, 0}, {time.Hour + 4*time.Second, 0, 2 * time.Second}, {time.Hour + 5*time.Second, -mostSet - 1, 0},
+		"at first":      {time.Time{}, began, 0},
+		"it goes on":    {began, began.Add(time.Hour), 0},
+		"by no machine": {set(0), set(time.Hour), 0},
 	} {
-		if got := led.when(began.Add(step.after), step.set); got != step.want {
-			t.Errorf("step %d: %v, want %v", i, got, step.want)
+		if got := (&lastLook{step.last}).since(step.now); got != step.want {
+			t.Errorf("%s: %v, want %v", name, got, step.want)
 		}
-	}
-	if got := (&tenure{}).at(began); got != 0 {
-		t.Errorf("at first %v", got)
 	}
 }
 

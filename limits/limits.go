@@ -32,6 +32,8 @@ type Limits struct {
 	// LogBytes is what the logs of all tasks may hold on the disk, those of ended
 	// tasks that are still kept among them.
 	LogBytes int64
+	// CheckpointBytes is what the checkpoints of all tasks may hold, in bytes, not counting what only older ones need.
+	CheckpointBytes int64
 	// Grace is the longest that the user may ask for at a suspend or a kill: while it
 	// lasts the task runs on, and nothing else can be done to it.
 	Grace time.Duration
@@ -49,6 +51,7 @@ const (
 	waiting
 	specBytes
 	logBytes
+	checkpointBytes
 	grace // in seconds
 	keys
 )
@@ -56,7 +59,7 @@ const (
 // values are limits by key; +Inf is none, NaN is not said.
 type values [keys]float64
 
-var keyNames = [keys]string{"priority", "slots", "memory", "running", "waiting", "spec-bytes", "log-bytes", "grace"}
+var keyNames = [keys]string{"priority", "slots", "memory", "running", "waiting", "spec-bytes", "log-bytes", "checkpoint-bytes", "grace"}
 
 // Names returns the keys, in the order in which they are shown.
 func Names() []string { return keyNames[:] }
@@ -64,11 +67,11 @@ func Names() []string { return keyNames[:] }
 var inf = math.Inf(1)
 
 var (
-	unlimited = values{float64(headrace.MaxPriority), inf, inf, inf, inf, inf, inf, inf}
+	unlimited = values{float64(headrace.MaxPriority), inf, inf, inf, inf, inf, inf, inf, inf}
 	// defaults leave the production band to root and to whom the file gives it, and
 	// let nobody fill the queue, the daemon's memory or the disk, or keep a slot from
 	// others for long.
-	defaults = values{float64(headrace.High), inf, inf, inf, 10_000, 64e6, 10e9, 60}
+	defaults = values{float64(headrace.High), inf, inf, inf, 10_000, 64e6, 10e9, 100e9, 60}
 	unsaid   = func() (v values) {
 		for i := range v {
 			v[i] = math.NaN()
@@ -122,7 +125,7 @@ func format(key int, v float64) string {
 		return headrace.Priority(v).String()
 	case math.IsInf(v, 1):
 		return "none"
-	case key == memory || key == specBytes || key == logBytes:
+	case key == memory || key == specBytes || key == logBytes || key == checkpointBytes:
 		return report.Bytes(int64(v))
 	case key == grace:
 		return seconds(v).String()
@@ -168,7 +171,8 @@ func (v values) limits() Limits {
 	return Limits{
 		Priority: headrace.Priority(v[priority]), Slots: v[slots], Memory: whole(memory),
 		Running: whole(running), Waiting: whole(waiting), SpecBytes: whole(specBytes), LogBytes: whole(logBytes),
-		Grace: seconds(v[grace]),
+		CheckpointBytes: whole(checkpointBytes),
+		Grace:           seconds(v[grace]),
 	}
 }
 
@@ -177,6 +181,8 @@ type Use struct {
 	// Waiting tasks are those that have not ended and do not run.
 	Waiting   int64
 	SpecBytes int64
+	// CheckpointBytes are in checkpoints.
+	CheckpointBytes int64
 }
 
 // Ask is what somebody wants to hand in: so many tasks that are alike.
@@ -217,6 +223,15 @@ func (l Limits) RefuseGrace(who, file string, asked time.Duration) error {
 		return nil
 	}
 	return refusal(grace, who, file, "a grace of %v: others may wait for its room meanwhile; %s may ask for %v", asked, who, l.Grace)
+}
+
+// RefuseCheckpoint says why a task of so much memory may not be checkpointed; nil when it may.
+func (l Limits) RefuseCheckpoint(who, file string, bytes int64, u Use) error {
+	if u.CheckpointBytes+bytes <= l.CheckpointBytes {
+		return nil
+	}
+	return refusal(checkpointBytes, who, file, "checkpoints of %s hold %s already, and may hold %s; restore or kill some of those tasks",
+		who, report.Bytes(u.CheckpointBytes), report.Bytes(l.CheckpointBytes))
 }
 
 func refusal(key int, who, file, format string, args ...any) error {

@@ -102,11 +102,14 @@ func TestNothingSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := tab.Of(Who{UID: 5, Name: "eve"})
-	if l.Priority >= headrace.Production || l.Waiting <= 0 || l.Waiting > 50_000 || l.SpecBytes > 1<<30 || l.LogBytes == None {
+	if l.Priority >= headrace.Production || l.Waiting <= 0 || l.Waiting > 50_000 || l.SpecBytes > 1<<30 || l.LogBytes == None || l.CheckpointBytes == None {
 		t.Errorf("by default one user may shut out others: %+v", l)
 	}
 	if l.RefuseGrace("eve", "f", time.Hour) == nil || l.RefuseGrace("eve", "f", time.Minute) != nil {
 		t.Errorf("by default one user may keep a task from giving way for %v", l.Grace)
+	}
+	if u := (Use{CheckpointBytes: l.CheckpointBytes - 5}); l.RefuseCheckpoint("eve", "f", 6, u) == nil || l.RefuseCheckpoint("eve", "f", 5, u) != nil {
+		t.Errorf("checkpoints may hold %d bytes", l.CheckpointBytes)
 	}
 	if l.Slots < 1e9 || l.Running != None || l.Memory != None {
 		t.Errorf("by default one user may not use an idle machine: %+v", l)

@@ -1,9 +1,9 @@
 package meta
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
-	"time"
 )
 
 // A client holds one lease for all the files it has open.
@@ -83,6 +83,27 @@ func (o *RenewLease) apply(s *state) (Result, error) {
 	if s.load(leaseKey(o.Holder), &l) {
 		l.Renewed = s.now
 		s.store(leaseKey(o.Holder), &l)
+	}
+	return nil, nil
+}
+
+// RenewLeases keeps what all clients have open. Propose it when there was nobody for a while of whom they could have asked it
+// (LeaseManager.renewAllLeases, which a NameNode does that becomes active), or the clock was set.
+type RenewLeases struct{}
+
+func (*RenewLeases) code(*coder) {}
+
+func (*RenewLeases) apply(s *state) (Result, error) {
+	var holders [][]byte
+	for k := range s.v.Scan([]byte{keyLease}, []byte{keyLease + 1}) {
+		holders = append(holders, bytes.Clone(k))
+	}
+	for _, k := range holders {
+		var l lease
+		if s.load(k, &l) {
+			l.Renewed = s.now
+			s.store(k, &l)
+		}
 	}
 	return nil, nil
 }
@@ -189,12 +210,9 @@ func (s *state) expired() iter.Seq[string] {
 	}
 }
 
-// Expired reports whether ExpireLeases has something to do, once leases could be renewed for so long.
-func (q Query) Expired(renewable time.Duration) bool {
+// Expired reports whether ExpireLeases has something to do.
+func (q Query) Expired() bool {
 	s := q.state()
-	if renewable.Milliseconds() <= s.config.HardLimit {
-		return false
-	}
 	for range s.expired() {
 		return s.awake("") == nil
 	}

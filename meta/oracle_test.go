@@ -553,7 +553,7 @@ func randomOp(r *rand.Rand, b *bench) Op {
 		}
 	}
 	nodes := []string{"n1", "n2"}[:r.IntN(3)]
-	switch r.IntN(33) {
+	switch r.IntN(34) {
 	case 0, 1:
 		return &Mkdirs{Path: name(), Mode: 0o755, Parents: r.IntN(2) == 0}
 	case 2, 3, 4:
@@ -613,6 +613,8 @@ func randomOp(r *rand.Rand, b *bench) Op {
 		return &SetQuota{name(), []int64{ClearQuota, KeepQuota, 2, 5, 1000}[r.IntN(5)], []int64{ClearQuota, KeepQuota, 150, 1000, 100000}[r.IntN(5)]}
 	case 31:
 		return &SetReplication{name(), uint16(1 + r.IntN(3))}
+	case 32:
+		return &RenewLeases{}
 	}
 	return &Collected{numbersOf(b.as(root).Garbage(3))}
 }

@@ -27,6 +27,9 @@ var pageSize = int64(os.Getpagesize())
 // Unlimited stands for no limit.
 const Unlimited = math.MaxInt64
 
+// own remembers which cgroups limit this process.
+var own linux.OwnMemory
+
 // ReadLimits reads the limits of this process on this machine.
 func ReadLimits() (Limits, error) {
 	mem, err := linux.ProcFS("").MemInfo()
@@ -34,7 +37,7 @@ func ReadLimits() (Limits, error) {
 		return Limits{}, fmt.Errorf("limits of memory: %w", err)
 	}
 	l := Limits{Memory: mem.Total, Available: mem.Available, Lock: Unlimited}
-	if l.Cgroup, err = linux.OwnCgroupMemory("/"); err != nil {
+	if l.Cgroup, err = own.Cgroup(); err != nil {
 		return Limits{}, fmt.Errorf("limits of memory: %w", err)
 	}
 	if may, err := mayLock(); err != nil {

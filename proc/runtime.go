@@ -52,9 +52,8 @@ type Runtime struct {
 	// milliseconds later, which takes as long.
 	MemoryFirst bool
 
-	install sync.Once
-	shim    string
-	shimErr error
+	installing sync.Mutex
+	shim       string // where it is, once it is there
 }
 
 // startTimeout bounds how long a shim may take until it answers.
@@ -458,8 +457,16 @@ func lastLine(path string) string {
 
 // installShim copies the shim program to a place of its own, named by content.
 func (r *Runtime) installShim() (string, error) {
-	r.install.Do(func() { r.shim, r.shimErr = copyByContent(r.Shim, filepath.Join(filepath.Dir(r.Dir), "bin")) })
-	return r.shim, r.shimErr
+	r.installing.Lock()
+	defer r.installing.Unlock()
+	if r.shim == "" {
+		shim, err := copyByContent(r.Shim, filepath.Join(filepath.Dir(r.Dir), "bin"))
+		if err != nil {
+			return "", err // the next task tries again: a disk may have been full
+		}
+		r.shim = shim
+	}
+	return r.shim, nil
 }
 
 func copyByContent(from, dir string) (string, error) {

@@ -116,6 +116,19 @@ func (a *admission) refusesGrace(t *task, c *call) error {
 	return nil
 }
 
+// refusesCheckpoint tells why a task may not be checkpointed, for what its owner's checkpoints hold; nil: it may. One that replaces another one
+// counts once.
+func (a *admission) refusesCheckpoint(t *task) error {
+	if t.hosted() || budget.Privileged(t.rec.UID) {
+		return nil
+	}
+	use := a.useOf(t.rec.UID)
+	if im := t.rec.Checkpoint; im != nil {
+		use.CheckpointBytes -= im.ToRead
+	}
+	return a.limitsOf(t).RefuseCheckpoint(t.rec.User, a.cfg.Limits.Now().File(), t.stats.Resident+t.stats.Swapped, use)
+}
+
 // specBytesOfOthers returns the size of the commands and environments of all users but
 // root and the daemon's own, in bytes.
 func (a *admission) specBytesOfOthers() (total int64) {
@@ -150,6 +163,9 @@ func (a *admission) admitted(t *task) {
 		u.Waiting++
 	}
 	u.SpecBytes += t.rec.SpecBytes
+	if im := t.rec.Checkpoint; im != nil {
+		u.CheckpointBytes += im.ToRead
+	}
 	a.uses[t.rec.UID] = u
 }
 

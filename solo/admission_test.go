@@ -176,6 +176,30 @@ func TestGraceIsLimited(t *testing.T) {
 	}
 }
 
+// TestCheckpointsAreLimited: a user's tasks are checkpointed as far as the limit goes, by whoever wants it but root; what is restored counts no more.
+func TestCheckpointsAreLimited(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Checkpoint)
+	b.cfg.Limits = limits.NewSource(limitsFrom(t, "[limits]\ncheckpoint-bytes = 150MiB\n")) // each task has 100
+	b.start()
+	measured := func(w *wire.Task) bool { return w.Usage.Resident > 0 }
+	first := b.run(headrace.Low, as("daemon"))
+	b.awaitState(first, headrace.Running)
+	b.await(first, "measured", measured)
+	second := b.run(headrace.Normal, as("daemon"))
+	b.awaitState(first, headrace.Checkpointed)
+	b.awaitState(second, headrace.Running)
+	b.await(second, "measured", measured)
+	other := b.run(headrace.High, as("bin"))
+	b.awaitState(other, headrace.Running)
+	if s := b.awaitState(second, headrace.Suspended); s.Checkpoint != nil {
+		t.Errorf("beyond the limit: %v", s)
+	}
+	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(second)}); err != nil {
+		t.Errorf("root: %v", err)
+	}
+}
+
 // TestRootHasARest: what all other users may fill together leaves room for root.
 func TestRootHasARest(t *testing.T) {
 	a := &admission{core: &core{cfg: &Config{Limits: limits.NewSource(limits.Default("f"))}, tasks: newTable(), ledger: &ledger{}}}

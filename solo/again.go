@@ -89,7 +89,7 @@ func (o *operations) settledAs(t *task, in *journal.Intent, stats proc.Stats, im
 		o.left(t, in, headrace.Suspend)
 	case headrace.Checkpointed:
 		if in.Kind == headrace.Starting {
-			o.schedulerOf(t).notBegun(t)
+			o.schedulerOf(t).notBegun(t, in)
 			return nil
 		}
 		if im == nil {

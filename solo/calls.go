@@ -169,6 +169,10 @@ func (s *calls) checkpointFor(t *task, c *call) {
 		s.answer(c, t, nil)
 		return
 	}
+	if err := s.admission.refusesCheckpoint(t); err != nil && !c.by.All {
+		s.answer(c, t, fmt.Errorf("%w: %w", serve.ErrBusy, err))
+		return
+	}
 	st, err := s.stores.choose(c.store, t)
 	if err != nil {
 		s.answer(c, t, err)

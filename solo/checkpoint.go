@@ -19,13 +19,16 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.AddImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
-	m, reads := st.dumping(t.rec.ID, t.dirty()), t.opensItself()
+	m, reads, settled := st.dumping(t.rec.ID, t.dirty()), t.opensItself(), o.images.settled(t.rec.ID)
 	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
 		var positions map[linux.FileID]int64
 		var res proc.CheckpointResult
 		var took time.Duration
 		var at int64
 		err := m.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
+			if err := settled(ctx); err != nil {
+				return 0, err
+			}
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
 			res, err = live.Checkpoint(ctx, opts)
@@ -126,10 +129,7 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 				return func() error { return err }
 			}
 			// The supervisor that waits for the next attempt, if there is one.
-			idle, attachErr := o.rt.Attach(ctx, spec.ID)
-			if attachErr != nil {
-				idle = nil
-			}
+			idle, attachErr := o.attachOrGone(ctx, spec.ID)
 			if exit, _ := o.unseenEnd(spec.ID, opts.SeenExit); errors.Is(attachErr, proc.ErrGone) && exit != nil && exit.EndsRestore(opts.SeenExit) {
 				return func() error {
 					t.rec.State = headrace.Running // an earlier daemon's request had got through
@@ -151,6 +151,26 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 			return nil
 		}
 	})
+}
+
+// attachOrGone finds the supervisor of a task, however often it has to ask: that it could not be asked does not say that it is gone. Its
+// error is proc.ErrGone, or ctx's.
+func (o *operations) attachOrGone(ctx context.Context, id headrace.TaskID) (Task, error) {
+	for {
+		live, err := o.rt.Attach(ctx, id)
+		switch {
+		case err == nil:
+			return live, nil
+		case errors.Is(err, proc.ErrGone):
+			return nil, err
+		}
+		o.log.Warn("a supervisor does not answer", "id", id, "err", err)
+		select {
+		case <-time.After(attachRetry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // gotThrough tells whether a restore was refused because the request of an earlier

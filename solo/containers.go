@@ -152,10 +152,11 @@ func (h *containers) startAgain(t *task, in *journal.Intent) {
 	p.Again = true
 	live, dirs := t.live, t.rec.ImageDirs
 	h.begin(t, headrace.Starting, in, nil, func(ctx context.Context) func() error {
+		elsewhere := false
 		from, err := h.startIfHeld(ctx, live, p, st)
 		switch {
 		case errors.Is(err, proc.ErrState) && from.why != "":
-			from.why, in.Reason = "", "goes on where it was on another machine"
+			from.why, elsewhere = "", true
 		case errors.Is(err, proc.ErrState): // it had got the first request
 		case err != nil:
 			h.log.Warn("what an earlier daemon was starting could not be started", "id", p.Task, "err", err)
@@ -164,6 +165,9 @@ func (h *containers) startAgain(t *task, in *journal.Intent) {
 		}
 		stats, err := h.askAgain(ctx, live, in)
 		return func() error {
+			if elsewhere {
+				in.Reason = "goes on where it was on another machine"
+			}
 			if why := h.moving.came(t, from); why != "" {
 				in.Reason = why
 			}
@@ -200,6 +204,6 @@ func (h *containers) idleEnded(t *task, exit proc.Exit) {
 }
 
 // notBegun ends the task: whoever it was made for has given it up.
-func (h *containers) notBegun(t *task) {
+func (h *containers) notBegun(t *task, _ *journal.Intent) {
 	h.kill(t, &journal.Intent{User: true, Reason: "it had not started when the daemon ended"}, nil)
 }

@@ -42,6 +42,7 @@ func newCore(cfg *Config, p parts, j recorder) (*core, error) {
 		ledger: &ledger{recorder: j, dir: cfg.StateDir, log: cfg.Log},
 	}
 	c.images = newImages(p.images, c)
+	driver.stands = c.ledger.stands
 	return c, nil
 }
 

@@ -35,6 +35,11 @@ func (l *life) exited(t *task, exit proc.Exit, in *journal.Intent) {
 	if !exit.Lost {
 		t.rec.SeenExit = exit.At
 	}
+	exit.StartError = journal.Short(exit.StartError)
+	if t.rec.Kill != nil && in.Doing() != headrace.Killing && (exit.Lost || exit.Signal != 0 || exit.Code >= 128) {
+		in = t.rec.Kill // it was asked for, and has done so in the end
+	}
+	t.rec.Kill = nil
 	killing := in.Doing() == headrace.Killing
 	switch {
 	case killing && in.User:
@@ -45,7 +50,7 @@ func (l *life) exited(t *task, exit proc.Exit, in *journal.Intent) {
 		l.final(t, headrace.Killed, &exit, endedBy(t), false)
 	case killing && !in.Late:
 		l.evicted(t, exit, in)
-	case noRoom(exit.StartError) && !t.hosted():
+	case shortage(exit.StartError) != "" && !t.hosted():
 		l.detach(t)
 		l.awaitRoom(t, exit.StartError)
 	case exit.OutOfMemory:

@@ -22,12 +22,48 @@ type images struct {
 	// littered tasks have ended and left checkpoints that could not be removed; at the
 	// boot time given it is tried again.
 	littered map[*task]time.Duration
+	// removing has what is closed when no checkpoints of a task are being removed any more beside whatever else is done to it.
+	removing map[headrace.TaskID]chan struct{}
 }
 
 func newImages(on Images, c *core) *images {
 	return &images{
 		Images: on, turn: c.turn, tasks: c.tasks, stores: c.stores, clk: c.clk, log: c.log,
-		littered: map[*task]time.Duration{},
+		littered: map[*task]time.Duration{}, removing: map[headrace.TaskID]chan struct{}{},
+	}
+}
+
+// aside removes checkpoints beside whatever else goes on. What writes new ones of a task with that id waits for it (settled): else
+// they would go with the old ones.
+func (m *images) aside(id headrace.TaskID, remove func() func()) {
+	before, over := m.settled(id), make(chan struct{})
+	m.removing[id] = over
+	m.turn.background(func(context.Context) func() {
+		before(context.Background())
+		finish := remove()
+		close(over)
+		return func() {
+			if m.removing[id] == over {
+				delete(m.removing, id)
+			}
+			finish()
+		}
+	})
+}
+
+// settled returns what waits until no checkpoints of a task are being removed. It may be called from anywhere; its error is ctx's.
+func (m *images) settled(id headrace.TaskID) func(ctx context.Context) error {
+	over := m.removing[id]
+	return func(ctx context.Context) error {
+		if over == nil {
+			return nil
+		}
+		select {
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 
@@ -46,14 +82,15 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 }
 
 // newer looks for a checkpoint that was committed by the operation under way of a
-// record. It may be called from anywhere.
+// record. It may be called from anywhere. Sequence numbers are those of one directory: another one may
+// still have a checkpoint from before the recorded one.
 func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Image) *journal.Image {
 	info, ok, err := m.Latest(in.Dir, id)
 	if err != nil {
 		m.log.Warn("looking for a checkpoint failed", "id", id, "dir", in.Dir, "err", err)
 		return nil
 	}
-	if !ok || old != nil && old.Dir == in.Dir && info.Seq <= old.Seq {
+	if !ok || old != nil && (old.Dir == in.Dir && info.Seq <= old.Seq || old.Dir != in.Dir && info.At.UnixMilli() <= old.TakenMs) {
 		return nil
 	}
 	im := &journal.Image{
@@ -70,13 +107,15 @@ func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Imag
 // one is recorded.
 func (m *images) collect(t *task) {
 	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
-	m.turn.background(func(context.Context) func() {
+	m.aside(id, func() func() {
 		crash.Here("solo.collect")
 		if err := m.Collect(keep, id); err != nil {
 			m.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
 		}
-		others := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == keep })
-		left := m.remove(others, id)
+		left := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == keep })
+		if _, ok, err := m.Latest(keep, id); ok && err == nil { // else one of the others may be all there is
+			left = m.remove(left, id)
+		}
 		return func() {
 			im := t.rec.Checkpoint
 			if im == nil || im.Dir != keep || t.op != nil {
@@ -96,7 +135,7 @@ func (m *images) drop(t *task) {
 	if len(dirs) == 0 {
 		return
 	}
-	m.turn.background(func(context.Context) func() {
+	m.aside(id, func() func() {
 		left := m.remove(dirs, id)
 		return func() {
 			if !m.tasks.has(t) || !t.rec.State.Final() || t.rec.Checkpoint != nil {

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"headrace"
 	"headrace/internal/crash"
 	"headrace/proc"
+	"headrace/serve"
 	"headrace/solo/journal"
 )
 
@@ -29,8 +31,11 @@ type ledger struct {
 	recorder
 	dir string
 	log *slog.Logger
-	// full: the file system of the state directory is.
-	full bool
+	// full: the file system of the state directory is. stuck: so full that the loop waits.
+	full  bool
+	stuck atomic.Bool
+	// relieve, if set, makes room where that takes no record.
+	relieve func()
 }
 
 // reserver is a journal that keeps space for bad times.
@@ -51,6 +56,7 @@ func (g *ledger) write(ctx context.Context, b journal.Batch) error {
 		r, reserves := g.recorder.(reserver)
 		if err == nil {
 			crash.Here("solo.commit.after")
+			g.stuck.Store(false)
 			g.full = g.full && reserves // until the reserve is there again
 			return nil
 		}
@@ -62,12 +68,24 @@ func (g *ledger) write(ctx context.Context, b journal.Batch) error {
 		if reserves && r.SpendReserve() {
 			continue
 		}
+		g.stuck.Store(true)
+		if g.relieve != nil {
+			g.relieve()
+		}
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
 			return err
 		}
 	}
+}
+
+// stands is the error of calls that come while the loop waits for room. It may be called from anywhere.
+func (g *ledger) stands() error {
+	if !g.stuck.Load() {
+		return nil
+	}
+	return fmt.Errorf("%w: the file system of %s is full, and what is done cannot be recorded; make room and ask again", serve.ErrBusy, g.dir)
 }
 
 // keepReserve takes the reserve back once there is room for it.

@@ -92,7 +92,7 @@ func (l *life) enter(t *task, s headrace.TaskState, e journal.Event) {
 	if t.known {
 		t.rec.Last = t.stats.Usage
 	}
-	t.rec.State, t.rec.Reason = s, e.Reason
+	t.rec.State, t.rec.Reason = s, journal.Short(e.Reason)
 	t.trouble, t.troubleUntil = "", 0
 	if s == headrace.Running && t.rec.StartedMs == 0 {
 		t.rec.StartedMs = e.AtMs
@@ -110,6 +110,7 @@ func (l *life) enter(t *task, s headrace.TaskState, e journal.Event) {
 // troubled shows what went wrong with a task until the boot time, or, for 0, until
 // something else becomes of it.
 func (l *life) troubled(t *task, what string, until time.Duration) {
+	what = journal.Short(what)
 	t.trouble, t.troubleUntil = what, until
 	t.rec.Note(journal.Event{AtMs: l.clk.wall().UnixMilli(), State: journal.Trouble, Reason: what})
 	l.touch(t)

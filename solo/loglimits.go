@@ -3,6 +3,7 @@ package solo
 import (
 	"context"
 	"path/filepath"
+	"sync/atomic"
 
 	"headrace"
 	"headrace/proc"
@@ -14,30 +15,43 @@ type logKeeping struct {
 	*core
 	admission *admission
 	keeper    tasklog.Keeper
-	busy      bool // the keeper is at work
+	busy      atomic.Bool // the keeper is at work
+}
+
+func newLogKeeping(c *core, admission *admission) *logKeeping {
+	return &logKeeping{core: c, admission: admission, keeper: tasklog.Keeper{Open: filepath.Join(c.cfg.StateDir, proc.OpenLogs)}}
 }
 
 // keep cuts logs of users who have more of them than they may, in the
 // background.
 func (k *logKeeping) keep() {
-	if k.busy {
+	if !k.busy.CompareAndSwap(false, true) {
 		return
 	}
-	k.busy = true
 	tasks := k.kept()
-	k.keeper.Open = filepath.Join(k.cfg.StateDir, proc.OpenLogs)
 	k.background(func(context.Context) func() {
 		cuts, err := k.keeper.Keep(k.cfg.StateDir, tasks)
-		return func() {
-			k.busy = false
-			for _, c := range cuts {
-				k.log.Warn("a log was cut", "id", c.Task, "held", c.Before, "reason", c.Why)
-			}
-			if err != nil {
-				k.warn("logs", "logs are not kept within limits", "err", err)
-			}
-		}
+		k.busy.Store(false)
+		return func() { k.did(cuts, err) }
 	})
+}
+
+// keepNow is keep, for a loop that cannot go on because the disk is full: what the keeper gives back may be all that it takes.
+func (k *logKeeping) keepNow() {
+	if !k.busy.CompareAndSwap(false, true) {
+		return
+	}
+	defer k.busy.Store(false)
+	k.did(k.keeper.Keep(k.cfg.StateDir, k.kept()))
+}
+
+func (k *logKeeping) did(cuts []tasklog.Cut, err error) {
+	for _, c := range cuts {
+		k.log.Warn("a log was cut", "id", c.Task, "held", c.Before, "reason", c.Why)
+	}
+	if err != nil {
+		k.warn("logs", "logs are not kept within limits", "err", err)
+	}
 }
 
 // kept returns the tasks that may have logs.

@@ -43,9 +43,10 @@ func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 		core: c, board: newBoard(), operations: operations, admission: admission, measuring: &measuring{core: c},
 		containers: &containers{operations: operations, admission: admission, announced: newAnnouncements(c.clk)},
 		calls:      &calls{operations: operations, admission: admission},
-		logs:       &logKeeping{core: c, admission: admission},
+		logs:       newLogKeeping(c, admission),
 		every:      p.tick, stopWait: p.stopWait, host: hostname(), started: c.clk.wall(),
 	}
+	l.ledger.relieve = l.logs.keepNow
 	l.own = &own{operations: operations, admission: admission, measuring: l.measuring, policy: p.policy}
 	life.own, life.foreign, life.idle = l.own, l.containers, l.calls.nextCall
 	return l, nil
@@ -153,7 +154,8 @@ func (l *loop) stop() error {
 	l.stopping = true
 	deadline := time.NewTimer(l.stopWait)
 	defer deadline.Stop()
-	background := context.Background()
+	ctx, cancel := context.WithTimeout(context.Background(), l.stopWait) // a disk may be full for ever
+	defer cancel()
 	for {
 		busy, running, stopped := 0, 0, 0
 		for _, t := range l.tasks.active {
@@ -167,7 +169,7 @@ func (l *loop) stop() error {
 				stopped++
 			}
 		}
-		if err := l.endTurn(background); err != nil || busy == 0 {
+		if err := l.endTurn(ctx); err != nil || busy == 0 {
 			l.log.Info("the daemon ends; tasks go on without it", "running", running, "suspended", stopped)
 			return err
 		}

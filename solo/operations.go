@@ -46,6 +46,7 @@ func (o *operations) start(t *task, in *journal.Intent) {
 	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
 	spec, stored, files := o.specOf(t), t.stored, t.files
+	settled := o.images.settled(t.rec.ID)
 	t.files = attach.Files{}
 	var p migrate.Parcel
 	var st *store
@@ -58,8 +59,11 @@ func (o *operations) start(t *task, in *journal.Intent) {
 		var from arrivedFrom
 		var err error
 		// A new attempt must not be taken for the continuation of old images.
-		left := o.images.remove(dirs, spec.ID)
-		if len(left) > 0 {
+		left := dirs
+		if err = settled(ctx); err == nil {
+			left = o.images.remove(dirs, spec.ID)
+		}
+		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("old checkpoints in %q cannot be removed", left)
 		}
 		if err == nil {
@@ -284,6 +288,7 @@ func (o *operations) kill(t *task, in *journal.Intent, c *call) {
 		return func() error {
 			o.log.Error("killing a task failed", "id", t.rec.ID, "err", err)
 			o.backOff(t)
+			t.rec.Kill = in
 			o.troubled(t, "could not be killed: "+err.Error(), o.clk.boot()+time.Minute)
 			return err
 		}
@@ -295,12 +300,15 @@ func (o *operations) kill(t *task, in *journal.Intent, c *call) {
 func (o *operations) discard(t *task, c *call) {
 	id := t.rec.ID
 	o.detach(t)
-	o.begin(t, headrace.Killing, &journal.Intent{User: true, Reason: "a user asked for it"}, c, func(ctx context.Context) func() error {
+	in := &journal.Intent{User: true, Reason: "a user asked for it"}
+	o.begin(t, headrace.Killing, in, c, func(ctx context.Context) func() error {
 		err := o.rt.End(ctx, id)
 		return func() error {
 			if err != nil {
 				o.log.Error("killing a task failed", "id", id, "err", err)
+				t.rec.Kill = in
 				o.troubled(t, "could not be killed: "+err.Error(), o.clk.boot()+time.Minute)
+				(&recovery{o, true}).reattach(t, err) // its end may come yet
 				return err
 			}
 			o.final(t, headrace.Killed, nil, "killed by a user", false)

@@ -2,6 +2,7 @@ package solo
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -164,7 +165,7 @@ func (s *own) release(t *task, c *call) {
 const maxStartFailures = 5
 
 func (s *own) notStarted(t *task, err error) {
-	if noRoom(err.Error()) {
+	if shortage(err.Error()) != "" {
 		s.awaitRoom(t, err.Error())
 		return
 	}
@@ -217,4 +218,28 @@ func (s *own) idleEnded(t *task, _ proc.Exit) { s.detach(t) }
 
 func (s *own) startAgain(t *task, in *journal.Intent) { s.finish(t, in) }
 
-func (s *own) notBegun(t *task) { s.dismiss(t) }
+// notBegun ends the supervisor, unless the command has begun after all: then it runs.
+func (s *own) notBegun(t *task, in *journal.Intent) {
+	live := t.live
+	s.begin(t, headrace.Dismissing, nil, nil, func(ctx context.Context) func() error {
+		limited, cancel := context.WithTimeout(ctx, dismissTimeout)
+		defer cancel()
+		err := live.Dismiss(limited)
+		var stats proc.Stats
+		if errors.Is(err, proc.ErrState) {
+			stats, err = live.Stats(ctx)
+		}
+		return func() error {
+			switch {
+			case errors.Is(err, proc.ErrGone) || err == nil && stats.State == headrace.Pending:
+				s.detach(t)
+			case err == nil:
+				return s.settledAs(t, in, stats, nil, nil)
+			default:
+				s.log.Warn("the supervisor of a task that has not begun does not end", "id", t.rec.ID, "err", err)
+				s.detach(t)
+			}
+			return nil
+		}
+	})
+}

@@ -24,5 +24,5 @@ type scheduler interface {
 	// startAgain finishes a start that an earlier daemon had begun; notBegun deals with
 	// a supervisor that was not told then what to do.
 	startAgain(t *task, in *journal.Intent)
-	notBegun(t *task)
+	notBegun(t *task, in *journal.Intent)
 }

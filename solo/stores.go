@@ -90,12 +90,16 @@ func lookAtStore(dir string, devices *disk.Devices) (on disk.Device, err error) 
 	return devices.Of(f)
 }
 
+// keptFree is which part of a store's file system is not for checkpoints: others may have their files there, the journal first of all.
+const keptFree = 20
+
+// freeSpace returns how many bytes checkpoints may take yet, -1 if that is not known.
 func freeSpace(dir string) int64 {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return -1
 	}
-	return int64(fs.Bavail) * fs.Bsize
+	return max(0, int64(fs.Bavail)-int64(fs.Blocks)/keptFree) * fs.Bsize
 }
 
 // measure fills in the bandwidths: from the records when they are recent, else by
@@ -141,6 +145,9 @@ func (a *stores) named(name string) *store {
 func (a *stores) choose(name string, t *task) (*store, error) {
 	if name != "" {
 		if st := a.named(name); st != nil {
+			if !st.roomy(t) {
+				return nil, fmt.Errorf("%w: checkpoint store %s has no room for task %s; free some space in %s, or name another store", serve.ErrBusy, name, t.rec.ID, st.Dir)
+			}
 			return st, nil
 		}
 		var names []string
@@ -154,8 +161,7 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 	var bestTime time.Duration
 	for _, s := range a.all {
 		need := s.estimate(t.dirty()) + s.queue()
-		roomy := s.free < 0 || !t.known || s.free > t.dirty()
-		if now < s.fullUntil || !roomy {
+		if now < s.fullUntil || !s.roomy(t) {
 			continue
 		}
 		if best == nil || need < bestTime {
@@ -167,6 +173,9 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 	}
 	return best, nil
 }
+
+// roomy tells whether a dump of a task has room, as far as is known.
+func (s *store) roomy(t *task) bool { return s.free < 0 || !t.known || s.free > t.dirty() }
 
 // estimate returns how long a dump of so many bytes takes.
 func (s *store) estimate(dirty int64) time.Duration {

@@ -61,6 +61,9 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 		v.Waiting = r.Waited + elapsed
 	}
 	v.NoSuspend, v.NoCheckpoint = t.obstacles(now, s.cfg.CRIU == "")
+	if err := s.admission.refusesCheckpoint(t); err != nil && v.NoCheckpoint == "" {
+		v.NoCheckpoint = err.Error()
+	}
 	if c := r.Checkpoint; c != nil {
 		v.Checkpoint = &headrace.CheckpointView{Store: c.Store, Bytes: c.ToRead}
 	}

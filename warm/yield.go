@@ -29,8 +29,10 @@ func (e yielder) mind() {
 			e.cfg.Log.Warn("warm: it cannot be told how much memory there is", "err", err)
 			spare = math.MaxInt64 / 2
 		}
-		e.heed(spare)
-		pause := min(max(leastPause, time.Duration(float64(max(0, spare))/fastest*float64(time.Second))), time.Second)
+		pause := time.Second // while there is nothing to let go
+		if e.heed(spare) {
+			pause = min(max(leastPause, time.Duration(float64(max(0, spare))/fastest*float64(time.Second))), pause)
+		}
 		select {
 		case <-time.After(pause):
 		case <-e.ctx.Done():
@@ -39,8 +41,8 @@ func (e yielder) mind() {
 	}
 }
 
-// heed takes in how much more may be locked; if that is negative, so much is let go.
-func (e yielder) heed(spare int64) {
+// heed takes in how much more may be locked; if that is negative, so much is let go. It reports whether anything is locked still.
+func (e yielder) heed(spare int64) (locked bool) {
 	e.mu.Lock()
 	before := e.lacking
 	e.lacking = max(0, e.cfg.Cache.Budget()-max(0, e.blocks.locked+spare))
@@ -51,6 +53,7 @@ func (e yielder) heed(spare int64) {
 	if e.lacking < before {
 		e.kickAll()
 	}
+	locked = e.blocks.locked > 0
 	e.mu.Unlock()
 	var bytes int64
 	for _, b := range free {
@@ -60,6 +63,7 @@ func (e yielder) heed(spare int64) {
 	if bytes > 0 {
 		e.cfg.Log.Warn("warm: memory is short, files are not kept in it any more", "bytes", bytes)
 	}
+	return locked
 }
 
 // yield takes blocks of at least need bytes from those who come last, if there are as many, and

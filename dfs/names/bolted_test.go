@@ -95,6 +95,43 @@ func upTo(r meta.Reader, last uint64) error {
 	return nil
 }
 
+// TestNewerCommand: a node that does not know a command applies nothing of it or after it, nor is anything of its batch
+// kept; a node that does is given all of it by the log.
+func TestNewerCommand(t *testing.T) {
+	member, err := encodeMember(Member{Name: "two"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{
+		"a kind":         {kindUnseat + 1, 'x'},
+		"an event":       append([]byte{kindRing}, "Split:{}"...),
+		"an event's key": append([]byte{kindRing}, `Down:{"Node":"one","Why":"slow"}`...),
+		"a member's key": append(bytes.TrimSuffix(member, []byte("}")), `,"Zone":"z1"}`...),
+		"a rule":         append([]byte{kindMeta, 200}, makes(3).Data[2:]...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			m := open(t, dir)
+			apply(t, m, makes(1))
+			if err := m.flush(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := m.Apply([]quorum.Entry{makes(2), {Index: 3, Data: data}, makes(4)}); !errors.Is(err, errNewer) || !strings.Contains(err.Error(), "entry 3") {
+				t.Fatalf("it is applied: %v", err)
+			}
+			if _, err := m.Apply([]quorum.Entry{makes(5)}); !errors.Is(err, errNewer) {
+				t.Errorf("it goes on: %v", err)
+			}
+			if err := m.flush(); err != nil || m.Durable() != 1 {
+				t.Errorf("%d is durable (%v), want 1", m.Durable(), err)
+			}
+			if proposable(data) == nil && data[0] <= kindUnseat {
+				t.Error("it may be proposed")
+			}
+		})
+	}
+}
+
 // TestReadersSeeOneState: whoever reads sees the state of one entry, while others are applied and flushed.
 func TestReadersSeeOneState(t *testing.T) {
 	m := open(t, t.TempDir())

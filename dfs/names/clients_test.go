@@ -331,6 +331,7 @@ var draws = []struct {
 	{2, func(k *knowing) meta.Op { return &meta.RenewLease{Holder: k.client} }},
 	{3, func(k *knowing) meta.Op { return &meta.RecoverLease{Path: k.file(), Holder: k.client} }},
 	{1, func(k *knowing) meta.Op { return &meta.ExpireLeases{Most: 1000} }},
+	{1, func(k *knowing) meta.Op { return &meta.RenewLeases{} }},
 	{1, func(k *knowing) meta.Op { return &meta.SetSafeMode{On: k.rand.IntN(2) == 0} }},
 	{1, func(k *knowing) meta.Op {
 		return &meta.SetPermission{Path: k.path(), Mode: uint16(0o700 + k.rand.IntN(8)*8)}

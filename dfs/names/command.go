@@ -1,6 +1,7 @@
 package names
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -41,6 +42,20 @@ func encodeEvent(e ring.Event) ([]byte, error) {
 	return append([]byte{kindRing}, reflect.TypeOf(e).Name()+":"+string(b)...), nil
 }
 
+// errNewer: the node that led when a command was proposed knows commands that this one does not. Whoever passed over one would have another
+// state than the others from then on, and nobody would see it.
+var errNewer = errors.New("names: the log has a command that this version of Headrace does not know: install the version of the other nodes here, and start again")
+
+// newer is errNewer with what could not be read.
+func newer(err error) error { return fmt.Errorf("%w (%w)", errNewer, err) }
+
+// fromJSON reads JSON in which all is known.
+func fromJSON(b []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
+}
+
 func decodeEvent(b []byte) (ring.Event, error) {
 	for i, c := range b {
 		if c != ':' {
@@ -51,12 +66,28 @@ func decodeEvent(b []byte) (ring.Event, error) {
 			break
 		}
 		e := reflect.New(t)
-		if err := json.Unmarshal(b[i+1:], e.Interface()); err != nil {
+		if err := fromJSON(b[i+1:], e.Interface()); err != nil {
 			return nil, err
 		}
 		return e.Elem().Interface().(ring.Event), nil
 	}
-	return nil, errors.New("names: the log has an event that is not known")
+	return nil, errors.New("an event of the ring")
+}
+
+// proposable refuses what those who read the log would not know as a command: there it would stop every node.
+func proposable(data []byte) (err error) {
+	switch data[0] {
+	case kindMeta:
+		_, err = meta.DecodeCommand(data[1:])
+	case kindRing:
+		_, err = decodeEvent(data[1:])
+	case kindAdmit:
+		_, err = decodeMember(data[1:])
+	}
+	if err != nil {
+		return fmt.Errorf("names: not a command: %w", err)
+	}
+	return nil
 }
 
 // An answer is its kind and then its bytes.
@@ -109,7 +140,7 @@ func encodeMember(m Member) ([]byte, error) {
 }
 
 func decodeMember(b []byte) (m Member, err error) {
-	err = json.Unmarshal(b, &m)
+	err = fromJSON(b, &m)
 	if err == nil && m.Name == "" {
 		err = errors.New("names: a member without a name")
 	}

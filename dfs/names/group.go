@@ -89,6 +89,7 @@ type Group struct {
 	seats   *seats
 	driver  *quorum.Driver
 	waiting chan struct{}
+	terms   terms
 	asking  asking
 	// querying has one for each query that reads the state.
 	querying chan struct{}
@@ -122,7 +123,7 @@ func Open(c Config) (*Group, error) {
 		return nil, errors.New("names: nothing is known of the ring")
 	}
 	g := &Group{known: newKnown(c.Self, v), config: c, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
-		waiting: make(chan struct{}, mostWaiting), querying: make(chan struct{}, mostQueries), full: make(chan struct{}, 1), failed: make(chan struct{})}
+		waiting: make(chan struct{}, mostWaiting), terms: terms{holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), full: make(chan struct{}, 1), failed: make(chan struct{})}
 	m.changed, g.seats.alone = g.Learn, g.alone.Store
 	g.asking.read = func() error { return g.driver.Read(g.ctx, group) }
 	m.urge = func() {
@@ -180,7 +181,7 @@ func (g *Group) Close() error {
 	return err
 }
 
-// Failed is closed when what was asked for could not be made durable: nothing is answered any more, and the node is to be
+// Failed is closed when what was asked for could not be made durable, or is not known here: nothing is answered any more, and the node is to be
 // closed. Failure then returns why.
 func (g *Group) Failed() <-chan struct{} { return g.failed }
 
@@ -197,7 +198,7 @@ func (g *Group) Failure() error {
 // fail ends all answering.
 func (g *Group) fail(err error) error {
 	g.once.Do(func() {
-		g.failure = fmt.Errorf("what was asked for could not be made durable: %w", err)
+		g.failure = fmt.Errorf("this node can have no part in the names any more: %w", err)
 		g.config.Log.Error("the node has failed", "err", err)
 		close(g.failed)
 	})
@@ -257,12 +258,50 @@ func (g *Group) Deliver(m quorum.Message) { g.driver.Deliver(m) }
 // Propose has a command applied, and returns its answer once a majority has it durably. The command's time is
 // set here. An error of ctx says only that nobody waits any more, and ErrUncertain that nobody knows.
 func (g *Group) Propose(ctx context.Context, m meta.Command) (meta.Result, error) {
+	renewed := func() error {
+		_, err := g.command(ctx, meta.Command{Op: &meta.RenewLeases{}})
+		return err
+	}
+	if err := g.terms.begin(ctx, g.View().Term, renewed); err != nil {
+		return nil, err
+	}
+	return g.command(ctx, m)
+}
+
+func (g *Group) command(ctx context.Context, m meta.Command) (meta.Result, error) {
 	m.Time = g.config.Now().UnixMilli()
 	b, err := g.propose(ctx, encodeMeta(m))
 	if err != nil {
 		return nil, err
 	}
 	return meta.DecodeAnswer(b)
+}
+
+// terms has all leases renewed before anything else is proposed in a term: there may have been nobody to renew them before it, and
+// no other client is to take a file before its writer could say that it lives. It may be used by several goroutines.
+type terms struct {
+	begun   atomic.Uint64 // the last one in which that was done
+	holding chan struct{} // has one while somebody does it
+}
+
+func (t *terms) begin(ctx context.Context, term uint64, do func() error) error {
+	if t.begun.Load() == term {
+		return nil
+	}
+	select {
+	case t.holding <- struct{}{}:
+		defer func() { <-t.holding }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if t.begun.Load() == term {
+		return nil
+	}
+	err := do()
+	if err == nil {
+		t.begun.Store(term)
+	}
+	return err
 }
 
 // ChangeRing has an event happen to the ring, and returns a view that has it.
@@ -288,6 +327,9 @@ func (g *Group) Admit(ctx context.Context, m Member) (*View, uint32, error) {
 // propose returns the answer to a command.
 func (g *Group) propose(ctx context.Context, data []byte) ([]byte, error) {
 	if err := g.answers(); err != nil {
+		return nil, err
+	}
+	if err := proposable(data); err != nil {
 		return nil, err
 	}
 	select {

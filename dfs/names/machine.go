@@ -158,7 +158,12 @@ func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, er
 	before := m.roster
 	for _, e := range entries {
 		v.pending, v.err = v.pending[:0], nil
-		answer := m.one(v, e)
+		answer, err := m.one(v, e)
+		if err != nil {
+			// What came before it stays to be applied again.
+			m.err = fmt.Errorf("entry %d: %w", e.Index, err)
+			return nil, false, m.err
+		}
 		if v.err != nil {
 			answer = encodeError(v.err)
 		} else {
@@ -194,23 +199,23 @@ func (m *machine) set(key string, value []byte) {
 }
 
 // one applies a command. One that cannot be, for a mistake in package meta, has written nothing, and
-// is refused everywhere: else no replica could go on.
-func (m *machine) one(v *view, e quorum.Entry) (answer []byte) {
+// is refused everywhere: else no replica could go on. One that is not known here is known to others: errNewer.
+func (m *machine) one(v *view, e quorum.Entry) (answer []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			m.log.Error("a command has panicked", "entry", e.Index, "panic", p, "stack", string(debug.Stack()))
 			v.pending = v.pending[:0]
-			answer = encodeError(fmt.Errorf("internal error in entry %d", e.Index))
+			answer, err = encodeError(fmt.Errorf("internal error in entry %d", e.Index)), nil
 		}
 	}()
 	if len(e.Data) == 0 {
-		return encodeError(errors.New("names: a command of no bytes"))
+		return encodeError(errors.New("names: a command of no bytes")), nil
 	}
 	kind, data := e.Data[0], e.Data[1:]
 	if kind == kindMeta {
 		c, err := meta.DecodeCommand(data)
 		if err != nil {
-			return encodeError(err)
+			return nil, newer(err)
 		}
 		// The clocks of those who lead one after the other differ. One that was wrong by far is not followed for good.
 		if m.time-c.Time > mostAhead || c.Time > m.time {
@@ -222,16 +227,19 @@ func (m *machine) one(v *view, e quorum.Entry) (answer []byte) {
 		}
 		r, err := m.fault.apply(v, c)
 		if err != nil && !isMeta(err) {
-			return encodeError(err)
+			return encodeError(err), nil
 		}
-		return append([]byte{isAnswer}, meta.EncodeAnswer(r, err)...)
+		return append([]byte{isAnswer}, meta.EncodeAnswer(r, err)...), nil
 	}
 	next, err := m.ring(kind, data, e.Index)
-	if err != nil {
-		return encodeError(err)
+	switch {
+	case errors.Is(err, errNewer):
+		return nil, err
+	case err != nil:
+		return encodeError(err), nil
 	}
 	m.roster = next
-	return []byte{isAnswer}
+	return []byte{isAnswer}, nil
 }
 
 func isMeta(err error) bool { _, is := errors.AsType[*meta.Error](err); return is }
@@ -242,13 +250,13 @@ func (m *machine) ring(kind byte, data []byte, index uint64) (*roster, error) {
 	case kindRing:
 		e, err := decodeEvent(data)
 		if err != nil {
-			return nil, err
+			return nil, newer(err)
 		}
 		return m.roster.event(e, index)
 	case kindAdmit:
 		who, err := decodeMember(data)
 		if err != nil {
-			return nil, err
+			return nil, newer(err)
 		}
 		return m.roster.admit(who, index)
 	case kindSeat:
@@ -256,7 +264,7 @@ func (m *machine) ring(kind byte, data []byte, index uint64) (*roster, error) {
 	case kindUnseat:
 		return m.roster.stand(string(data), index)
 	}
-	return nil, fmt.Errorf("names: a command of kind %d: the node that proposed it is newer", kind)
+	return nil, newer(fmt.Errorf("a command of kind %d", kind))
 }
 
 // view is the state as one command reads it, with what it writes aside.

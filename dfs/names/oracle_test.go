@@ -217,6 +217,11 @@ func (t *tree) apply(op meta.Op, r meta.Result) string {
 	case *meta.RenewLease:
 		t.renewed[o.Holder] = t.now
 		return "ok"
+	case *meta.RenewLeases:
+		for holder := range t.renewed {
+			t.renewed[holder] = t.now
+		}
+		return "ok"
 	case *meta.CommitRecovery:
 		return t.commitRecovery(o)
 	case *meta.NewStamp, *meta.UpdatePipeline, *meta.AddBlock, *meta.AbandonBlock, *meta.Complete, *meta.Fsync:

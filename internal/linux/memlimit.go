@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // CgroupMemory is the tightest memory limit over this process.
@@ -26,32 +28,78 @@ type CgroupMemory struct {
 // v2 throttles processes past memory.high so that they hardly run: it counts as
 // a limit like memory.max.
 func OwnCgroupMemory(root string) (CgroupMemory, error) {
+	cgroups, err := ownMemoryCgroups(root)
+	if err != nil {
+		return CgroupMemory{}, err
+	}
+	return tightest(cgroups)
+}
+
+// OwnMemory does as OwnCgroupMemory for who asks many times a second: it finds out once a second which cgroups those are, which takes most
+// of the time. The zero value is ready. It may be used by several goroutines.
+type OwnMemory struct {
+	mu      sync.Mutex
+	cgroups []memoryCgroup
+	found   time.Time
+}
+
+// Cgroup returns the limit that leaves least.
+func (o *OwnMemory) Cgroup() (CgroupMemory, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if time.Since(o.found) < time.Second {
+		if c, err := tightest(o.cgroups); err == nil { // else it has been moved to another one, and its own was removed
+			return c, nil
+		}
+	}
+	var err error
+	if o.cgroups, err = ownMemoryCgroups("/"); err != nil {
+		return CgroupMemory{}, err
+	}
+	o.found = time.Now()
+	return tightest(o.cgroups)
+}
+
+// memoryCgroup is one that may limit this process's memory.
+type memoryCgroup struct {
+	dir, path string // as the process sees it, and where it is read
+	v2        bool
+}
+
+// ownMemoryCgroups finds the cgroups of this process and all above them.
+func ownMemoryCgroups(root string) (all []memoryCgroup, err error) {
 	proc := ProcFS(filepath.Join(root, "proc"))
 	mounts, err := proc.Mounts("self")
 	if err != nil {
-		return CgroupMemory{}, err
+		return nil, err
 	}
 	own, err := proc.Cgroups("self")
 	if err != nil {
-		return CgroupMemory{}, err
+		return nil, err
 	}
-	var tightest CgroupMemory
 	for _, h := range memoryHierarchies(mounts, own) {
 		for dir := h.start(root); ; dir = path.Dir(dir) {
-			c, err := h.read(filepath.Join(root, dir))
-			if err != nil {
-				return CgroupMemory{}, err
-			}
-			if c.Limit > 0 && (tightest.Dir == "" || c.Free < tightest.Free) {
-				c.Dir = dir
-				tightest = c
-			}
+			all = append(all, memoryCgroup{dir, filepath.Join(root, dir), h.v2})
 			if dir == h.mount || len(dir) <= len(h.mount) {
 				break
 			}
 		}
 	}
-	return tightest, nil
+	return all, nil
+}
+
+func tightest(cgroups []memoryCgroup) (least CgroupMemory, err error) {
+	for _, g := range cgroups {
+		c, err := g.read()
+		if err != nil {
+			return CgroupMemory{}, err
+		}
+		if c.Limit > 0 && (least.Dir == "" || c.Free < least.Free) {
+			c.Dir = g.dir
+			least = c
+		}
+	}
+	return least, nil
 }
 
 // A memoryHierarchy is a mounted cgroup hierarchy that may limit memory.
@@ -94,14 +142,14 @@ func (h memoryHierarchy) start(root string) string {
 }
 
 // read reads one cgroup. Without a limit, or without the controller, Limit is 0.
-func (h memoryHierarchy) read(dir string) (CgroupMemory, error) {
+func (g memoryCgroup) read() (CgroupMemory, error) {
 	limits, usage, prefix := []string{"memory.limit_in_bytes"}, "memory.usage_in_bytes", "total_"
-	if h.v2 {
+	if g.v2 {
 		limits, usage, prefix = []string{"memory.max", "memory.high"}, "memory.current", ""
 	}
 	var c CgroupMemory
 	for _, name := range limits {
-		v, err := cgroupNumber(filepath.Join(dir, name))
+		v, err := cgroupNumber(filepath.Join(g.path, name))
 		if err != nil {
 			return c, err
 		}
@@ -112,11 +160,11 @@ func (h memoryHierarchy) read(dir string) (CgroupMemory, error) {
 	if c.Limit == 0 {
 		return c, nil
 	}
-	used, err := cgroupNumber(filepath.Join(dir, usage))
+	used, err := cgroupNumber(filepath.Join(g.path, usage))
 	if err != nil {
 		return c, err
 	}
-	stat, err := os.ReadFile(filepath.Join(dir, "memory.stat"))
+	stat, err := readKernel(filepath.Join(g.path, "memory.stat"))
 	if err != nil {
 		return c, err
 	}
@@ -130,7 +178,7 @@ const unlimited = 1 << 60
 // cgroupNumber reads a file with one number; it is -1 for "max" and where there
 // is no such file.
 func cgroupNumber(name string) (int64, error) {
-	b, err := os.ReadFile(name)
+	b, err := readKernel(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return -1, nil
 	}

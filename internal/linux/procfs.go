@@ -7,10 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // ProcFS is a mounted procfs; the zero value is /proc.
@@ -382,11 +385,34 @@ type MemInfo struct {
 
 // MemInfo reads the machine's memory.
 func (p ProcFS) MemInfo() (MemInfo, error) {
-	b, err := os.ReadFile(p.path("meminfo"))
+	b, err := readKernel(p.path("meminfo"))
 	if err != nil {
 		return MemInfo{}, err
 	}
 	return ParseMemInfo(b)
+}
+
+// readKernel reads a small file of the kernel's. It does as os.ReadFile, in half the time: that asks for the size, which is not known, and has
+// the file polled.
+func readKernel(name string) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	b := make([]byte, 0, 4096)
+	for {
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, &os.PathError{Op: "read", Path: name, Err: err}
+		case n == 0:
+			return b, nil
+		}
+		b = slices.Grow(b[:len(b)+n], 512)
+	}
 }
 
 // ParseMemInfo reads the text of /proc/meminfo.

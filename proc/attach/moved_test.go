@@ -26,10 +26,16 @@ type removal struct {
 
 const newName = "c2"
 
-func newRemoval(t *testing.T) *removal {
-	r := &removal{from: newWorld(t, run).needCheckpoints()}
+// newRemoval has each machine prepared before it serves anybody.
+func newRemoval(t *testing.T, prepare ...func(*world)) *removal {
+	r := &removal{from: newWorld(t, nil).needCheckpoints()}
 	r.to = newWorld(t, nil).needCheckpoints()
 	r.to.dir = r.from.dir // what is at the same path on all machines
+	for _, p := range prepare {
+		p(r.from)
+		p(r.to)
+	}
+	r.from.serve(run)
 	return r
 }
 
@@ -184,8 +190,7 @@ func TestMovedWithFileOfCgroup(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not there")
 	}
-	r := newRemoval(t)
-	for _, w := range []*world{r.from, r.to} {
+	r := newRemoval(t, func(w *world) {
 		w.must(os.MkdirAll(w.rt.Dir, 0o711))
 		base, err := cgroup.Open(w.rt.Dir)
 		if base == nil {
@@ -193,7 +198,7 @@ func TestMovedWithFileOfCgroup(t *testing.T) {
 		}
 		w.rt.Cgroups = base
 		w.Cleanup(base.Close)
-	}
+	})
 	command := []string{"python3", "-c", cgroupReader}
 	c := r.from.attach(command...)
 	task := c.task()

@@ -30,8 +30,10 @@ func share(tree []memoryUse, init int, spec proc.Spec) float64 {
 // readShare returns how much of the regular file at its standard input a process, or
 // one that shares the open file with it, has read.
 func readShare(pid int) float64 {
-	var st unix.Stat_t
-	if unix.Stat(fmt.Sprintf("/proc/%d/fd/0", pid), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 {
+	var st unix.Statx_t
+	// A file system on the network that hangs is not asked: each look would leave a thread behind.
+	err := unix.Statx(unix.AT_FDCWD, fmt.Sprintf("/proc/%d/fd/0", pid), unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_SIZE, &st)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Size == 0 {
 		return -1
 	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/0", pid))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"headrace"
@@ -25,7 +26,9 @@ type Record struct {
 	State     headrace.TaskState `json:"-"`
 	StateName string             `json:"state"`
 	// Op is the operation under way, nil without one.
-	Op     *Intent `json:"op,omitempty"`
+	Op *Intent `json:"op,omitempty"`
+	// Kill is one that did not end it in time, nil without one: its end may come at any moment.
+	Kill   *Intent `json:"kill,omitempty"`
 	Reason string  `json:"reason,omitempty"`
 	Held   bool    `json:"held,omitempty"`
 
@@ -277,9 +280,21 @@ func decode(data []byte) (*Record, error) {
 
 const maxHistory = 400
 
+// mostReason bounds the reason for something, in bytes: it may come from a user's process, and many are kept.
+const mostReason = 4 << 10
+
+// Short returns what is kept of a reason.
+func Short(reason string) string {
+	if len(reason) <= mostReason {
+		return reason
+	}
+	return strings.ToValidUTF8(reason[:mostReason], "") + " ..."
+}
+
 // Note appends to the history. Old entries in the middle go when it gets long;
 // the first ones stay.
 func (r *Record) Note(e Event) {
+	e.Reason = Short(e.Reason)
 	if len(r.History) < maxHistory {
 		r.History = append(r.History, e)
 		return

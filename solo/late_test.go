@@ -1,0 +1,199 @@
+package solo
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/proc"
+	"headrace/wire"
+)
+
+// failing returns a connection on which an operation fails some times.
+func failing(b *bed, what string, times int64, err error) (*conn, *atomic.Int64) {
+	left := new(atomic.Int64)
+	left.Store(times)
+	return &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+		if op == what && left.Add(-1) >= 0 {
+			return err
+		}
+		return nil
+	}}, left
+}
+
+// TestLateKill: a kill that took longer than it may has done what it was for all the same: to make room, or because somebody asked for it.
+func TestLateKill(t *testing.T) {
+	slow := errors.New("not all processes end")
+	for _, byUser := range []bool{false, true} {
+		for _, restarted := range []bool{false, true} {
+			t.Run(fmt.Sprintf("user=%v restarted=%v", byUser, restarted), func(t *testing.T) {
+				b := newBed(t, policy.Kill)
+				c, left := failing(b, "kill", 1000, slow)
+				if err := b.startWith(c); err != nil {
+					t.Fatal(err)
+				}
+				id := b.run(headrace.Low, never)
+				b.awaitState(id, headrace.Running)
+				if byUser {
+					if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
+						t.Fatal("no error")
+					}
+				} else {
+					b.run(headrace.High)
+				}
+				b.await(id, "in trouble", func(t *wire.Task) bool { return strings.Contains(t.Reason, slow.Error()) })
+				if restarted {
+					b.crash()
+				}
+				b.world.with(id, func(x *thing) { b.world.end(x, proc.Exit{Code: 137, Signal: 9}) })
+				left.Store(0)
+				if restarted {
+					b.start()
+				}
+				want := headrace.Pending
+				if byUser {
+					want = headrace.Killed
+				}
+				b.awaitState(id, want)
+			})
+		}
+	}
+}
+
+// TestKillOfSilent: a kill that does not succeed, of a task whose supervisor does not answer, is not the last word.
+func TestKillOfSilent(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	b.start()
+	id := b.run(headrace.Normal)
+	b.awaitState(id, headrace.Running)
+	b.crash()
+	var silent atomic.Bool
+	silent.Store(true)
+	c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+		if silent.Load() && (op == "attach" || op == "end") {
+			return errors.New("the supervisor does not answer")
+		}
+		return nil
+	}}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
+		t.Error("no error")
+	}
+	b.world.with(id, func(x *thing) { b.world.end(x, proc.Exit{Code: 137, Signal: 9}) })
+	silent.Store(false)
+	b.awaitState(id, headrace.Killed)
+}
+
+// TestRestoreWithoutAnswer: that a supervisor could not be asked for a moment is no reason to give up its container.
+func TestRestoreWithoutAnswer(t *testing.T) {
+	b := newHostBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.crash()
+	var broken atomic.Int64
+	b.conn = &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+		if (op == "restore" || op == "attach") && broken.Add(-1) >= 0 {
+			return fmt.Errorf("dial: %w", syscall.EMFILE)
+		}
+		return nil
+	}}
+	if err := b.startWith(b.conn); err != nil {
+		t.Fatal(err)
+	}
+	b.is(id, headrace.Checkpointed)
+	broken.Store(2)
+	if err := b.order(id, "resume"); err == nil {
+		t.Error("no error")
+	}
+	b.is(id, headrace.Checkpointed)
+	b.mustOrder(id, "resume")
+	b.is(id, headrace.Running)
+}
+
+// TestStartSeenLate: a start that an earlier daemon had under way, and that begins only when the supervisor is to go, is not made again.
+func TestStartSeenLate(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Pending, never)
+	b.shutdown()
+	dying, died := dieAt(b.world, "start", true)
+	if err := b.startWith(dying); err != nil {
+		t.Fatal(err)
+	}
+	go b.tasks.Resume(b.ctx(), &wire.VerbRequest{Id: string(id)})
+	<-died
+	b.crash()
+	b.world.with(id, func(x *thing) { x.shim.state = headrace.Checkpointed }) // it has not come to it yet
+	c := &conn{world: b.world, before: func(op string, id headrace.TaskID) error {
+		if op == "dismiss" {
+			b.world.with(id, func(x *thing) { x.shim.state = headrace.Running })
+		}
+		return nil
+	}}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Running)
+	b.world.with(id, func(x *thing) {
+		if x.starts != 1 {
+			t.Errorf("it was started %d times", x.starts)
+		}
+	})
+}
+
+// TestLongReasons: what a command that cannot be started says is not kept whole.
+func TestLongReasons(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	b.start()
+	id := b.run(headrace.Normal, never)
+	b.awaitState(id, headrace.Running)
+	b.world.with(id, func(x *thing) { b.world.end(x, proc.Exit{Code: 127, StartError: strings.Repeat("é", 1<<20)}) })
+	got := b.awaitState(id, headrace.Failed)
+	if n := len(got.String()); n > 20<<10 || !strings.HasPrefix(got.Reason, "éé") {
+		t.Errorf("%d bytes of the task are kept", n)
+	}
+}
+
+// TestStuck: while nothing can be recorded the logs are cut, and who asks for something is told why it is not done.
+func TestStuck(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	full := &fullDisk{}
+	b.wrap = func(j recorder) recorder { full.recorder = j; return full }
+	b.start()
+	id := b.run(headrace.Normal)
+	b.awaitState(id, headrace.Running)
+	relieved := make(chan struct{}, 100)
+	relieve := b.loop.ledger.relieve
+	b.loop.post(func() {
+		b.loop.ledger.relieve = func() { relieve(); relieved <- struct{}{} }
+		full.set(true)
+	})
+	b.finish(id, 0)
+	select {
+	case <-relieved:
+	case <-time.After(patience):
+		t.Fatal("nothing makes room")
+	}
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Errorf("a kill: %v", err)
+	}
+	if _, err := b.tasks.List(b.ctx(), &wire.ListRequest{}); err != nil {
+		t.Errorf("who looks: %v", err)
+	}
+	b.stop() // it ends, though nothing can be recorded
+	select {
+	case <-b.ended:
+	case <-time.After(patience):
+		t.Fatal("the daemon does not end")
+	}
+	b.stop = nil
+}
