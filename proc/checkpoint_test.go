@@ -286,6 +286,49 @@ func fullDisk(t *testing.T, options string) {
 	w.checkCounter("count")
 }
 
+// What was unpacked of an image goes with the restore that is called off by a kill, and by
+// the next one if the supervisor itself was killed.
+func TestScratchIsLeftEmpty(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	scratch := t.TempDir()
+	big := "import random; b = random.randbytes(64 << 20); print('ready', flush=True); import time; time.sleep(1000)"
+	unpacked := func() (n int64) {
+		files, _ := filepath.Glob(scratch + "/*/*/pages-*")
+		for _, f := range files {
+			if st, err := os.Stat(f); err == nil {
+				n += st.Size()
+			}
+		}
+		return n
+	}
+	o := proc.RestoreOptions{Store: w.store, Compress: true, Scratch: scratch}
+	restoring := func(id string) (*proc.Task, proc.Spec) {
+		s := w.spec(id, "python3", "-c", big)
+		task := w.start(s)
+		w.awaitOutput(task, "ready")
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store, Compress: true})
+		w.must(err)
+		go w.rt.Restore(w.ctx, s, o)
+		w.await("something that is unpacked", func() bool { return unpacked() > 0 })
+		return task, s
+	}
+	task, _ := restoring("killed")
+	w.must(task.Kill(w.ctx, time.Millisecond))
+	w.end(task)
+	if n := unpacked(); n != 0 {
+		t.Errorf("%d bytes are left of a restore that was called off", n)
+	}
+	task, s := restoring("orphan")
+	w.must(unix.Kill(w.shimPID("orphan"), unix.SIGKILL))
+	w.end(task)
+	again, _, err := w.rt.Restore(w.ctx, s, o)
+	w.must(err)
+	if n := unpacked(); n != 0 {
+		t.Errorf("%d bytes are left of a restore whose supervisor was killed", n)
+	}
+	w.must(again.Kill(w.ctx, time.Millisecond))
+}
+
 // A damaged checkpoint is never restored.
 func TestDamagedCheckpoint(t *testing.T) {
 	w := newWorld(t).needCheckpoints()

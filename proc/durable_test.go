@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -64,4 +65,46 @@ while True: time.sleep(1)
 		}
 	}
 	w.restore(s, proc.RestoreOptions{})
+}
+
+// TestEndOnAFullDisk: how a task ended is written down when there is room again, by init
+// and by its supervisor.
+func TestEndOnAFullDisk(t *testing.T) {
+	w := newWorld(t)
+	if os.Geteuid() != 0 {
+		t.Skip("a disk of its own needs root")
+	}
+	disk := t.TempDir()
+	w.must(unix.Mount("tmpfs", disk, "tmpfs", 0, "mode=711,size=64m"))
+	defer unix.Unmount(disk, unix.MNT_DETACH)
+	w.rt.Dir = filepath.Join(disk, "tasks")
+	task := w.start(w.spec("t", "/bin/sh", "-c", `echo ready; read x < "$0"; exit 7`, w.fifo("go")))
+	w.awaitOutput(task, "ready")
+	filler, err := os.Create(filepath.Join(disk, "filler"))
+	w.must(err)
+	defer filler.Close()
+	for _, err = filler.Write(make([]byte, 4096)); err == nil; _, err = filler.Write(make([]byte, 4096)) {
+	}
+	w.must(os.WriteFile(w.fifo("go"), []byte("x\n"), 0))
+	w.await("the end of the command", func() bool { return len(w.taskProcesses("t")) == 0 })
+	select {
+	case <-task.Exited():
+		t.Errorf("it has ended without a record: %+v", task.Exit())
+	case <-time.After(500 * time.Millisecond): // nothing must happen
+	}
+	w.must(filler.Truncate(0))
+	if e := w.end(task); e.Code != 7 || e.Lost {
+		t.Errorf("ended with %+v, want code 7", e)
+	}
+	w.must(w.rt.Remove(w.ctx, "t"))
+}
+
+// fifo returns a named pipe of the test.
+func (w *world) fifo(name string) string {
+	w.Helper()
+	path := filepath.Join(filepath.Dir(w.store), name)
+	if err := unix.Mkfifo(path, 0o600); err != nil && !os.IsExist(err) {
+		w.Fatal(err)
+	}
+	return path
 }

@@ -226,8 +226,8 @@ func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
 		return opError("reset", spec.ID, err)
 	}
 	dir := r.TaskDir(spec.ID)
-	for _, name := range []string{"exit.json", "command-exit", "stdout", "stderr", "progress"} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+	for _, name := range append([]string{"exit.json", "command-exit"}, usersFiles...) {
+		if err := removeFile(filepath.Join(dir, name)); err != nil {
 			return opError("reset", spec.ID, err)
 		}
 	}

@@ -50,7 +50,7 @@ func removeTaskDir(dir string) error {
 		if strings.HasPrefix(e.Name(), StoodInBy) {
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+		if err := removeFile(filepath.Join(dir, e.Name())); err != nil {
 			return err
 		}
 	}

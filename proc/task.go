@@ -215,6 +215,13 @@ func (t *Task) KillWithin(ctx context.Context, grace, patience time.Duration) er
 	defer cancel()
 	go t.endTracers(limited, cmp.Or(grace, DefaultKillGrace)+tracerPatience)
 	err := t.verb(limited, "kill", graceArgs{grace}, nil)
+	if err == nil { // the end is on record, and its supervisor goes
+		select {
+		case <-t.c.Done():
+		case <-limited.Done():
+			err = context.Cause(limited)
+		}
+	}
 	switch {
 	case errors.Is(err, ErrGone):
 		return nil

@@ -35,9 +35,10 @@ func (t *Task) endTracers(ctx context.Context, after time.Duration) {
 		if err != nil || spec.UID == 0 {
 			return
 		}
-		for _, pid := range t.tracers(spec.UID) {
+		for pid, traced := range t.tracers(spec.UID) {
 			t.note(fmt.Sprintf("the daemon ends process %d: a tracer that keeps the task from ending", pid))
-			linux.KillAndWait(pid, time.Second) // what comes of it is seen at the next look
+			// What comes of it is seen at the next look. The number may be another's by now.
+			linux.KillAndWaitIf(pid, time.Second, func() bool { return t.traces(pid, traced, spec.UID) })
 		}
 	}
 }
@@ -50,33 +51,42 @@ func (t *Task) note(text string) {
 	}
 }
 
-// tracers returns the processes of a user that hold threads of the task.
-func (t *Task) tracers(uid uint32) (pids []int) {
-	namespace := func(pid int) string {
-		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
-		return to
-	}
-	own := namespace(t.c.PeerPID())
+// tracers returns the processes of a user that hold threads of the task, with one thread
+// of each.
+func (t *Task) tracers(uid uint32) map[int]int {
+	own := t.namespace()
 	var procs linux.ProcFS
 	all, err := procs.All()
-	if own == "" || own == namespace(os.Getpid()) || err != nil {
+	if own == "" || own == namespaceOf(os.Getpid()) || err != nil {
 		return nil
 	}
+	found := map[int]int{}
 	for _, p := range all {
-		if namespace(p.PID) != own {
+		if namespaceOf(p.PID) != own {
 			continue
 		}
 		procs.ThreadStates(p.PID, func(tid int, state byte) bool {
-			if state != 't' {
-				return true
-			}
-			if st, err := procs.Status(tid); err == nil && st.Tracer != 0 {
-				if tracer, err := procs.Status(st.Tracer); err == nil && tracer.UID == uid {
-					pids = append(pids, st.Tracer)
-				}
+			if st, err := procs.Status(tid); state == 't' && err == nil && st.Tracer != 0 && t.traces(st.Tracer, tid, uid) {
+				found[st.Tracer] = tid
 			}
 			return true
 		})
 	}
-	return pids
+	return found
+}
+
+// traces reports whether a process is a user's, and holds that thread of the task.
+func (t *Task) traces(pid, thread int, uid uint32) bool {
+	var procs linux.ProcFS
+	traced, err := procs.Status(thread)
+	tracer, terr := procs.Status(pid)
+	return err == nil && terr == nil && traced.Tracer == pid && tracer.UID == uid && namespaceOf(thread) == t.namespace()
+}
+
+// namespace returns the pid namespace of the task; empty: it is not known.
+func (t *Task) namespace() string { return namespaceOf(t.c.PeerPID()) }
+
+func namespaceOf(pid int) string {
+	to, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	return to
 }

@@ -31,8 +31,12 @@ func fillCaps(t *task, q *wire.RunRequest, by serve.Caller, cfg *Config) error {
 		return err
 	}
 	have, err := attach.Look(by.PID, by.UID)
-	if err != nil { // it is in another pid namespace, say, or has ended
+	switch {
+	case err == nil:
+	case by.PID == 0, budget.Privileged(by.UID): // it is in another pid namespace, or may have any limits
 		have.Limits, have.Nice = ownLimits(), 0
+	default: // and the daemon's limits are better than its own
+		return serve.Refusal("the process that has connected is gone, and nobody knows what it might use: %v; connect anew", err)
 	}
 	nice := have.Nice
 	if q.Nice != nil && (int(*q.Nice) > nice || by.UID == 0) {

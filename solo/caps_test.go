@@ -20,7 +20,7 @@ func TestCaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	me := serve.Caller{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), PID: os.Getpid()}
-	unseen := serve.Caller{UID: me.UID + 1, GID: me.GID, PID: os.Getpid()} // another user's process now
+	unseen := serve.Caller{UID: me.UID + 1, GID: me.GID} // in another pid namespace
 	cfg := &Config{TaskPIDs: 100}
 	limit := func(name string, soft, hard uint64) []*wire.ResourceLimit {
 		return []*wire.ResourceLimit{{Resource: name, Soft: soft, Hard: hard}}
@@ -70,6 +70,11 @@ func TestCaps(t *testing.T) {
 		var got task
 		if err := fillCaps(&got, &wire.RunRequest{IoWeight: weight}, by, cfg); err != nil || got.rec.IOWeight != int(weight) {
 			t.Errorf("an I/O weight of %d becomes %d, %v", weight, got.rec.IOWeight, err)
+		}
+	}
+	for what, pid := range map[string]int{"another user's process now": os.Getpid(), "gone": 1 << 30} {
+		if err := fillCaps(&task{}, &wire.RunRequest{}, serve.Caller{UID: me.UID + 1, GID: me.GID, PID: pid}, cfg); err == nil {
+			t.Errorf("the limits of a caller who is %s were taken for the daemon's", what)
 		}
 	}
 	if err := fillCaps(&task{}, &wire.RunRequest{IoWeight: 10001}, me, cfg); err == nil {

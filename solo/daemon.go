@@ -24,6 +24,7 @@ import (
 	"headrace/pagecache"
 	"headrace/policy"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
 	"headrace/solo/journal"
 	"headrace/wire"
 )
@@ -245,8 +246,8 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	}
 	l.tasks.order = state.Meta.Order
 	l.memory.setSpeed(state.Meta.SwapSpeed)
-	if state.Meta.Boot != l.boot {
-		removeContents(d.cfg.scratchDir())
+	if err := checkpoint.SweepScratch(d.cfg.scratchDir()); err != nil {
+		l.log.Warn("what earlier restores have left behind cannot be removed", "err", err)
 	}
 	l.stores.measure(ctx, state.Meta.Stores, l.images, l.log)
 	if try := d.parts.swap; try != nil && state.Meta.SwapBoot != l.boot {
@@ -285,14 +286,4 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 		"memory", d.cfg.Memory, "policy", d.cfg.policyName())
 	close(d.ready)
 	return l.run(ctx)
-}
-
-func removeContents(dir string) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		os.RemoveAll(filepath.Join(dir, e.Name()))
-	}
 }

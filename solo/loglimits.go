@@ -18,6 +18,10 @@ type logKeeping struct {
 	busy      atomic.Bool // the keeper is at work
 }
 
+func newLogKeeping(c *core, admission *admission) *logKeeping {
+	return &logKeeping{core: c, admission: admission, keeper: tasklog.Keeper{Open: filepath.Join(c.cfg.StateDir, proc.OpenLogs)}}
+}
+
 // keep cuts logs of users who have more of them than they may, in the
 // background.
 func (k *logKeeping) keep() {

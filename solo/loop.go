@@ -43,7 +43,7 @@ func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 		core: c, board: newBoard(), operations: operations, admission: admission, measuring: &measuring{core: c},
 		containers: &containers{operations: operations, admission: admission, announced: newAnnouncements(c.clk)},
 		calls:      &calls{operations: operations, admission: admission},
-		logs:       &logKeeping{core: c, admission: admission},
+		logs:       newLogKeeping(c, admission),
 		every:      p.tick, stopWait: p.stopWait, host: hostname(), started: c.clk.wall(),
 	}
 	l.ledger.relieve = l.logs.keepNow

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // Task is a task whose logs are kept.
@@ -28,6 +31,8 @@ type Keeper struct {
 	// Reserve is how much of the file system is to stay free, in bytes; 0: a
 	// twentieth of it, at most 10 GB.
 	Reserve int64
+	// Open is a directory of removed logs that were open for writing; empty: there is none.
+	Open string
 
 	// ended is what the logs of ended tasks hold. Their owner may still write to them,
 	// so they are looked at again, some at a time.
@@ -63,8 +68,9 @@ type Cut struct {
 // that is to keep its reserve. What cannot be done is in the error; the rest is
 // done. ErrNoHoles is reported once.
 func (k *Keeper) Keep(dir string, tasks []Task) ([]Cut, error) {
+	oerr := k.emptyOpen()
 	if k.noHoles {
-		return nil, nil
+		return nil, oerr
 	}
 	missing, err := k.missing(dir)
 	if err != nil {
@@ -73,7 +79,7 @@ func (k *Keeper) Keep(dir string, tasks []Task) ([]Cut, error) {
 	logs, limits := k.look(tasks, missing > 0)
 	keep := plan(logs, func(uid uint32) int64 { return limits[uid] }, missing)
 	var cuts []Cut
-	var wrong []error
+	wrong := []error{oerr}
 	for i, t := range tasks {
 		if t.Progress != "" && (!t.Ended || k.ended[t.ID].round == k.round) && use(t.Progress) > maxProgress {
 			wrong = append(wrong, k.shorten(t.Progress, t.UID))
@@ -96,6 +102,27 @@ func (k *Keeper) Keep(dir string, tasks []Task) ([]Cut, error) {
 		cuts = append(cuts, Cut{Task: t.ID, Before: logs[i].bytes, Why: why})
 	}
 	return cuts, errors.Join(wrong...)
+}
+
+// emptyOpen removes logs that are not open any more, and takes from the others what was
+// written to them.
+func (k *Keeper) emptyOpen() error {
+	entries, err := os.ReadDir(k.Open)
+	if k.Open == "" || errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		path := filepath.Join(k.Open, e.Name())
+		f, oerr := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		switch {
+		case oerr == nil && !linux.HeldForWriting(f):
+			err = errors.Join(err, os.Remove(path))
+		case use(path) > 0: // that it could not be opened is a lease of who writes
+			err = errors.Join(err, k.leases.with(path, func(f *os.File) error { return f.Truncate(0) }))
+		}
+		f.Close()
+	}
+	return err
 }
 
 // look measures the logs, those of ended tasks some at a time, or all.

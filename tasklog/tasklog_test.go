@@ -19,6 +19,35 @@ import (
 
 const gb = 1 << 30
 
+// TestRemovedLogsThatAreOpen: they hold nothing, and go when nobody writes to them.
+func TestRemovedLogsThatAreOpen(t *testing.T) {
+	k := Keeper{Open: t.TempDir()}
+	path := filepath.Join(k.Open, "1")
+	writer, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	for range 2 {
+		if _, err := writer.WriteString("more"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Keep(k.Open, nil); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := os.Stat(path); err != nil || st.Size() != 0 {
+			t.Errorf("it is %v, %v", st, err)
+		}
+	}
+	writer.Close()
+	if _, err := k.Keep(k.Open, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
 func TestPlan(t *testing.T) {
 	cases := []struct {
 		name    string

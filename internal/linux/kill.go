@@ -11,6 +11,12 @@ import (
 // KillAndWait sends SIGKILL to a process, which need not be a child, and returns when
 // it has ended, at the latest after patience. One that is already gone is no error.
 func KillAndWait(pid int, patience time.Duration) error {
+	return KillAndWaitIf(pid, patience, func() bool { return true })
+}
+
+// KillAndWaitIf is KillAndWait if the process is still the one that is meant: what the
+// caller looks at then is of the process that gets the signal, or of none.
+func KillAndWaitIf(pid int, patience time.Duration, meant func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -19,6 +25,9 @@ func KillAndWait(pid int, patience time.Duration) error {
 		return fmt.Errorf("end process %d: %w", pid, err)
 	}
 	defer unix.Close(fd)
+	if !meant() {
+		return nil
+	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("end process %d: %w", pid, err)
 	}

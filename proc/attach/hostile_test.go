@@ -8,10 +8,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/testkit"
+	"headrace/proc"
 	"headrace/proc/attach"
 )
 
@@ -198,5 +200,63 @@ func TestLateDescriptors(t *testing.T) {
 	caller.Close()
 	if after := testkit.Descriptors(t); after >= before {
 		t.Errorf("%d descriptors are open, %d were with the caller's", after, before)
+	}
+}
+
+// TestLifelineThatWaits: an owner who has kept a copy of the supervisor's end, makes it wait
+// where it should not, and leaves no room in it, holds up neither start nor end.
+func TestLifelineThatWaits(t *testing.T) {
+	for name, early := range map[string]bool{"from the beginning": true, "when it runs": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			w.must(err)
+			kept, other := fds[0], os.NewFile(uintptr(fds[1]), "other end")
+			defer other.Close()
+			defer unix.Close(kept)
+			theirs, err := unix.FcntlInt(uintptr(kept), unix.F_DUPFD_CLOEXEC, 0)
+			w.must(err)
+			lifeline := os.NewFile(uintptr(theirs), "lifeline")
+			defer lifeline.Close()
+			stop := make(chan struct{})
+			defer close(stop)
+			attack := func() {
+				for { // it is full as long as nobody reads
+					if _, err := unix.SendmsgN(kept, make([]byte, 4096), nil, nil, unix.MSG_DONTWAIT); err != nil {
+						break
+					}
+				}
+				w.must(unix.SetNonblock(kept, false))
+			}
+			if early {
+				attack()
+				go func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+							unix.SetNonblock(kept, false)
+						}
+					}
+				}()
+			} else {
+				w.must(attach.Send(other, attach.Message{Go: true}))
+			}
+			spec := with(func(q *attach.Request) { q.Argv = []string{"sleep", "1000"} }).
+				Spec(attach.Peer{UID: uint32(os.Getuid()), GID: uint32(os.Getgid())})
+			spec.Env = []string{"PATH=" + os.Getenv("PATH")}
+			task, err := w.rt.StartWith(w.ctx, spec, proc.Stdio{Lifeline: lifeline})
+			if early {
+				if err == nil {
+					t.Error("started for somebody who cannot be told")
+				}
+				return
+			}
+			w.must(err)
+			attack()
+			w.must(task.Kill(w.ctx, time.Millisecond))
+			w.end(task)
+		})
 	}
 }

@@ -279,7 +279,7 @@ func testCriuDeviceFull(t *testing.T) {
 	if out, err := v.dumpCommand(w).CombinedOutput(); err == nil {
 		t.Errorf("criu dump succeeded: %s", out)
 	}
-	if err := commitError(t, w); !errors.Is(err, unix.ENOSPC) {
+	if err := commitError(t, w); !errors.Is(err, ErrNoSpace) {
 		t.Errorf("%v, want no space left", err)
 	}
 	if got := v.ask(syscall.SIGUSR2); got != first {

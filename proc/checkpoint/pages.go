@@ -224,7 +224,7 @@ func (p *pagesWriter) store(b *block) error {
 		err = p.write()
 	}
 	if err == nil {
-		p.push()
+		err = p.push()
 	}
 	return err
 }
@@ -332,14 +332,15 @@ func (p *pagesWriter) writeCompressed() error {
 	return nil
 }
 
-// push makes the kernel begin to write what has accumulated. It is only a hint:
-// Commit makes sure.
-func (p *pagesWriter) push() {
+// push makes the kernel begin to write what has accumulated, which is only a hint: Commit
+// makes sure. It fails before the store is full to the last byte: others write there too.
+func (p *pagesWriter) push() error {
 	if p.pos-p.pushed < writebackStep {
-		return
+		return nil
 	}
 	unix.SyncFileRange(int(p.pages.Fd()), p.pushed, p.pos-p.pushed, unix.SYNC_FILE_RANGE_WRITE)
 	p.pushed = p.pos
+	return checkRoom(p.d.dir, 0)
 }
 
 func (p *pagesWriter) close() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,14 +46,14 @@ func (im *Image) Open(ctx context.Context, scratch string) (dir string, closeDir
 		lock.unlock()
 		return "", nil, err
 	}
-	return filepath.Join(top, seqName(im.Seq)), sync.OnceValue(func() error {
+	return filepath.Join(top.Name(), seqName(im.Seq)), sync.OnceValue(func() error {
 		lock.unlock()
-		return os.RemoveAll(top)
+		return removeScratchDir(top)
 	}), nil
 }
 
 // unpack decompresses the chain into a new directory below scratch.
-func (im *Image) unpack(ctx context.Context, scratch string) (string, error) {
+func (im *Image) unpack(ctx context.Context, scratch string) (*os.File, error) {
 	fail := func(err error) error {
 		return fmt.Errorf("decompress checkpoint %d of task %s: %w", im.Seq, im.Task, err)
 	}
@@ -60,31 +61,82 @@ func (im *Image) unpack(ctx context.Context, scratch string) (string, error) {
 	for _, c := range im.chain() {
 		need += c.Stored
 	}
+	if err := SweepScratch(scratch); err != nil {
+		return nil, fail(err)
+	}
 	room, err := free(scratch)
 	if err != nil {
-		return "", fail(err)
+		return nil, fail(err)
 	}
-	if room < need {
-		return "", fail(fmt.Errorf("%w: %s has room for %d bytes, %d are needed; free some, or configure another scratch directory", ErrNoSpace, scratch, room, need))
+	if room < need+reserve {
+		return nil, fail(fmt.Errorf("%w: %s has room for %d bytes, %d are needed; free some, or configure another scratch directory", ErrNoSpace, scratch, room, need+reserve))
 	}
-	top, err := os.MkdirTemp(scratch, "restore-"+im.Task+"-") // mode 0700
+	top, err := newScratchDir(scratch, im.Task)
 	if err != nil {
-		return "", fail(err)
+		return nil, fail(err)
 	}
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(compressors), zstd.WithDecoderMaxMemory(maxExtent))
 	if err == nil {
 		defer dec.Close()
 		for _, c := range im.chain() {
-			u := &unpacker{ctx: ctx, im: c, dir: filepath.Join(top, seqName(c.Seq)), dec: dec, onlyPages: c != im}
+			u := &unpacker{ctx: ctx, im: c, dir: filepath.Join(top.Name(), seqName(c.Seq)), dec: dec, onlyPages: c != im}
 			if err = u.run(); err != nil {
 				break
 			}
 		}
 	}
 	if err != nil {
-		return "", fail(errors.Join(err, os.RemoveAll(top)))
+		return nil, fail(errors.Join(err, removeScratchDir(top)))
 	}
 	return top, nil
+}
+
+// scratchPrefix is how directories of unpacked images begin.
+const scratchPrefix = "restore-"
+
+// newScratchDir makes a directory that stays as long as what it returns is open.
+func newScratchDir(scratch, task string) (*os.File, error) {
+	for {
+		path, err := os.MkdirTemp(scratch, scratchPrefix+task+"-") // mode 0700
+		if err != nil {
+			return nil, err
+		}
+		dir, err := os.Open(path)
+		if err == nil {
+			err = unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB)
+		}
+		if err == nil {
+			var st unix.Stat_t
+			if err = unix.Fstat(int(dir.Fd()), &st); err == nil && st.Nlink > 0 {
+				return dir, nil
+			}
+		}
+		dir.Close()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(err, os.Remove(path))
+		} // else it was swept before it was locked
+	}
+}
+
+func removeScratchDir(dir *os.File) error {
+	return errors.Join(os.RemoveAll(dir.Name()), dir.Close())
+}
+
+// SweepScratch removes unpacked images that nobody uses: who did so was killed.
+func SweepScratch(scratch string) error {
+	left, err := filepath.Glob(filepath.Join(scratch, scratchPrefix+"*"))
+	for _, path := range left {
+		dir, oerr := os.Open(path)
+		if errors.Is(oerr, fs.ErrNotExist) {
+			continue
+		}
+		if oerr == nil && unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			oerr = os.RemoveAll(path)
+		}
+		dir.Close()
+		err = errors.Join(err, oerr)
+	}
+	return err
 }
 
 // An unpacker decompresses one image.

@@ -174,10 +174,13 @@ func TestDeviceFull(t *testing.T) {
 		if err := (fakeCriu{}).dumpInto(writer, w.m, nil); err == nil {
 			t.Error("criu saw no error")
 		}
-		if err := writer.ServerErr(); !errors.Is(err, unix.ENOSPC) {
+		if left, err := free(s.Dir); left < reserve/4 || err != nil {
+			t.Errorf("%d bytes are left for others, %v", left, err)
+		}
+		if err := writer.ServerErr(); !errors.Is(err, ErrNoSpace) {
 			t.Errorf("the server tells %v, want no space left", err)
 		}
-		if err := commitError(t, writer); !errors.Is(err, unix.ENOSPC) {
+		if err := commitError(t, writer); !errors.Is(err, ErrNoSpace) {
 			t.Errorf("%v, want no space left", err)
 		}
 		compareMemory(t, restored(t, good), before)

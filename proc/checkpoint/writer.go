@@ -26,7 +26,7 @@ const (
 	// page may be in any image of the chain.
 	DefaultMaxChain = 5
 
-	// reserve is how much room must be left after a dump.
+	// reserve is how much room must be left beside a dump, and after it.
 	reserve = 16 << 20
 	// socketBuffer saves CRIU and the page server waking each other up for every
 	// few pages.
@@ -100,7 +100,7 @@ func (w *Writer) begin(o BeginOptions) error {
 	if err := w.store.deleteAside(w.task); err != nil {
 		return err
 	}
-	if err := w.store.checkRoom(o.Need); err != nil {
+	if err := checkRoom(w.store.Dir, o.Need); err != nil {
 		return err
 	}
 	if w.parent, w.full, err = w.store.chooseParent(w.task, o); err != nil {
@@ -129,8 +129,8 @@ func (w *Writer) begin(o BeginOptions) error {
 	return nil
 }
 
-func (s *Store) checkRoom(need int64) error {
-	room, err := s.Free()
+func checkRoom(dir string, need int64) error {
+	room, err := free(dir)
 	if err != nil {
 		return err
 	}

@@ -13,9 +13,10 @@ import (
 	"sync"
 	"time"
 
-	"headrace/internal/linux"
-
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/accept"
+	"headrace/internal/linux"
 )
 
 // SocketName is the socket's name in the task's directory.
@@ -252,17 +253,19 @@ func (s *Server) Drain(patience time.Duration) bool {
 	}
 }
 
-// Serve answers connections until the listener is closed.
-func (s *Server) Serve(ctx context.Context, l *net.UnixListener) error {
+// Serve answers connections, of unix sockets, until the listener is closed. It goes on when
+// the kernel is short of something: with the supervisor the task would end.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	patient := accept.Listener{Listener: l}
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := patient.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if !allowed(conn) {
+		if !allowed(conn.(*net.UnixConn)) {
 			conn.Close()
 			continue
 		}

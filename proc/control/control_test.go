@@ -5,11 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // serve runs a supervisor's side in a directory with a path too long for a
@@ -33,6 +36,48 @@ func serveWith(t *testing.T, s *Server) string {
 	t.Cleanup(func() { l.Close() })
 	go s.Serve(context.Background(), l)
 	return dir
+}
+
+// shortOf is a listener of a kernel that is short of something, again and again.
+type shortOf struct {
+	net.Listener
+	errs []error
+}
+
+func (l *shortOf) Accept() (net.Conn, error) {
+	if len(l.errs) > 0 {
+		err := l.errs[0]
+		l.errs = l.errs[1:]
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", err)}
+	}
+	return l.Listener.Accept()
+}
+
+// TestAcceptGoesOn: a supervisor, and its task with it, does not end because a connection
+// could not be accepted.
+func TestAcceptGoesOn(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	s := NewServer(func(context.Context, string, json.RawMessage) (any, error) { return nil, nil })
+	go func() {
+		ended <- s.Serve(context.Background(), &shortOf{l, []error{unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ENOBUFS}})
+	}()
+	c, err := Dial(t.Context(), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Call(t.Context(), "ping", nil, nil); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended: %v", err)
+	}
 }
 
 func TestCalls(t *testing.T) {

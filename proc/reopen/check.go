@@ -1,6 +1,7 @@
 package reopen
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,11 @@ func Check(dir string, user linux.Credentials, initPID int) error {
 			return err
 		}
 	}
+	for _, s := range t.sockets {
+		if len(s.at) == 0 {
+			return errors.New("a socket of it is on its way through a unix socket, unread; checkpoint again when it was received")
+		}
+	}
 	if err := t.checkTerminals(); err != nil {
 		return err
 	}
@@ -62,10 +68,12 @@ func (t *tree) checkPath(p *path) error {
 	return nil
 }
 
-// kindNames are the kinds of descriptors that only root can make, or whose restore
-// acts by paths.
+// kindNames are the kinds of descriptors that only root can make, whose restore acts by
+// paths, or of which the kernel asks who has made them before it does what root may: that
+// is root after a restore.
 var kindNames = map[uint64]string{
-	img.TypePacket: "a packet socket", img.TypeNamespace: "a namespace", img.TypeTun: "a tun device",
+	img.TypeNetlink: "a netlink socket",
+	img.TypePacket:  "a packet socket", img.TypeNamespace: "a namespace", img.TypeTun: "a tun device",
 	img.TypeExternal: "a file that CRIU does not know", img.TypeBPFMap: "a BPF map", img.TypeFanotify: "a fanotify watch",
 }
 
@@ -87,7 +95,7 @@ func checkKind(e img.Message) error {
 	case img.TypeInotify:
 		return checkInotify(e)
 	case img.TypeReg, img.TypePipe, img.TypeFifo, img.TypeEventfd, img.TypeEpoll, img.TypeSignalfd, img.TypeTTY,
-		img.TypeNetlink, img.TypeTimerfd, img.TypeMemfd, img.TypePidfd:
+		img.TypeTimerfd, img.TypeMemfd, img.TypePidfd:
 	default:
 		name := kindNames[kind]
 		if name == "" {
@@ -110,6 +118,10 @@ func checkUnix(e img.Message) error {
 	name, _ := m.Bytes(img.UnixName)
 	if len(name) > 0 && name[0] != 0 {
 		return notForOthers(fmt.Sprintf("a unix socket with a path (%s)", strings.TrimRight(string(name), "\x00")))
+	}
+	// Who connects is told (SO_PEERCRED) that root listens, as it is CRIU that does.
+	if state, _ := m.Uint(img.UnixState); state == img.StateListen {
+		return notForOthers(fmt.Sprintf("a unix socket that listens (@%s)", strings.TrimLeft(string(name), "\x00")))
 	}
 	return nil
 }

@@ -18,6 +18,10 @@
 // true path again, so that the next dump records that. Before the restored tree runs,
 // [Opened.Verify] compares device and inode of what it has with what was opened for it.
 //
+// Sockets get their ports from [Opened.Bind], when they belong to whom they belonged,
+// and not from CRIU, which binds and listens as root: the kernel lets those of one user
+// share a port, and goes on to.
+//
 // Deleted files, which CRIU makes anew beside where they were, are made in a
 // directory that only root can enter.
 //

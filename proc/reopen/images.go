@@ -23,8 +23,10 @@ const filesImage = "files.img"
 type tree struct {
 	dir     string
 	files   *img.File
-	paths   []*path           // what is opened by its path, in the order of files.img
-	byID    map[uint64]*path  // the same by their ids
+	paths   []*path          // what is opened by its path, in the order of files.img
+	byID    map[uint64]*path // the same by their ids
+	sockets []*socket        // in the order of files.img
+	socket  map[uint64]*socket
 	alias   map[uint64]uint64 // pipes with names and terminals: the id of what has their path
 	pids    []int
 	threads map[int]int // process of each thread
@@ -57,7 +59,7 @@ type use struct {
 
 // scan reads the images in a directory.
 func scan(dir string) (*tree, error) {
-	t := &tree{dir: dir, byID: map[uint64]*path{}, alias: map[uint64]uint64{}, threads: map[int]int{}}
+	t := &tree{dir: dir, byID: map[uint64]*path{}, socket: map[uint64]*socket{}, alias: map[uint64]uint64{}, threads: map[int]int{}}
 	for _, step := range []func() error{t.readFiles, t.readRemaps, t.readTree, t.readUses} {
 		if err := step(); err != nil {
 			return nil, err
@@ -87,6 +89,9 @@ func (t *tree) readFiles() error {
 			p.flags, _ = reg.Uint(img.RegFlags)
 			p.mode, _ = reg.Uint(img.RegMode)
 			t.paths, t.byID[id] = append(t.paths, p), p
+		case img.TypeInet, img.TypeUnix:
+			s := &socket{entry: i, kind: kind}
+			t.sockets, t.socket[id] = append(t.sockets, s), s
 		case img.TypeFifo:
 			err = t.readAlias(e, img.FileFifo, img.FifoRegID)
 		case img.TypeTTY:
@@ -223,6 +228,9 @@ func (t *tree) readDescriptors(pid int, seen map[uint64]bool) error {
 			u.access = unix.R_OK | unix.W_OK // CRIU opens named pipes for both, to fill them
 		}
 		t.use(id, u)
+		if s := t.socket[id]; s != nil {
+			s.at = append(s.at, held{PID: pid, FD: int(fd)})
+		}
 	}
 	return nil
 }

@@ -112,6 +112,11 @@ func TestWhatIsNotForOthers(t *testing.T) {
 		{"nothing special", func(d *dump) { d.path(1, "/f", 0, 3) }, ""},
 		{"a unix socket without a name", func(d *dump) { d.file(img.TypeUnix, 2, img.FileUnix, name(""), 4) }, ""},
 		{"an abstract unix socket", func(d *dump) { d.file(img.TypeUnix, 2, img.FileUnix, name("\x00a"), 4) }, ""},
+		{"an abstract unix socket that listens", func(d *dump) {
+			d.file(img.TypeUnix, 2, img.FileUnix, name("\x00a").SetUint(img.UnixState, img.StateListen), 4)
+		}, "a unix socket that listens (@a)"},
+		{"a socket under way in a socket", func(d *dump) { d.file(img.TypeUnix, 2, img.FileUnix, name(""), 0) }, "on its way through a unix socket"},
+		{"a netlink socket", func(d *dump) { d.file(img.TypeNetlink, 2, 15, nil, 4) }, "a netlink socket"},
 		{"a unix socket with a path", func(d *dump) { d.file(img.TypeUnix, 2, img.FileUnix, name("/tmp/s\x00"), 4) }, "a unix socket with a path (/tmp/s)"},
 		{"a TCP socket", func(d *dump) {
 			d.file(img.TypeInet, 2, img.FileInet, img.Message(nil).SetUint(img.InetType, 1), 4)

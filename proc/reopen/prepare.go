@@ -54,6 +54,8 @@ type Opened struct {
 	files   []int
 	paths   []*path // what they are of
 	threads map[int]int
+	bound   []bound // what Bind does, and those of the task that share a port with them
+	sharing []held
 	options Options
 	// Where deleted files are made.
 	onDisk, inMemory room
@@ -90,11 +92,17 @@ func Prepare(d *img.Dir, o Options) (*Opened, error) {
 		return nil, nil
 	}
 	h := &Opened{options: o, threads: t.threads}
-	if err := h.openAll(t, o); err != nil {
-		h.Close()
-		return nil, err
+	err = h.openAll(t, o)
+	if err == nil {
+		h.bound, h.sharing, err = t.unbind()
 	}
-	if err := d.Replace(filesImage, t.files); err != nil {
+	if err == nil {
+		err = h.tryPorts(o.User)
+	}
+	if err == nil {
+		err = d.Replace(filesImage, t.files)
+	}
+	if err != nil {
 		h.Close()
 		return nil, err
 	}

@@ -158,6 +158,9 @@ func (t *task) awaitEnd(patience time.Duration) error {
 	if err != nil {
 		return err
 	}
+	if len(all) == 0 {
+		return fmt.Errorf("%w: it has no processes any more, and its end is not on record yet; is the disk with the state full?", proc.ErrNotNow)
+	}
 	return fmt.Errorf("%w %v after SIGKILL: %s", errUnkillable, killLimit, whatOf(all))
 }
 

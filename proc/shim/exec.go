@@ -115,6 +115,9 @@ func becomeUser(spec proc.Spec) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
+	if err := leaveKeyring(); err != nil {
+		return err
+	}
 	if err := linux.SetGroups(spec.UID, spec.Groups); err != nil {
 		return err
 	}
@@ -127,6 +130,19 @@ func becomeUser(spec proc.Spec) error {
 	// /proc/self is the user's again, for paths such as /dev/stdout.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", err)
+	}
+	return nil
+}
+
+// leaveKeyring gives this thread, and what it becomes, a session keyring of its own. That
+// of the daemon would be open to the tasks of all users, and hold root's keys if root
+// has started it by hand. It is made as root: the few keyrings that the kernel allows a user
+// are not for this. Where the call is not allowed it is not to the task either.
+func leaveKeyring() error {
+	// By no name: one that has a name is joined by all who give it.
+	_, _, e := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+	if e != 0 && e != unix.ENOSYS && e != unix.EPERM {
+		return os.NewSyscallError("keyctl(KEYCTL_JOIN_SESSION_KEYRING)", e)
 	}
 	return nil
 }

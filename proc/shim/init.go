@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 
@@ -98,7 +99,7 @@ func runInit(args []string) error {
 	if err != nil {
 		return err
 	}
-	return linux.WriteFileDurably(filepath.Join(dir, commandExit), b, 0o600)
+	return writeInTime(filepath.Join(dir, commandExit), b)
 }
 
 // startExec forks the process that becomes the command, in a process group of its
@@ -160,7 +161,11 @@ func reapUntil(pid int) (commandStatus, error) {
 // it, whose files are for nobody else: CRIU leaves some in the task's directory, and
 // gives those of the task their own modes.
 func runInCgroups(args []string) error {
+	runtime.LockOSThread() // the keyring is the thread's, and this one becomes the command
 	unix.Umask(0o077)
+	if err := leaveKeyring(); err != nil {
+		return err
+	}
 	for i, a := range args {
 		if a == "--" && i+1 < len(args) {
 			if err := linux.JoinCgroups(args[:i]); err != nil {

@@ -269,6 +269,9 @@ func (l *life) dismiss() error {
 func (l *life) endEmpty(sig syscall.Signal, neverRan bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.phase == ended {
+		return
+	}
 	l.exit.Code, l.exit.Signal = 128+int(sig), int(sig)
 	if neverRan && l.acct.total() == (proc.Usage{}) {
 		l.exit.StartError = "killed before it ran"
@@ -299,20 +302,36 @@ func (l *life) end(killed bool) {
 	l.record()
 }
 
-// record writes the record of the end. Callers hold mu.
+// record writes the record of the end. Callers hold mu, and nobody else records one: it
+// lets go of mu while there is no room for the record.
 func (l *life) record() {
+	l.phase = ended
 	l.exit.OutOfMemory = l.exit.Code != 0 && l.begun.Own.OOMKills() > 0
 	l.exit.Usage, l.exit.At = l.acct.total(), time.Now()
 	b, err := json.Marshal(l.exit)
 	if err == nil {
-		err = linux.WriteFileDurably(exitFile, b, 0o600)
+		l.mu.Unlock()
+		err = writeInTime(exitFile, b)
+		l.mu.Lock()
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "record the end of the task: %v\n", err)
 	}
-	l.phase = ended
 	close(l.over)
 }
+
+// writeInTime writes a file durably, for as long as it takes until there is room for it on
+// the disk: a task whose end is not on record would be run again, or be lost.
+func writeInTime(path string, b []byte) error {
+	for ; ; time.Sleep(roomPause) {
+		if err := linux.WriteFileDurably(path, b, 0o600); err == nil || !linux.Passing(err) {
+			return err
+		}
+	}
+}
+
+// roomPause is how often it is looked whether a disk has room again.
+const roomPause = 200 * time.Millisecond
 
 func (l *life) howEnded() proc.Exit {
 	l.mu.Lock()

@@ -1,7 +1,9 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math/bits"
 	"net"
 	"os"
@@ -9,7 +11,10 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/internal/crash"
+	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/attach"
 )
@@ -17,7 +22,7 @@ import (
 // lifeline is the connection of an attached task's supervisor to the process that
 // the task runs for (package attach). A nil lifeline is that of a task of its own.
 type lifeline struct {
-	conn net.Conn
+	conn *net.UnixConn
 	// started is closed when the other side wants the command to start, gone when
 	// it has gone.
 	started, gone chan struct{}
@@ -26,10 +31,6 @@ type lifeline struct {
 	pending uint64 // signals that were not delivered yet, as bits from 0 for signal 1
 	kick    chan struct{}
 }
-
-// lastWord bounds how long a message may wait for room in the socket, which an
-// honest other side always leaves.
-const lastWord = time.Second
 
 func takeLifeline(fd int) (*lifeline, error) {
 	if fd < 0 {
@@ -41,8 +42,12 @@ func takeLifeline(fd int) (*lifeline, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lifeline: %w", err)
 	}
+	unixConn, ok := conn.(*net.UnixConn)
+	if !ok {
+		return nil, errors.New("lifeline: it is not a unix socket")
+	}
 	return &lifeline{
-		conn: conn, started: make(chan struct{}), gone: make(chan struct{}), kick: make(chan struct{}, 1),
+		conn: unixConn, started: make(chan struct{}), gone: make(chan struct{}), kick: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -120,9 +125,8 @@ func (l *lifeline) awaitGo() error {
 	default:
 	}
 	crash.Here("shim.before-ready")
-	l.conn.SetWriteDeadline(time.Now().Add(lastWord))
-	if attach.Send(l.conn, attach.Message{Ready: true}) != nil {
-		l.conn.Close()
+	if attach.Send(l, attach.Message{Ready: true}) != nil {
+		l.hangUp()
 		return proc.ErrAbandoned
 	}
 	crash.Here("shim.ready")
@@ -135,7 +139,7 @@ func (l *lifeline) awaitGo() error {
 	case <-l.gone:
 		return proc.ErrAbandoned
 	case <-timeout.C:
-		l.conn.Close()
+		l.hangUp()
 		return fmt.Errorf("%w: it said nothing for %v", proc.ErrAbandoned, attach.GoTimeout)
 	}
 }
@@ -149,9 +153,28 @@ func (l *lifeline) end(e proc.Exit) {
 	if e.Lost {
 		m.Error = "the task was lost"
 	}
-	l.conn.SetWriteDeadline(time.Now().Add(lastWord))
-	if err := attach.Send(l.conn, m); err != nil && !e.Abandoned {
+	if err := attach.Send(l, m); err != nil && !e.Abandoned {
 		fmt.Fprintf(os.Stderr, "tell that the task has ended: %v\n", err)
 	}
-	l.conn.Close()
+	l.hangUp()
+}
+
+// Write sends a whole message, and never waits: for an honest other side there is room.
+// Another one may have kept our end too, and have made it a descriptor that waits
+// (O_NONBLOCK is of the open file), whatever deadlines are set here.
+func (l *lifeline) Write(b []byte) (n int, err error) {
+	err = linux.Control(l.conn, func(fd int) error {
+		n, err = unix.SendmsgN(fd, b, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		return err
+	})
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	return n, err
+}
+
+// hangUp ends the connection, for the other side and for who reads here. To close it could
+// wait for ever, for a read that does.
+func (l *lifeline) hangUp() {
+	linux.Control(l.conn, func(fd int) error { return unix.Shutdown(fd, unix.SHUT_RDWR) }) // who has gone needs none
 }

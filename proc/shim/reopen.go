@@ -69,6 +69,9 @@ func (r *restoration) openFiles(d *image.Dir, sv saved, sameBoot bool) (*reopen.
 	if sv.Opened == nil && r.spec.UID == 0 {
 		fmt.Fprintln(os.Stderr, "restore: the checkpoint is of an older Headrace and does not say which files the task had open: they are opened by their paths")
 	}
+	if sv.Supplement.Sockets == nil && r.spec.UID != 0 {
+		return nil, errors.New("the checkpoint does not say whose its sockets were, because an older Headrace has made it: they cannot be made safely for another user than root")
+	}
 	if moved && sv.Opened != nil {
 		here, err := sv.Opened.MadeAt(home.dir, sameBoot)
 		if err != nil {

@@ -135,7 +135,8 @@ func discard(store *checkpoint.Store, err error) error {
 }
 
 // openInTime is open, given up when it makes no progress or the task is to be
-// killed. A read from a dead device may never return, so it is left behind then.
+// killed. A read from a dead device may never return, so it is left behind then; else it is
+// let clean up, because this process may end with the task.
 func (r *restoration) openInTime(im *checkpoint.Image) (candidate, error) {
 	ctx, cancel, done := r.t.op.interruptible()
 	defer done()
@@ -153,14 +154,24 @@ func (r *restoration) openInTime(im *checkpoint.Image) (candidate, error) {
 	case err := <-opened:
 		return c, err
 	case <-ctx.Done():
-		go func() {
-			if <-opened == nil {
-				c.done()
-			}
-		}()
-		return candidate{}, context.Cause(ctx)
 	}
+	cleaned := make(chan struct{})
+	go func() {
+		defer close(cleaned)
+		if <-opened == nil {
+			c.done()
+		}
+	}()
+	select {
+	case <-cleaned:
+	case <-time.After(cleanPatience):
+	}
+	return candidate{}, context.Cause(ctx)
 }
+
+// cleanPatience is how long what was unpacked of an image may take to be removed. It is
+// less than what a kill waits for.
+const cleanPatience = killLimit / 2
 
 // open checks an image, byte for byte, and makes it ready for CRIU.
 func (r *restoration) open(ctx context.Context, im *checkpoint.Image) (c candidate, err error) {
@@ -262,7 +273,10 @@ func (r *restoration) adopt(sv saved, opened *reopen.Opened) error {
 	if err := opened.Verify(); err != nil {
 		return err
 	}
-	remarks, err := sv.Supplement.PutBack()
+	remarks, err := sv.Supplement.PutBack(tree)
+	if err == nil {
+		err = opened.Bind()
+	}
 	if err != nil {
 		return err
 	}

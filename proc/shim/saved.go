@@ -242,7 +242,15 @@ func (sv saved) rewind(spec proc.Spec) error {
 			continue
 		}
 		var st unix.Stat_t
-		if err := unix.Stat(f.Path, &st); err != nil {
+		err := spec.As(func() error { // it is the user's to say what stands there now
+			fd, found, err := linux.Lookup(f.Path, 0, unix.RESOLVE_NO_SYMLINKS)
+			if err == nil {
+				st = found
+				unix.Close(fd)
+			}
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("%s, which the task was writing, cannot be looked at: %w", f.Path, err)
 		}
 		if uint64(st.Dev) != f.Dev || st.Ino != f.Inode || st.Size != f.Size || !time.Unix(st.Mtim.Unix()).Equal(f.MTime) {

@@ -167,6 +167,23 @@ func TestRewind(t *testing.T) {
 	if b, _ := os.ReadFile(path("victim")); len(b) != 36 {
 		t.Errorf("somebody else's file holds %q", b)
 	}
+	// What is said of a link does not tell what root finds behind it.
+	sv = saved{Files: []openFile{mark(t, path("data"), false)}}
+	said := map[string]bool{}
+	for _, to := range []string{"victim", "nowhere"} {
+		os.Remove(path("data"))
+		if err := os.Symlink(path(to), path("data")); err != nil {
+			t.Fatal(err)
+		}
+		err := sv.rewind(proc.Spec{UID: 12345, GID: 12345})
+		if err == nil {
+			t.Fatal("took a link for the file")
+		}
+		said[err.Error()] = true
+	}
+	if len(said) != 1 {
+		t.Errorf("it tells files from others: %v", said)
+	}
 }
 
 // A supervisor that was started without CRIU says so, instead of running nothing.

@@ -79,21 +79,34 @@ func (t *task) start() error {
 	if err != nil {
 		return err
 	}
-	defer reports.Close()
+	defer theirs.Close()
 	if err := t.lifeline.awaitGo(); err != nil {
-		theirs.Close()
+		reports.Close()
 		return err
 	}
 	read, err := t.startInit(spec, append(fds(files), theirs.Fd()))
-	theirs.Close()
 	if err != nil {
+		reports.Close()
 		return err
 	}
-	defer close(read)
-	t.readReports(reports)
+	go func() {
+		defer reports.Close()
+		defer close(read)
+		t.readReports(reports)
+	}()
+	theirs.Close()
+	select {
+	case <-read:
+	case <-time.After(startPatience):
+	}
 	crash.Here("shim.started")
 	return nil
 }
+
+// startPatience is how long a start waits to hear that the command runs. It may never do:
+// it is the user's named pipe, directory or program that is being opened, in a process of
+// the user's already. Then the task runs, so that it can be stopped and ended like others.
+const startPatience = 5 * time.Second
 
 // reportPair returns the way by which the parts that start the command report, and are
 // answered: our end and theirs.

@@ -6,6 +6,7 @@
 //     a moment would expire up to a second early, and once more if it had expired.
 //   - the CPUs that a thread may use (taskset), its I/O priority (ionice) and timer
 //     slack, and what a process leaves out of core dumps.
+//   - whose the sockets are. CRIU makes them as root.
 //
 // A [Record] is made by [Take] just before the dump and is kept with the image.
 // [Record.PutBack] is called when CRIU has restored the tree, and before it is

@@ -14,6 +14,8 @@ type Record struct {
 	Timers    []Timer   `json:"timers,omitempty"`
 	Threads   []Thread  `json:"threads,omitempty"`
 	Processes []Process `json:"processes,omitempty"`
+	// Sockets are all that the processes have; nil: an older Headrace made the record.
+	Sockets []Socket `json:"sockets"`
 }
 
 // Take looks at a stopped tree. It changes nothing that a process could notice.
@@ -33,7 +35,8 @@ func Take(tree []linux.Stat) (Record, error) {
 			return r, fmt.Errorf("look at process %d (%s): %w", p.PID, p.Comm, err)
 		}
 	}
-	return r, nil
+	r.Sockets, err = socketsOf(tree)
+	return r, err
 }
 
 func (r *Record) add(pid int, base attributes) error {
@@ -57,10 +60,11 @@ func (r *Record) add(pid int, base attributes) error {
 	return nil
 }
 
-// PutBack gives a restored tree, still stopped, what the record has. What this
+// PutBack gives a restored tree, still stopped, what the record has. An error means that
+// the tree must be ended. What this
 // machine cannot do for lack of such CPUs is returned as remarks.
-func (r Record) PutBack() (remarks []string, err error) {
-	var errs []error
+func (r Record) PutBack(tree []linux.Stat) (remarks []string, err error) {
+	errs := []error{r.giveBackSockets(tree)}
 	for _, t := range r.Timers {
 		if err := t.rearm(); err != nil {
 			errs = append(errs, fmt.Errorf("set timer %d of process %d again: %w", t.FD, t.PID, err))

@@ -136,7 +136,7 @@ func TestAttributes(t *testing.T) {
 	if own.cpus.Count() == 1 {
 		want.Threads[0].CPUs = nil
 	}
-	if remarks, err := travel(t, want).PutBack(); err != nil || remarks != nil {
+	if remarks, err := travel(t, want).PutBack(tree); err != nil || remarks != nil {
 		t.Fatal(remarks, err)
 	}
 	got := take()
@@ -145,11 +145,11 @@ func TestAttributes(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	want.Threads[0].CPUs = []int{1000}
-	if remarks, err := want.PutBack(); err != nil || len(remarks) != 1 {
+	if remarks, err := want.PutBack(tree); err != nil || len(remarks) != 1 {
 		t.Errorf("bound to a CPU that is not there: %q, %v", remarks, err)
 	}
 	gone := Record{Threads: []Thread{{TID: 1 << 30, CPUs: []int{0}}}, Timers: []Timer{{Descriptor: linux.Descriptor{PID: pid, FD: 99}}}}
-	if _, err := gone.PutBack(); err == nil {
+	if _, err := gone.PutBack(tree); err == nil {
 		t.Error("what is not there was accepted, thread " + strconv.Itoa(1<<30))
 	}
 }

@@ -20,7 +20,22 @@ const (
 	RegMode  = 10
 
 	// inet_sk_entry
-	InetType = 4
+	InetFamily   = 3
+	InetType     = 4
+	InetProto    = 5
+	InetState    = 6
+	InetSrcPort  = 7
+	InetDstPort  = 8
+	InetBacklog  = 10
+	InetSrcAddr  = 11
+	InetDstAddr  = 12
+	InetOptions  = 14
+	InetV6Only   = 15
+	InetIfname   = 17
+	InetShutdown = 19
+
+	// sk_opts_entry
+	OptionReusePort = 17
 
 	// inotify_file_entry, its inotify_wd_entry and their fh_entry
 	InotifyWatch = 5
@@ -28,7 +43,8 @@ const (
 	HandlePath   = 4
 
 	// unix_sk_entry
-	UnixName = 11
+	UnixState = 4
+	UnixName  = 11
 
 	// fifo_entry and tty_file_entry: the reg_file_entry that has the path.
 	FifoRegID = 3
@@ -122,6 +138,12 @@ const (
 const (
 	ArchX86    = 1
 	ModeCompat = 2
+)
+
+// Values of InetState and UnixState.
+const (
+	StateClosed = 7
+	StateListen = 10
 )
 
 // Values of RemapType.
