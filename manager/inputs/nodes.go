@@ -30,7 +30,8 @@ const (
 type node struct {
 	// theirs is the number of its session by its own word, session the one here.
 	theirs, session uint64
-	report          uint64 // the number of the last that was taken in
+	report          uint64 // the number of the last that was taken in, and of its part
+	part            uint32
 	hosts           []string
 	heard           time.Time
 	// behind: it was told of blocks to watch, and has not said since what it has of them.
@@ -87,7 +88,7 @@ func (in *Inputs) take(ctx context.Context, q *wire.ExchangeRequest, now time.Ti
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case n != nil && q.Session == n.theirs && q.Report != 0 && q.Report <= n.report:
+	case n != nil && q.Session == n.theirs && q.Report != 0 && (q.Report < n.report || q.Report == n.report && q.Part <= n.part):
 		return nil, connect.NewError(connect.CodeAborted, fmt.Errorf("report %d of node %s comes after report %d", q.Report, q.Node, n.report))
 	case n != nil && q.Session < n.theirs:
 		return nil, connect.NewError(connect.CodeAborted, fmt.Errorf("another node has come with the name %s; give each node a name of its own with --name", q.Node))
@@ -100,7 +101,7 @@ func (in *Inputs) take(ctx context.Context, q *wire.ExchangeRequest, now time.Ti
 	case n == nil, q.Session != n.theirs:
 		return nil, connect.NewError(connect.CodeFailedPrecondition, errTellAll)
 	}
-	n.heard, n.report = now, q.Report
+	n.heard, n.report, n.part = now, q.Report, q.Part
 	if q.Unseen != n.unseen {
 		n.unseen = q.Unseen
 		in.caughtUp.ring()

@@ -463,4 +463,16 @@ func TestLateReports(t *testing.T) {
 	if st := standing(t, in, "alice", "j1"); st.Left == 0 {
 		t.Errorf("a later one does not count: %v", st)
 	}
+	part := func(number uint32) error {
+		q := n.request()
+		q.Report, q.Part, q.More = 5, number, number < 2
+		_, err := in.Exchange(t.Context(), q)
+		return err
+	}
+	for number := range uint32(3) {
+		if err := part(number); err != nil {
+			t.Errorf("part %d: %v", number, err)
+		}
+	}
+	wantCode(t, "a part again", part(1), connect.CodeAborted, "report 5")
 }
