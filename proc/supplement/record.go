@@ -60,9 +60,9 @@ func (r *Record) add(pid int, base attributes) error {
 	return nil
 }
 
-// PutBack gives a restored tree, still stopped, what the record has. An error means that
-// the tree must be ended. What this
-// machine cannot do for lack of such CPUs is returned as remarks.
+// PutBack gives a restored tree, still stopped, what the record has. After an error the
+// tree must be ended. What this machine cannot do for lack of such CPUs is returned as
+// remarks.
 func (r Record) PutBack(tree []linux.Stat) (remarks []string, err error) {
 	errs := []error{r.giveBackSockets(tree)}
 	for _, t := range r.Timers {
