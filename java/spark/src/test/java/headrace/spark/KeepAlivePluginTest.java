@@ -52,7 +52,7 @@ class KeepAlivePluginTest {
             plugin.init(spark, null);
             plugin.registerMetrics("application_1_0001", null);
             String request = requests.poll(60, TimeUnit.SECONDS);
-            assertTrue(request.endsWith("{\"scheduler\":\"yarn\",\"application\":\"application_1_0001\"}"), request);
+            assertTrue(request.endsWith("{\"scheduler\":\"yarn\",\"application\":\"application_1_0001\",\"aside\":true}"), request);
             plugin.shutdown();
         } finally {
             spark.stop();
