@@ -186,6 +186,11 @@ func (t *tree) apply(op meta.Op, r meta.Result) string {
 			t.expire()
 		}
 		return "ok"
+	case *meta.RenewLeases:
+		for holder := range t.renewed {
+			t.renewed[holder] = t.now
+		}
+		return "ok"
 	}
 	if t.safe {
 		return "SafeModeException"
@@ -216,11 +221,6 @@ func (t *tree) apply(op meta.Op, r meta.Result) string {
 		return t.recover(n, o.Holder)
 	case *meta.RenewLease:
 		t.renewed[o.Holder] = t.now
-		return "ok"
-	case *meta.RenewLeases:
-		for holder := range t.renewed {
-			t.renewed[holder] = t.now
-		}
 		return "ok"
 	case *meta.CommitRecovery:
 		return t.commitRecovery(o)
