@@ -206,10 +206,10 @@ func TestRows(t *testing.T) {
 	if len(rows) != 6 || len(rows[0]) != keys+1 {
 		t.Fatalf("%q", rows)
 	}
-	if got := strings.Join(rows[1], "|"); got != "everybody|high|none|4.3 GB|none|500|64.0 MB|10.0 GB|1m0s" {
+	if got := strings.Join(rows[1], "|"); got != "everybody|high|none|4.3 GB|none|500|64.0 MB|10.0 GB|100 GB|1m0s" {
 		t.Error(got)
 	}
-	if got := strings.Join(rows[3], "|"); got != "group ops|production|none||3||||" {
+	if got := strings.Join(rows[3], "|"); got != "group ops|production|none||3|||||" {
 		t.Error(got)
 	}
 }

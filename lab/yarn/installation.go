@@ -74,18 +74,23 @@ func newInstallation(o Options) (*installation, error) {
 	return s, errors.Join(s.giveToUser(dir), s.giveToUser(filepath.Join(dir, "tmp")))
 }
 
-// freePorts finds a port for each of the properties. They are free when it returns,
-// nobody else uses the address, and the kernel gives them to nobody.
+// freePorts finds a port for each of the properties. They are free when it returns, it has found none of them before,
+// nobody else uses the address, and the kernel gives them to nobody. One goroutine at a time may call it.
 func (n *namespace) freePorts(host, prefix string, names ...string) (properties, error) {
 	p := properties{}
+	if n.given == nil {
+		n.given = map[string]bool{}
+	}
 	err := n.do(func() error {
-		for _, name := range names {
+		for len(p) < len(names) {
 			l, err := freeport.Listen(host)
 			if err != nil {
 				return fmt.Errorf("find a free port: %w", err)
 			}
 			defer l.Close()
-			p[prefix+name] = l.Addr().String()
+			if address := l.Addr().String(); !n.given[address] {
+				n.given[address], p[prefix+names[len(p)]] = true, address
+			}
 		}
 		return nil
 	})
