@@ -66,7 +66,10 @@ func (t *Task) tracers(uid uint32) map[int]int {
 			continue
 		}
 		procs.ThreadStates(p.PID, func(tid int, state byte) bool {
-			if st, err := procs.Status(tid); state == 't' && err == nil && st.Tracer != 0 && t.traces(st.Tracer, tid, uid) {
+			if state != 't' {
+				return true
+			}
+			if st, err := procs.Status(tid); err == nil && st.Tracer != 0 && t.traces(st.Tracer, tid, uid) {
 				found[st.Tracer] = tid
 			}
 			return true

@@ -61,8 +61,10 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 		v.Waiting = r.Waited + elapsed
 	}
 	v.NoSuspend, v.NoCheckpoint = t.obstacles(now, s.cfg.CRIU == "")
-	if err := s.admission.refusesCheckpoint(t); err != nil && v.NoCheckpoint == "" {
-		v.NoCheckpoint = err.Error()
+	if v.NoCheckpoint == "" && t.live != nil { // of very many most have nothing to checkpoint
+		if err := s.admission.refusesCheckpoint(t); err != nil {
+			v.NoCheckpoint = err.Error()
+		}
 	}
 	if c := r.Checkpoint; c != nil {
 		v.Checkpoint = &headrace.CheckpointView{Store: c.Store, Bytes: c.ToRead}
