@@ -16,7 +16,16 @@ var ErrLocked = errors.New("locked by another")
 // ErrLocked. The lock ends when the file is closed by all that have it, at the latest
 // with the process.
 func LockFile(path string, flags, how int) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|flags, 0o600)
+	return lock(path, os.O_RDWR|flags, how)
+}
+
+// LockDir is LockFile for a directory.
+func LockDir(path string, how int) (*os.File, error) {
+	return lock(path, os.O_RDONLY|unix.O_DIRECTORY, how)
+}
+
+func lock(path string, flags, how int) (*os.File, error) {
+	f, err := os.OpenFile(path, flags, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 const zstdSuffix = ".zst"
@@ -101,18 +103,15 @@ func newScratchDir(scratch, task string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		dir, err := os.Open(path)
+		same := false
+		dir, err := linux.LockDir(path, unix.LOCK_SH)
 		if err == nil {
-			err = unix.Flock(int(dir.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-		}
-		if err == nil {
-			var st unix.Stat_t
-			if err = unix.Fstat(int(dir.Fd()), &st); err == nil && st.Nlink > 0 {
+			if same, err = sameFile(dir, path); same {
 				return dir, nil
 			}
+			dir.Close()
 		}
-		dir.Close()
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.EWOULDBLOCK) {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, linux.ErrLocked) {
 			return nil, errors.Join(err, os.Remove(path))
 		} // else it was swept before it was locked
 	}
@@ -126,15 +125,13 @@ func removeScratchDir(dir *os.File) error {
 func SweepScratch(scratch string) error {
 	left, err := filepath.Glob(filepath.Join(scratch, scratchPrefix+"*"))
 	for _, path := range left {
-		dir, oerr := os.Open(path)
-		if errors.Is(oerr, fs.ErrNotExist) {
-			continue
+		dir, lerr := linux.LockDir(path, unix.LOCK_EX)
+		switch {
+		case lerr == nil:
+			err = errors.Join(err, removeScratchDir(dir))
+		case !errors.Is(lerr, fs.ErrNotExist) && !errors.Is(lerr, linux.ErrLocked):
+			err = errors.Join(err, lerr)
 		}
-		if oerr == nil && unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
-			oerr = os.RemoveAll(path)
-		}
-		dir.Close()
-		err = errors.Join(err, oerr)
 	}
 	return err
 }
