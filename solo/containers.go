@@ -89,7 +89,8 @@ func (h *containers) order(t *task, c *call) {
 	case c.command == headrace.CommandSuspend && state == headrace.Running:
 		h.suspend(t, in, c)
 	case c.command == headrace.CommandSuspend && state == headrace.Suspended:
-		if t.rec.Keeps = false; c.pageOut > 0 {
+		t.rec.Keeps = false
+		if c.pageOut > 0 {
 			h.pageOut(t, c.pageOut)
 			t.op.calls = append(t.op.calls, c)
 			return
@@ -131,13 +132,10 @@ func (h *containers) bringBack(t *task, in *journal.Intent, c *call) {
 	t.op.calls = append(t.op.calls, c)
 }
 
-// keepsRoom tells whether the scheduler of a task that does not run still counts its resources.
-func (t *task) keepsRoom() bool { return t.rec.Keeps && t.rec.State == headrace.Suspended }
-
 // release does so at once where no manager is, where its scheduler has its room still, or
 // when root insists, else when its scheduler has room for it.
 func (h *containers) release(t *task, c *call) {
-	if h.cfg.Cluster == nil || t.keepsRoom() || c.force {
+	if h.cfg.Cluster == nil || t.rec.KeepsRoom() || c.force {
 		h.bringBack(t, &journal.Intent{Reason: "a user asked for it"}, c)
 		return
 	}

@@ -28,7 +28,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	convert.SetState(t, r.State, r.Op.Doing())
 	if h := r.Hosting; h != nil {
 		t.Archived = r.Sent != nil && r.Sent.Done
-		t.KeepsRoom = r.Keeps && r.State == headrace.Suspended
+		t.KeepsRoom = r.KeepsRoom()
 		t.Hosting = convert.HostingMessage(*h)
 	}
 	if r.Exit != nil {

@@ -89,10 +89,10 @@ func (e *Engine) Files(files []FileOf) []FileStatus {
 
 func (r *request) fileStatus(f File) FileStatus {
 	file, known := r.find(f)
-	s := FileStatus{Known: known, Done: true}
 	if !known {
 		return FileStatus{}
 	}
+	s := FileStatus{Known: true, Done: true}
 	for pos := r.start[file]; pos < r.start[file+1]; pos++ {
 		n := r.part(file, pos).Len
 		switch r.state[pos] {

@@ -17,6 +17,9 @@ import (
 // privileged may see and end what everybody has asked for.
 const privileged = "root"
 
+// mayEnd reports whether a user may see and end what another one has asked for.
+func mayEnd(user, owner string) bool { return user == owner || user == privileged }
+
 // Warm has the blocks of files read into memory.
 func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.InputsStatus, error) {
 	if err := checkUser(q.User); err != nil {
@@ -90,7 +93,7 @@ func (in *Inputs) Cool(_ context.Context, q *wire.CoolInputsRequest) (*wire.Cool
 	now := time.Now()
 	res := &wire.CoolInputsResponse{}
 	jobs, paths := setOf(q.Jobs), setOf(q.Paths)
-	for _, st := range in.master.List(now, func(n master.Name) bool { return n.Owner == q.User || q.User == privileged }) {
+	for _, st := range in.master.List(now, func(n master.Name) bool { return mayEnd(q.User, n.Owner) }) {
 		named := jobs[string(st.Job)]
 		asked := st.Hold && slices.ContainsFunc(in.paths.of[st.Name], func(p string) bool { return paths[p] })
 		if !named && !asked {
@@ -122,7 +125,7 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	res := &wire.InputsResponse{}
 	jobs, now := setOf(q.Jobs), time.Now()
 	for _, st := range in.master.List(now, func(n master.Name) bool {
-		return (n.Owner == q.User || q.User == privileged) && (len(q.Jobs) == 0 || jobs[string(n.Job)])
+		return mayEnd(q.User, n.Owner) && (len(q.Jobs) == 0 || jobs[string(n.Job)])
 	}) {
 		if st.Owner == q.User && jobs[string(st.Job)] {
 			in.leases.renew(st.Name, lease, now)

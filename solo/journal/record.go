@@ -259,6 +259,9 @@ type Measure struct {
 	MeasuredMs      int64         `json:"measured_ms"`
 }
 
+// KeepsRoom tells whether its scheduler still counts the resources of a task that does not run.
+func (r *Record) KeepsRoom() bool { return r.Keeps && r.State == headrace.Suspended }
+
 func (r *Record) encode() ([]byte, error) {
 	c := *r
 	c.Version, c.StateName = version, r.State.String()
