@@ -51,7 +51,7 @@ func (c *config) choose() (err error) {
 			return err
 		}
 	}
-	if c.ports, err = c.head.freePorts(c.rmHost(), "yarn.resourcemanager.", "address", "scheduler.address",
+	if c.ports, err = c.freePorts(c.head, c.rmHost(), "yarn.resourcemanager.", "address", "scheduler.address",
 		"resource-tracker.address", "admin.address", "webapp.address"); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (c *config) choose() (err error) {
 	if !c.o.headrace() {
 		return nil
 	}
-	port, err := c.head.freePorts(c.rmHost(), "", "manager")
+	port, err := c.freePorts(c.head, c.rmHost(), "", "manager")
 	if err != nil {
 		return err
 	}

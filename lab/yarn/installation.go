@@ -26,9 +26,10 @@ type installation struct {
 	Dir string
 
 	o        Options
-	lock     *os.File   // nil when the directory is kept
-	network  string     // the first three bytes of its addresses
-	head     *namespace // of what there is one of; nil: this process's
+	lock     *os.File        // nil when the directory is kept
+	network  string          // the first three bytes of its addresses
+	head     *namespace      // of what there is one of; nil: this process's
+	given    map[string]bool // addresses that freePorts has found, whose servers may not have begun yet
 	javaHome string
 	user     *syscall.Credential // of the option User; nil: that of this process
 }
@@ -52,7 +53,7 @@ func newInstallation(o Options) (*installation, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &installation{Dir: dir, o: o, user: user, javaHome: filepath.Dir(filepath.Dir(java)),
+	s := &installation{Dir: dir, o: o, user: user, javaHome: filepath.Dir(filepath.Dir(java)), given: map[string]bool{},
 		network: fmt.Sprintf("127.%d.%d.", 1+rand.IntN(250), rand.IntN(250))}
 	if o.HDFS != nil {
 		s.network = testNetwork
@@ -74,13 +75,10 @@ func newInstallation(o Options) (*installation, error) {
 	return s, errors.Join(s.giveToUser(dir), s.giveToUser(filepath.Join(dir, "tmp")))
 }
 
-// freePorts finds a port for each of the properties. They are free when it returns, it has found none of them before,
-// nobody else uses the address, and the kernel gives them to nobody. One goroutine at a time may call it.
-func (n *namespace) freePorts(host, prefix string, names ...string) (properties, error) {
+// freePorts finds a port in the namespace for each of the properties. They are free when it returns, it has found none
+// of them before, nobody else uses the address, and the kernel gives them to nobody. One goroutine at a time may call it.
+func (s *installation) freePorts(n *namespace, host, prefix string, names ...string) (properties, error) {
 	p := properties{}
-	if n.given == nil {
-		n.given = map[string]bool{}
-	}
 	err := n.do(func() error {
 		for len(p) < len(names) {
 			l, err := freeport.Listen(host)
@@ -88,8 +86,8 @@ func (n *namespace) freePorts(host, prefix string, names ...string) (properties,
 				return fmt.Errorf("find a free port: %w", err)
 			}
 			defer l.Close()
-			if address := l.Addr().String(); !n.given[address] {
-				n.given[address], p[prefix+names[len(p)]] = true, address
+			if address := l.Addr().String(); !s.given[address] {
+				s.given[address], p[prefix+names[len(p)]] = true, address
 			}
 		}
 		return nil

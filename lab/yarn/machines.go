@@ -49,10 +49,10 @@ func (m *machine) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m.ports, err = m.ns.freePorts(m.host, "yarn.nodemanager.", "address", "localizer.address",
+	m.ports, err = m.freePorts(m.ns, m.host, "yarn.nodemanager.", "address", "localizer.address",
 		"webapp.address", "collector-service.address")
 	if err == nil && m.o.HDFS != nil {
-		m.dataPorts, err = m.ns.freePorts(m.host, "dfs.datanode.", "address", "http.address", "ipc.address")
+		m.dataPorts, err = m.freePorts(m.ns, m.host, "dfs.datanode.", "address", "http.address", "ipc.address")
 	}
 	return err
 }

@@ -19,7 +19,7 @@ const nameService = "cluster"
 // nameNodePorts chooses where NameNodes listen.
 func (c *config) nameNodePorts() error {
 	for i := range c.nameNodes {
-		p, err := c.head.freePorts(c.rmHost(), "", "rpc-address", "http-address")
+		p, err := c.freePorts(c.head, c.rmHost(), "", "rpc-address", "http-address")
 		if err != nil {
 			return err
 		}

@@ -19,8 +19,6 @@ type namespace struct {
 	net *os.File // nil: that of this process
 	// home is what is different on each machine, at the same path.
 	home string
-	// given are addresses that freePorts has found, whose servers may not have begun yet.
-	given map[string]bool
 }
 
 // A bind is a directory that a machine has at another place too.

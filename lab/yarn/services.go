@@ -64,7 +64,7 @@ func (c *clients) startZooKeeper(ctx context.Context) (string, error) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
 	}
-	ports, err := c.head.freePorts(c.rmHost(), "", "zookeeper")
+	ports, err := c.freePorts(c.head, c.rmHost(), "", "zookeeper")
 	if err != nil {
 		return "", err
 	}
