@@ -354,9 +354,8 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	if err != nil {
 		return err
 	}
-	before := s.warming.evicted()
 	did, err := s.warming.engine.Evict(ctx, cred, by.Viewer().All, files)
-	if recErr := s.warming.noteEvicted(before, paths, did.Ended, res); err == nil {
+	if recErr := s.warming.noteEvicted(paths, &did, res); err == nil {
 		err = recErr
 	}
 	if err != nil {
@@ -370,28 +369,19 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	return nil
 }
 
-// evicted returns how much each request has given up.
-func (w *warming) evicted() map[warm.RequestID]int64 {
-	all := map[warm.RequestID]int64{}
-	for _, st := range w.engine.List() {
-		all[st.ID] = st.Evicted
-	}
-	return all
-}
-
-// noteEvicted forgets the requests that have ended, and records in the others
-// what they have given up since, so that it is not read again after a restart.
-func (w *warming) noteEvicted(before map[warm.RequestID]int64, paths []string, ended []warm.Status, res *wire.EvictResponse) error {
+// noteEvicted forgets the requests that have ended, and records in the others that have
+// given something up what paths that was, so that it is not read again after a restart.
+func (w *warming) noteEvicted(paths []string, did *warm.Evicted, res *wire.EvictResponse) error {
 	var over []*warmEntry
-	for _, st := range ended {
+	for _, st := range did.Ended {
 		if e := w.entry(st.ID); e != nil {
 			over = append(over, e)
 		}
 	}
-	res.Requests += uint32(len(ended))
+	res.Requests += uint32(len(did.Ended))
 	errs := []error{w.forget(over...)}
-	for id, now := range w.evicted() {
-		if e := w.entry(id); e != nil && now > before[id] {
+	for _, id := range did.Lost {
+		if e := w.entry(id); e != nil {
 			errs = append(errs, w.change(e, func(r *record) {
 				r.Except = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Except), paths...))))
 			}))

@@ -1,8 +1,10 @@
 package warm
 
 import (
+	"cmp"
 	"context"
 	"os"
+	"slices"
 
 	"headrace/internal/linux"
 	"headrace/pagecache"
@@ -15,8 +17,9 @@ type Evicted struct {
 	// cannot be found out.
 	Bytes, Kept int64
 	Files       int
-	// Ended are requests of which nothing is left.
+	// Ended are requests of which nothing is left, Lost those that have given up some of their files.
 	Ended []Status
+	Lost  []RequestID
 	// FailedFiles could not be opened; Failures has the first of them.
 	FailedFiles int
 	Failures    []Failure
@@ -44,9 +47,13 @@ func (e *Engine) Evict(ctx context.Context, by linux.Credentials, everyone bool,
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for r := range touched {
-		if !r.ended && r.blocks[remaining]+r.blocks[pinned]+r.blocks[resident]+r.blocks[notFit] == 0 {
+		switch {
+		case r.ended:
+		case r.blocks[remaining]+r.blocks[pinned]+r.blocks[resident]+r.blocks[notFit] == 0:
 			e.end(r) // it has no blocks
 			did.Ended = append(did.Ended, e.status(r, notes{}))
+		default:
+			did.Lost = append(did.Lost, r.ID)
 		}
 	}
 	return did, ctx.Err()
@@ -124,38 +131,48 @@ func (e *Engine) evictAll(f *os.File, parts []pagecache.Range) error {
 	return nil
 }
 
-// unwanted divides a file into what may be dropped and what requests want.
+// unwanted divides a file into what may be dropped and what requests want. The size is whatever its owner
+// likes, without costing them anything: nothing here may take time proportional to it.
 func (e *Engine) unwanted(path string, size int64) (drop, keep []pagecache.Range) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	wanted := e.wantedBlocks(path)
-	for off := int64(0); off < size; off += e.cfg.Block {
-		part := pagecache.Range{Off: off, Len: min(e.cfg.Block, size-off)}
-		to := &drop
-		if wanted[off] {
-			to = &keep
-		}
-		if n := len(*to); n > 0 && (*to)[n-1].Off+(*to)[n-1].Len == off {
-			(*to)[n-1].Len += part.Len
+	var done int64
+	for _, part := range e.wantedParts(path) {
+		from, to := max(done, part.Off), min(part.Off+part.Len, size)
+		if from >= to {
 			continue
 		}
-		*to = append(*to, part)
+		if from > done {
+			drop = append(drop, pagecache.Range{Off: done, Len: from - done})
+		}
+		keep = append(keep, pagecache.Range{Off: from, Len: to - from})
+		done = to
+	}
+	if done < size {
+		drop = append(drop, pagecache.Range{Off: done, Len: size - done})
 	}
 	return drop, keep
 }
 
-// wantedBlocks returns the offsets of the blocks of a path that requests still want.
-// e.mu is held.
-func (e *Engine) wantedBlocks(path string) map[int64]bool {
-	wanted := map[int64]bool{}
+// wantedParts returns the parts of a path that requests still want, in whole blocks, sorted by where they
+// begin.
+func (e *Engine) wantedParts(path string) (parts []pagecache.Range) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for _, r := range e.inOrder {
 		for _, file := range r.named(path) {
+			first := len(parts)
 			for pos := r.start[file]; pos < r.start[file+1]; pos++ {
-				if r.state[pos] <= resident {
-					wanted[r.part(int(file), pos).Off] = true
+				if r.state[pos] > resident {
+					continue
 				}
+				off := r.part(int(file), pos).Off
+				if n := len(parts); n > first && parts[n-1].Off+parts[n-1].Len == off {
+					parts[n-1].Len += r.block
+					continue
+				}
+				parts = append(parts, pagecache.Range{Off: off, Len: r.block})
 			}
 		}
 	}
-	return wanted
+	slices.SortFunc(parts, func(a, b pagecache.Range) int { return cmp.Compare(a.Off, b.Off) })
+	return parts
 }
