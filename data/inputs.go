@@ -49,23 +49,32 @@ func (f *Files) Keep(in Input) {
 	if _, kept := w.inputs[key]; kept {
 		return
 	}
-	w.inputs[key] = in
+	c := &claim{of: w.memory, uid: in.Owner.UID}
+	w.inputs[key] = keptInput{in, c}
 	w.wg.Go(func() {
-		if err := w.keep(key, in); err != nil && w.ctx.Err() == nil {
-			w.log.Warn("what somebody waits to read is not read ahead", "for", in.Name, "err", err)
-		}
+		err := w.keep(key, in, c)
 		if _, kept := w.input(key); !kept { // it was let go meanwhile
 			w.engine.Remove(warm.RequestID(key))
+			return
+		}
+		if err != nil && w.ctx.Err() == nil {
+			w.log.Warn("what somebody waits to read is not read ahead", "for", in.Name, "err", err)
 		}
 	})
 }
 
-func (w *warming) keep(key headrace.JobID, in Input) error {
+// keptInput is an input, and what is claimed for it.
+type keptInput struct {
+	Input
+	claim *claim
+}
+
+func (w *warming) keep(key headrace.JobID, in Input, c *claim) error {
 	end, err := w.searches.Begin(w.ctx, in.Owner.UID) // each takes a thread: a daemon that starts is told of thousands at once
 	if err != nil {
 		return err
 	}
-	found, err := w.find(w.ctx, in.Owner, in.Paths, nil, maxWarmFiles)
+	found, err := w.find(w.ctx, in.Owner, in.Paths, nil, c)
 	end()
 	if err != nil {
 		return err
@@ -142,8 +151,9 @@ func (f *Files) LetGo(key string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, kept := w.inputs[id]; kept {
+	if in, kept := w.inputs[id]; kept {
 		delete(w.inputs, id)
+		in.claim.end()
 		w.wg.Go(func() { w.engine.Remove(warm.RequestID(id)) }) // if it is there
 	}
 }
@@ -152,8 +162,8 @@ func (f *Files) LetGo(key string) {
 func (w *warming) input(key headrace.JobID) (in Input, is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	in, is = w.inputs[key]
-	return in, is
+	kept, is := w.inputs[key]
+	return kept.Input, is
 }
 
 // streamRead tells the warming that a part of a file has been read for a stream.

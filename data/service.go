@@ -340,11 +340,13 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	}
 	defer end()
 	var files []string
+	var memory int64
 	var bad problems
 	err = findAs(ctx, cred, paths, fileset.Visitor{
 		File: func(f fileset.File) error {
-			if len(files) == maxWarmFiles { // more than anybody may have, but links can give one file a million names
-				return fmt.Errorf("%w: these are more than %d files; name fewer, or the request that keeps them", serve.ErrBusy, maxWarmFiles)
+			// More than anybody may have, but links can give one file a million names.
+			if memory += fileCost(f.Path, 0); memory > maxWarmMemory {
+				return fmt.Errorf("%w: these are more than %d files; name fewer, or the request that keeps them", serve.ErrBusy, len(files))
 			}
 			files = append(files, f.Path)
 			return nil
@@ -382,12 +384,23 @@ func (w *warming) noteEvicted(paths []string, did *warm.Evicted, res *wire.Evict
 	errs := []error{w.forget(over...)}
 	for _, id := range did.Lost {
 		if e := w.entry(id); e != nil {
-			errs = append(errs, w.change(e, func(r *record) {
-				r.Except = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Except), paths...))))
-			}))
+			errs = append(errs, w.except(e, paths))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// except records that a request has given paths up.
+func (w *warming) except(e *warmEntry, paths []string) error {
+	most := pathsCost(paths)
+	if err := e.claim.take(most); err != nil {
+		return fmt.Errorf("what request %s has given up is read again after a restart; name the request to end it: %w", e.rec.ID, err)
+	}
+	return w.change(e, func(r *record) {
+		before := pathsCost(r.Except)
+		r.Except = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Except), paths...))))
+		e.claim.give(most - (pathsCost(r.Except) - before))
+	})
 }
 
 // pinsFor tells what of an open file is kept in memory, and for whom, as far as the

@@ -14,6 +14,7 @@ import (
 	"headrace"
 	"headrace/data/blocks"
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/serve"
@@ -21,9 +22,8 @@ import (
 )
 
 const (
-	// maxWarmRequests and maxWarmFiles are how many one user may have at a time.
+	// maxWarmRequests is how many one user may have at a time.
 	maxWarmRequests = 1000
-	maxWarmFiles    = 4 << 20
 	// sweepEvery is how often it is looked whether jobs have ended, and sweepPause
 	// how long after a change of some task at the earliest.
 	sweepEvery = 10 * time.Second
@@ -36,6 +36,7 @@ type warming struct {
 	engine   *warm.Engine
 	cache    pagecache.Cache
 	searches *searches
+	memory   *budget.Budget // for what is known of files
 	records  *records
 	jobs     Jobs
 	log      *slog.Logger
@@ -46,13 +47,14 @@ type warming struct {
 
 	mu      sync.Mutex
 	entries map[warm.RequestID]*warmEntry
-	inputs  map[headrace.JobID]Input
+	inputs  map[headrace.JobID]keptInput
 }
 
 // warmEntry is a request of a user. What of it is not the record's is set before
 // found is closed, and does not change then; mu protects the record.
 type warmEntry struct {
-	rec record
+	rec   record
+	claim *claim
 	// found is closed when it is known which files it is about.
 	found chan struct{}
 	foundFiles
@@ -85,8 +87,8 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 		return nil, err
 	}
 	w := &warming{
-		cache: r.cache, searches: &r.searches, records: records, jobs: c.Jobs, log: c.Log,
-		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]Input{},
+		cache: r.cache, searches: &r.searches, memory: newWarmMemory(), records: records, jobs: c.Jobs, log: c.Log,
+		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]keptInput{},
 	}
 	w.engine, err = warm.New(warm.Config{
 		Cache: r.cache, Disks: r.disks, Devices: r.devices, Policy: c.Warm, Alive: w.alive, Spare: spare, Log: c.Log,
@@ -95,7 +97,11 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 		return nil, err
 	}
 	for _, rec := range known {
-		w.entries[warm.RequestID(rec.ID)] = &warmEntry{rec: rec, found: make(chan struct{})}
+		e := &warmEntry{rec: rec, claim: &claim{of: w.memory, uid: rec.UID}, found: make(chan struct{})}
+		w.entries[warm.RequestID(rec.ID)] = e
+		if err := e.claim.take(pathsCost(rec.Paths) + pathsCost(rec.Except)); err != nil {
+			w.log.Warn("a request takes more memory than its user may have", "id", rec.ID, "err", err)
+		}
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w, nil
@@ -141,7 +147,7 @@ func (w *warming) sorted() []*warmEntry {
 // takeUp goes on with a request from before the restart.
 func (w *warming) takeUp(e *warmEntry) {
 	rec := w.recordOf(e)
-	found, cred, err := w.findAgain(&rec)
+	found, cred, err := w.findAgain(&rec, e.claim)
 	if err != nil {
 		if w.ctx.Err() != nil {
 			return
@@ -162,7 +168,7 @@ func (w *warming) recordOf(e *warmEntry) record {
 	return e.rec
 }
 
-func (w *warming) findAgain(rec *record) (foundFiles, linux.Credentials, error) {
+func (w *warming) findAgain(rec *record, c *claim) (foundFiles, linux.Credentials, error) {
 	cred, err := serve.Caller{UID: rec.UID, GID: rec.GID}.Credentials()
 	if err != nil {
 		return foundFiles{}, cred, err
@@ -177,27 +183,34 @@ func (w *warming) findAgain(rec *record) (foundFiles, linux.Credentials, error) 
 			return foundFiles{}, cred, err
 		}
 	}
-	found, err := w.find(w.ctx, cred, rec.Paths, except, maxWarmFiles)
+	found, err := w.find(w.ctx, cred, rec.Paths, except, c)
 	return found, cred, err
 }
 
 // find looks paths up with somebody's rights. Files that cannot be opened are
-// problems.
-func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []string, except map[string]bool, most int64) (foundFiles, error) {
+// problems. What it takes to remember the files is claimed.
+func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []string, except map[string]bool, c *claim) (foundFiles, error) {
 	var found foundFiles
+	var taken int64
 	err := findAs(ctx, cred, paths, fileset.Visitor{
 		File: func(f fileset.File) error {
-			switch {
-			case except[f.Path]:
+			if except[f.Path] {
 				return nil
-			case found.count >= most:
-				return fmt.Errorf("%w: more than %d files of yours would be kept in memory; ask for fewer, or evict some", serve.ErrBusy, maxWarmFiles)
 			}
+			n := fileCost(f.Path, f.Size)
+			if err := c.take(n); err != nil {
+				return err
+			}
+			taken += n
 			return found.add(w.cache, f)
 		},
 		Problem: func(p *fileset.Problem) error { found.problems.add(p.Path, p); return nil },
 	})
-	return found, err
+	if err != nil {
+		c.give(taken)
+		return foundFiles{problems: found.problems}, err
+	}
+	return found, nil
 }
 
 func (found *foundFiles) add(cache pagecache.Cache, file fileset.File) error {
@@ -231,25 +244,12 @@ func (w *warming) add(ctx context.Context, by serve.Caller, rec record) (*warmEn
 		return nil, err
 	}
 	defer end()
-	room, err := w.room(cred.UID)
-	if err != nil {
+	if err := w.mayAdd(cred.UID); err != nil {
 		return nil, err
 	}
-	e := &warmEntry{rec: rec, found: make(chan struct{})}
-	if e.foundFiles, err = w.find(ctx, cred, rec.Paths, nil, room); err != nil {
-		return nil, err
-	}
-	switch {
-	case e.count > 0:
-	case len(e.problems.first) > 0:
-		return nil, serve.Refusal("%s: %s", e.problems.first[0].Path, e.problems.first[0].Reason)
-	default:
-		return nil, serve.Refusal("%s: there are no files in it", serve.Shown(rec.Paths[0]))
-	}
-	close(e.found)
-	e.rec.UID, e.rec.GID, e.rec.SubmittedMs = cred.UID, cred.GID, time.Now().UnixMilli()
-	e.rec.Seen = rec.Job != "" && w.jobs.Live()[e.rec.job()]
-	if err := w.records.add(&e.rec); err != nil {
+	e := &warmEntry{rec: rec, claim: &claim{of: w.memory, uid: cred.UID}, found: make(chan struct{})}
+	if err := w.accept(ctx, e, cred); err != nil {
+		e.claim.end()
 		return nil, err
 	}
 	w.mu.Lock()
@@ -261,24 +261,42 @@ func (w *warming) add(ctx context.Context, by serve.Caller, rec record) (*warmEn
 	return e, nil
 }
 
-// room returns how many more files a user may ask for.
-func (w *warming) room(uid uint32) (int64, error) {
+// accept finds the files of a request, and records it.
+func (w *warming) accept(ctx context.Context, e *warmEntry, cred linux.Credentials) (err error) {
+	rec := &e.rec
+	if err := e.claim.take(pathsCost(rec.Paths)); err != nil {
+		return err
+	}
+	if e.foundFiles, err = w.find(ctx, cred, rec.Paths, nil, e.claim); err != nil {
+		return err
+	}
+	switch {
+	case e.count > 0:
+	case len(e.problems.first) > 0:
+		return serve.Refusal("%s: %s", e.problems.first[0].Path, e.problems.first[0].Reason)
+	default:
+		return serve.Refusal("%s: there are no files in it", serve.Shown(rec.Paths[0]))
+	}
+	close(e.found)
+	rec.UID, rec.GID, rec.SubmittedMs = cred.UID, cred.GID, time.Now().UnixMilli()
+	rec.Seen = rec.Job != "" && w.jobs.Live()[rec.job()]
+	return w.records.add(rec)
+}
+
+// mayAdd refuses a request of a user who has too many.
+func (w *warming) mayAdd(uid uint32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	requests, left := 0, int64(maxWarmFiles)
+	requests := 0
 	for _, e := range w.entries {
-		if e.rec.UID != uid {
-			continue
-		}
-		requests++
-		if e.isFound() {
-			left -= e.count
+		if e.rec.UID == uid {
+			requests++
 		}
 	}
 	if requests >= maxWarmRequests {
-		return 0, fmt.Errorf("%w: %d requests of yours keep files in memory; end some with headrace warm --evict", serve.ErrBusy, requests)
+		return fmt.Errorf("%w: %d requests of yours keep files in memory; end some with headrace warm --evict", serve.ErrBusy, requests)
 	}
-	return max(0, left), nil
+	return nil
 }
 
 // give hands a request to the engine, unless it has been ended meanwhile.
@@ -313,6 +331,7 @@ func (w *warming) forget(entries ...*warmEntry) error {
 	for _, e := range entries {
 		ids = append(ids, e.rec.ID)
 		delete(w.entries, warm.RequestID(e.rec.ID))
+		e.claim.end()
 	}
 	w.mu.Unlock()
 	for _, id := range ids {
