@@ -206,7 +206,7 @@ func (s *service) wireWarm(e *warmEntry, st *warm.Status) *wire.WarmStatus {
 	}
 	if e != nil {
 		s.fillEntry(m, e)
-		if st == nil && e.isFound() && e.count == 0 {
+		if st == nil && e.isFound() && s.warming.foundOf(e).count == 0 {
 			m.State = "done" // there is nothing that it could keep
 		}
 	}
@@ -221,9 +221,10 @@ func (s *service) fillEntry(m *wire.WarmStatus, e *warmEntry) {
 	if !e.isFound() {
 		return
 	}
-	m.Files, m.Bytes, m.Resident = e.count, e.bytes, e.resident
-	m.Failed += e.problems.count
-	m.Failures = append(slices.Clone(e.problems.first), m.Failures...)
+	found := s.warming.foundOf(e)
+	m.Files, m.Bytes, m.Resident = found.count, found.bytes, found.resident
+	m.Failed += found.problems.count
+	m.Failures = append(slices.Clone(found.problems.first), m.Failures...)
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
 }
 

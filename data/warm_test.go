@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
@@ -123,6 +124,33 @@ func TestWarmOutlivesTheDaemon(t *testing.T) {
 	b.shutdown()
 	b.start()
 	b.calls().WantRequests()
+}
+
+// Files that come after the daemon, such as those of a file system that is mounted late, are found later.
+func TestFilesThatComeAfterARestart(t *testing.T) {
+	datatest.NeedCachestat(t)
+	b := newBed(t)
+	b.cfg.again = 100 * time.Millisecond
+	b.start()
+	dir, other := testkit.OpenDir(t), testkit.OpenDir(t)
+	testkit.File(t, dir, "f", datatest.FileSize, 0o644)
+	testkit.File(t, other, "g", datatest.FileSize, 0o644)
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/f"}})
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/f", other}})
+	b.shutdown()
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.calls().AwaitRequests("w1 done 0", fmt.Sprintf("w2 done %d", datatest.FileSize))
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	b.calls().AwaitRequests(fmt.Sprintf("w1 done %d", datatest.FileSize), fmt.Sprintf("w2 done %d", 2*datatest.FileSize))
+	last, err := datatest.Settled(b.ctx(), b.client, "w2")
+	if err != nil || last.Failed != 0 || last.Files != 2 {
+		t.Errorf("all files are there: %v, %v", last, err)
+	}
 }
 
 func TestWarmIsBounded(t *testing.T) {

@@ -28,6 +28,11 @@ const (
 	// how long after a change of some task at the earliest.
 	sweepEvery = 10 * time.Second
 	sweepPause = 200 * time.Millisecond
+	// againFirst is how soon after a restart the files of a request are looked for once more of which some were
+	// not found: file systems and user databases may come later than the daemon. Each further pause is four times as
+	// long, up to againLast.
+	againFirst = 10 * time.Second
+	againLast  = time.Hour
 )
 
 // warming keeps files in memory for those who have asked. A nil warming keeps
@@ -39,6 +44,7 @@ type warming struct {
 	memory   *budget.Budget // for what is known of files
 	records  *records
 	jobs     Jobs
+	again    time.Duration // againFirst
 	log      *slog.Logger
 
 	ctx    context.Context
@@ -50,12 +56,12 @@ type warming struct {
 	inputs  map[headrace.JobID]keptInput
 }
 
-// warmEntry is a request of a user. What of it is not the record's is set before
-// found is closed, and does not change then; mu protects the record.
+// warmEntry is a request of a user. The warming's mu protects the record, and the files that were found once
+// found is closed.
 type warmEntry struct {
 	rec   record
 	claim *claim
-	// found is closed when it is known which files it is about.
+	// found is closed when it is known which files it is about, as far as they are there.
 	found chan struct{}
 	foundFiles
 }
@@ -77,6 +83,7 @@ type foundFiles struct {
 	// resident is what of it was in memory, as far as the owner may know.
 	resident int64
 	problems problems
+	memory   int64 // that is claimed for them
 }
 
 // openWarming takes up the requests that are recorded; start begins to work on
@@ -88,6 +95,7 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 	}
 	w := &warming{
 		cache: r.cache, searches: &r.searches, memory: newWarmMemory(), records: records, jobs: c.Jobs, log: c.Log,
+		again:   cmp.Or(c.again, againFirst),
 		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]keptInput{},
 	}
 	w.engine, err = warm.New(warm.Config{
@@ -112,12 +120,9 @@ func (w *warming) start() {
 	if w == nil {
 		return
 	}
-	known := w.sorted()
-	w.wg.Go(func() {
-		for _, e := range known {
-			w.takeUp(e)
-		}
-	})
+	for _, e := range w.sorted() {
+		w.wg.Go(func() { w.takeUp(e) }) // each for itself: that of another user may be on a file server that is away
+	}
 	w.wg.Go(w.follow)
 }
 
@@ -146,20 +151,73 @@ func (w *warming) sorted() []*warmEntry {
 
 // takeUp goes on with a request from before the restart.
 func (w *warming) takeUp(e *warmEntry) {
-	rec := w.recordOf(e)
+	all := w.takeUpOnce(e)
+	if !e.isFound() {
+		return // the daemon ends
+	}
+	for pause := w.again; !all && pause <= againLast; pause *= 4 {
+		select {
+		case <-time.After(pause):
+		case <-w.ctx.Done():
+			return
+		}
+		if w.entry(warm.RequestID(e.rec.ID)) != e {
+			return // it has been ended
+		}
+		all = w.takeUpOnce(e)
+	}
+}
+
+// takeUpOnce looks for the files of a request, and gives the engine those that are there. It reports false if
+// some could not be looked at.
+func (w *warming) takeUpOnce(e *warmEntry) (all bool) {
+	rec, before := w.recordOf(e), w.foundOf(e)
+	end, err := w.searches.Begin(w.ctx, rec.UID)
+	if err != nil {
+		return true
+	}
+	defer end()
 	found, cred, err := w.findAgain(&rec, e.claim)
 	if err != nil {
 		if w.ctx.Err() != nil {
-			return
+			return true
 		}
 		w.log.Warn("the files of a request cannot be found again", "id", rec.ID, "err", err)
+		if e.isFound() {
+			return false // what has been found before stays
+		}
 		found.problems.add(rec.Paths[0], err)
 	}
-	e.foundFiles = found
-	close(e.found)
-	if err := w.give(e, cred); err != nil {
-		w.log.Error("a request cannot be taken up again", "id", rec.ID, "err", err)
+	e.claim.give(before.memory)
+	if w.nowFound(e, found) {
+		w.engine.Remove(warm.RequestID(rec.ID)) // where some of them have come later
+		if err := w.give(e, cred); err != nil {
+			w.log.Error("a request cannot be taken up again", "id", rec.ID, "err", err)
+		}
 	}
+	return found.problems.count == 0
+}
+
+// nowFound notes which files a request is about, and reports whether they are others than before.
+func (w *warming) nowFound(e *warmEntry, found foundFiles) (changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if changed = !e.isFound() || found.count != e.count || found.bytes != e.bytes; changed {
+		e.foundFiles = found
+	} else {
+		e.memory, e.problems = found.memory, found.problems
+	}
+	if !e.isFound() {
+		close(e.found)
+	}
+	return changed
+}
+
+// foundOf returns which files a request is about, as far as that is known.
+func (w *warming) foundOf(e *warmEntry) foundFiles {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return e.foundFiles
 }
 
 func (w *warming) recordOf(e *warmEntry) record {
@@ -191,7 +249,6 @@ func (w *warming) findAgain(rec *record, c *claim) (foundFiles, linux.Credential
 // problems. What it takes to remember the files is claimed.
 func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []string, except map[string]bool, c *claim) (foundFiles, error) {
 	var found foundFiles
-	var taken int64
 	err := findAs(ctx, cred, paths, fileset.Visitor{
 		File: func(f fileset.File) error {
 			if except[f.Path] {
@@ -201,13 +258,13 @@ func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []stri
 			if err := c.take(n); err != nil {
 				return err
 			}
-			taken += n
+			found.memory += n
 			return found.add(w.cache, f)
 		},
 		Problem: func(p *fileset.Problem) error { found.problems.add(p.Path, p); return nil },
 	})
 	if err != nil {
-		c.give(taken)
+		c.give(found.memory)
 		return foundFiles{problems: found.problems}, err
 	}
 	return found, nil
@@ -301,10 +358,11 @@ func (w *warming) mayAdd(uid uint32) error {
 
 // give hands a request to the engine, unless it has been ended meanwhile.
 func (w *warming) give(e *warmEntry, cred linux.Credentials) error {
-	rec := w.recordOf(e)
-	id := warm.RequestID(rec.ID)
-	files := e.files
+	w.mu.Lock()
+	rec, files := e.rec, e.files
 	e.files = nil // the engine has them now
+	w.mu.Unlock()
+	id := warm.RequestID(rec.ID)
 	if len(files) == 0 {
 		return nil
 	}
