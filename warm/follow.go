@@ -32,12 +32,18 @@ func (l *lane) found(a ask) bool {
 		return true
 	}
 	defer o.f.Close()
+	d, err := l.e.cfg.Devices.Of(o.f)
+	inMemory := err == nil && d.Memory
 	in, err := l.e.resident(o, a.part)
-	if err != nil || !in {
+	if !inMemory && (err != nil || !in) {
 		return false
 	}
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
+	if inMemory {
+		l.leave(a)
+		return true
+	}
 	if !a.r.ended && a.r.state[a.pos] == remaining && l.e.blocks.all[blockKey{o.dev, o.ino, a.part}] == nil {
 		l.keepAnEye(a)
 		return true

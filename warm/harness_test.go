@@ -25,7 +25,7 @@ const testBlock = 1 << 20
 
 // world is an engine on a model of the page cache, in a bubble of synctest: when
 // settle returns, the engine does nothing but wait. Files below dir/d1 are on one
-// device, those below dir/d2 on another.
+// device, those below dir/d2 on another, those below dir/memory in memory.
 type world struct {
 	*testing.T
 	dir    string
@@ -126,8 +126,11 @@ func (w *world) Of(f *os.File) (disk.Device, error) {
 }
 
 func (w *world) device(path string) disk.Device {
-	if strings.HasPrefix(path, filepath.Join(w.dir, "d2")) {
+	switch {
+	case strings.HasPrefix(path, filepath.Join(w.dir, "d2")):
 		return disk.Device{ID: 2, Name: "d2"}
+	case strings.HasPrefix(path, filepath.Join(w.dir, "memory")):
+		return disk.Device{ID: 3, Name: "memory", Memory: true}
 	}
 	return disk.Device{ID: 1, Name: "d1", Rotational: true}
 }

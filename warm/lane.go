@@ -327,6 +327,10 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 		e.moveFile(r, a.file, d)
 		return nil
 	}
+	if d.Memory {
+		l.leave(a)
+		return nil
+	}
 	r.begin(a.file, o.identity)
 	key := blockKey{o.dev, o.ino, a.part}
 	b := e.blocks.all[key]
@@ -419,6 +423,17 @@ func (l *lane) keepAnEye(a ask) {
 		a.s.following = append(a.s.following, a.pos)
 	}
 	l.e.counters.Skipped += a.part.Len
+}
+
+// leave notes that a file is in memory for good, being of a file system that lives there. Nothing is gained by
+// locking it; and what it has not, because it is sparse, would be made by that, and stay. e.mu is held.
+func (l *lane) leave(a ask) {
+	for pos := a.r.start[a.file]; pos < a.r.start[a.file+1]; pos++ {
+		if a.r.state[pos] == remaining {
+			a.r.move(pos, resident)
+			l.e.counters.Skipped += a.r.part(a.file, pos).Len
+		}
+	}
 }
 
 // skip gives up a block that can never be locked.
