@@ -82,7 +82,13 @@ func (w *warming) keep(key headrace.JobID, in Input, c *claim) error {
 	files, begun := found.files, in.Positions != nil
 	var read []int64
 	if begun {
-		files, read = unread(files, in.Positions)
+		err := linux.AsUser(in.Owner, func() error {
+			files, read = unread(files, in.Positions)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if len(files) == 0 {
 		return nil
@@ -99,13 +105,14 @@ func (w *warming) keep(key headrace.JobID, in Input, c *claim) error {
 
 // unread returns which files are left to be read, and how much of each has been: of those
 // that are open what is before the position, of the others those before the last that is
-// open, for files are read in their order. Where none is open nothing is known to be left.
+// open, for files are read in their order. Where none is open nothing is known to be left. It has the rights of
+// this thread.
 func unread(files []warm.File, positions map[linux.FileID]int64) (rest []warm.File, read []int64) {
 	ids := make([]fileAt, len(files))
 	for i, f := range files {
-		var st unix.Stat_t
 		ids[i].size = f.Size
-		if unix.Stat(f.Path, &st) == nil { // else it is gone, or nobody but its owner may look
+		if fd, st, err := linux.Lookup(f.Path, 0, 0); err == nil { // else it is gone, or nobody but its owner may look
+			unix.Close(fd)
 			ids[i].id = linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
 		}
 	}

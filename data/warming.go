@@ -271,18 +271,20 @@ func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []stri
 }
 
 func (found *foundFiles) add(cache pagecache.Cache, file fileset.File) error {
+	size := file.Size
+	var resident int64
 	f, err := fileset.Open(file.Path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil:
+		// That the kernel does not tell is no problem: the file is looked at again.
+		resident, _ = cache.Resident(f, pagecache.Range{Len: size})
+		f.Close()
+	case errors.Is(err, fs.ErrNotExist):
 		return nil // it has vanished
-	}
-	if err != nil {
+	case !errors.Is(err, fileset.ErrLeased):
 		found.problems.add(file.Path, err)
 		return nil
 	}
-	defer f.Close()
-	size := file.Size
-	// That the kernel does not tell is no problem: the file is looked at again.
-	resident, _ := cache.Resident(f, pagecache.Range{Len: size})
 	found.files = append(found.files, warm.File{Path: file.Path, Size: size})
 	found.count++
 	found.bytes = fileset.AddSizes(found.bytes, size)

@@ -14,7 +14,7 @@ import (
 type Evicted struct {
 	// Bytes are not in memory any more, of so many Files. Kept is what stays in
 	// memory because somebody else has asked for it. Both are 0 where residency
-	// cannot be found out.
+	// cannot be found out, or is not the caller's to know.
 	Bytes, Kept int64
 	Files       int
 	// Ended are requests of which nothing is left, Lost those that have given up some of their files.
@@ -61,20 +61,31 @@ func (e *Engine) Evict(ctx context.Context, by linux.Credentials, everyone bool,
 
 // giveUp takes a path out of requests, and returns the blocks to be released.
 func (e *Engine) giveUp(path string, touched map[*request]bool, which func(*request) bool) (free []*block) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.inOrder {
-		files := r.named(path)
-		if len(files) == 0 || !which(r) {
-			continue
+	e.eachNaming(path, func(r *request, files []int32) {
+		if !which(r) {
+			return
 		}
 		touched[r] = true
 		for _, f := range files {
 			free = append(free, r.giveUp(int(f))...)
 		}
 		e.kickAll()
-	}
+	})
 	return free
+}
+
+// eachNaming calls do for each request that has files with a path, with e.mu held. Between two of them others have
+// it: a file may have millions of blocks.
+func (e *Engine) eachNaming(path string, do func(r *request, files []int32)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range slices.Clone(e.inOrder) {
+		if files := r.named(path); !r.ended && len(files) > 0 {
+			do(r, files)
+			e.mu.Unlock()
+			e.mu.Lock()
+		}
+	}
 }
 
 // drop drops what no request wants of a file from memory.
@@ -88,22 +99,31 @@ func (e *Engine) drop(by linux.Credentials, path string, did *Evicted) error {
 	if err != nil {
 		return err
 	}
-	all := pagecache.Range{Len: id.size}
-	before, _ := e.cfg.Cache.Resident(f, all)
+	all := []pagecache.Range{{Len: id.size}}
+	before := e.toldResident(by, f, all)
 	drop, keep := e.unwanted(path, id.size)
 	if err := e.evictAll(f, drop); err != nil {
 		return err
 	}
-	after, _ := e.cfg.Cache.Resident(f, all)
-	if after < before {
+	if after := e.toldResident(by, f, all); after < before {
 		did.Bytes += before - after
 		did.Files++
 	}
-	for _, part := range keep {
-		n, _ := e.cfg.Cache.Resident(f, part)
-		did.Kept += n
-	}
+	did.Kept += e.toldResident(by, f, keep)
 	return nil
+}
+
+// toldResident returns what of parts of a file is in memory as far as the kernel tells somebody: who may only read a
+// file is told nothing.
+func (e *Engine) toldResident(by linux.Credentials, f *os.File, parts []pagecache.Range) (sum int64) {
+	e.cfg.as(by, func() error {
+		for _, part := range parts {
+			n, _ := e.cfg.Cache.Resident(f, part)
+			sum += n
+		}
+		return nil
+	})
+	return sum
 }
 
 // evictAll drops parts of a file from memory. What has been written to it and is
@@ -155,10 +175,8 @@ func (e *Engine) unwanted(path string, size int64) (drop, keep []pagecache.Range
 // wantedParts returns the parts of a path that requests still want, in whole blocks, sorted by where they
 // begin.
 func (e *Engine) wantedParts(path string) (parts []pagecache.Range) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.inOrder {
-		for _, file := range r.named(path) {
+	e.eachNaming(path, func(r *request, files []int32) {
+		for _, file := range files {
 			first := len(parts)
 			for pos := r.start[file]; pos < r.start[file+1]; pos++ {
 				if r.state[pos] > resident {
@@ -172,7 +190,7 @@ func (e *Engine) wantedParts(path string) (parts []pagecache.Range) {
 				parts = append(parts, pagecache.Range{Off: off, Len: r.block})
 			}
 		}
-	}
+	})
 	slices.SortFunc(parts, func(a, b pagecache.Range) int { return cmp.Compare(a.Off, b.Off) })
 	return parts
 }

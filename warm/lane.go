@@ -234,7 +234,9 @@ func (l *lane) run() {
 func (l *lane) rest() bool {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	following := slices.ContainsFunc(l.shares, func(s *portion) bool { return len(s.following) > 0 || len(s.checking) > 0 })
+	following := slices.ContainsFunc(l.shares, func(s *portion) bool {
+		return len(s.following) > 0 || len(s.checking) > 0 || len(s.leased) > 0
+	})
 	l.running = len(l.active) > 0 || following
 	return !l.running
 }
@@ -316,6 +318,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	e, r := l.e, a.r
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	delete(a.s.leased, int32(a.file)) // it is open now
 	if r.ended || r.state[a.pos] != remaining {
 		return nil
 	}
