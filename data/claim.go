@@ -9,13 +9,15 @@ import (
 	"headrace/serve"
 )
 
-// What the daemon remembers of files that are to be kept in memory, in bytes: their names, a byte for each of
-// their blocks, and the paths by which they were asked for. A sparse file of 64 TiB costs its owner nothing, and
-// a link to it less. Half a GiB is about four million files with names of usual length.
+// What the daemon remembers of files that are to be kept in memory, in bytes: their names, their blocks, and the
+// paths by which they were asked for. A sparse file of 64 TiB costs its owner nothing, and a link to it less. Half a
+// GiB is about four million files with names of usual length.
 const (
 	maxWarmMemory       = 512 << 20
 	maxWarmMemoryOthers = 4 * maxWarmMemory
 	nameCost            = 64 // what a name takes beside its own bytes
+	// blockCost is more than the byte that a block takes: they are gone through one by one, too.
+	blockCost = 16
 	// mostBlocks is how many a file can have; of larger ones nothing is kept.
 	mostBlocks = 64 << 40 / pagecache.BlockSize
 )
@@ -26,7 +28,7 @@ func newWarmMemory() *budget.Budget {
 
 // fileCost returns what it takes to remember a file.
 func fileCost(path string, size int64) int64 {
-	return int64(len(path)) + nameCost + min(size/pagecache.BlockSize, mostBlocks)
+	return int64(len(path)) + nameCost + blockCost*min(size/pagecache.BlockSize, mostBlocks)
 }
 
 // pathsCost returns what it takes to remember paths.
