@@ -31,14 +31,15 @@ type Evicted struct {
 // What jobs will read stays. Files are opened with the rights of by. When ctx ends,
 // it stops after the present file and returns what it has done with the error.
 func (e *Engine) Evict(ctx context.Context, by linux.Credentials, everyone bool, paths []string) (Evicted, error) {
+	x := evicter{e, by}
 	var did Evicted
 	touched := map[*request]bool{}
 	for _, path := range paths {
 		if ctx.Err() != nil {
 			break
 		}
-		e.letGo(e.giveUp(path, touched, func(r *request) bool { return r.Hold && (everyone || r.Owner.UID == by.UID) }))
-		if err := e.drop(by, path, &did); err != nil {
+		e.letGo(x.giveUp(path, touched, func(r *request) bool { return r.Hold && (everyone || r.Owner.UID == by.UID) }))
+		if err := x.drop(path, &did); err != nil {
 			if did.FailedFiles++; len(did.Failures) < keptFailures {
 				did.Failures = append(did.Failures, Failure{path, reason(err)})
 			}
@@ -59,8 +60,14 @@ func (e *Engine) Evict(ctx context.Context, by linux.Credentials, everyone bool,
 	return did, ctx.Err()
 }
 
+// evicter lets files go for somebody.
+type evicter struct {
+	*Engine
+	by linux.Credentials
+}
+
 // giveUp takes a path out of requests, and returns the blocks to be released.
-func (e *Engine) giveUp(path string, touched map[*request]bool, which func(*request) bool) (free []*block) {
+func (e evicter) giveUp(path string, touched map[*request]bool, which func(*request) bool) (free []*block) {
 	e.eachNaming(path, func(r *request, files []int32) {
 		if !which(r) {
 			return
@@ -76,7 +83,7 @@ func (e *Engine) giveUp(path string, touched map[*request]bool, which func(*requ
 
 // eachNaming calls do for each request that has files with a path, with e.mu held. Between two of them others have
 // it: a file may have millions of blocks.
-func (e *Engine) eachNaming(path string, do func(r *request, files []int32)) {
+func (e evicter) eachNaming(path string, do func(r *request, files []int32)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, r := range slices.Clone(e.inOrder) {
@@ -89,8 +96,8 @@ func (e *Engine) eachNaming(path string, do func(r *request, files []int32)) {
 }
 
 // drop drops what no request wants of a file from memory.
-func (e *Engine) drop(by linux.Credentials, path string, did *Evicted) error {
-	f, err := e.cfg.Open(by, path)
+func (e evicter) drop(path string, did *Evicted) error {
+	f, err := e.cfg.Open(e.by, path)
 	if err != nil {
 		return err
 	}
@@ -100,23 +107,23 @@ func (e *Engine) drop(by linux.Credentials, path string, did *Evicted) error {
 		return err
 	}
 	all := []pagecache.Range{{Len: id.size}}
-	before := e.toldResident(by, f, all)
+	before := e.toldResident(f, all)
 	drop, keep := e.unwanted(path, id.size)
 	if err := e.evictAll(f, drop); err != nil {
 		return err
 	}
-	if after := e.toldResident(by, f, all); after < before {
+	if after := e.toldResident(f, all); after < before {
 		did.Bytes += before - after
 		did.Files++
 	}
-	did.Kept += e.toldResident(by, f, keep)
+	did.Kept += e.toldResident(f, keep)
 	return nil
 }
 
-// toldResident returns what of parts of a file is in memory as far as the kernel tells somebody: who may only read a
+// toldResident returns what of parts of a file is in memory as far as the kernel tells who asks: who may only read a
 // file is told nothing.
-func (e *Engine) toldResident(by linux.Credentials, f *os.File, parts []pagecache.Range) (sum int64) {
-	e.cfg.as(by, func() error {
+func (e evicter) toldResident(f *os.File, parts []pagecache.Range) (sum int64) {
+	e.cfg.as(e.by, func() error {
 		for _, part := range parts {
 			n, _ := e.cfg.Cache.Resident(f, part)
 			sum += n
@@ -128,7 +135,7 @@ func (e *Engine) toldResident(by linux.Credentials, f *os.File, parts []pagecach
 
 // evictAll drops parts of a file from memory. What has been written to it and is
 // not on the disk yet would stay: then it is put there first.
-func (e *Engine) evictAll(f *os.File, parts []pagecache.Range) error {
+func (e evicter) evictAll(f *os.File, parts []pagecache.Range) error {
 	var stays int64
 	for _, part := range parts {
 		if err := e.cfg.Cache.Evict(f, part); err != nil {
@@ -153,7 +160,7 @@ func (e *Engine) evictAll(f *os.File, parts []pagecache.Range) error {
 
 // unwanted divides a file into what may be dropped and what requests want. The size is whatever its owner
 // likes, without costing them anything: nothing here may take time proportional to it.
-func (e *Engine) unwanted(path string, size int64) (drop, keep []pagecache.Range) {
+func (e evicter) unwanted(path string, size int64) (drop, keep []pagecache.Range) {
 	var done int64
 	for _, part := range e.wantedParts(path) {
 		from, to := max(done, part.Off), min(part.Off+part.Len, size)
@@ -174,7 +181,7 @@ func (e *Engine) unwanted(path string, size int64) (drop, keep []pagecache.Range
 
 // wantedParts returns the parts of a path that requests still want, in whole blocks, sorted by where they
 // begin.
-func (e *Engine) wantedParts(path string) (parts []pagecache.Range) {
+func (e evicter) wantedParts(path string) (parts []pagecache.Range) {
 	e.eachNaming(path, func(r *request, files []int32) {
 		for _, file := range files {
 			first := len(parts)

@@ -140,7 +140,7 @@ func TestUnwantedOfHugeFile(t *testing.T) {
 		f := w.file("d1/f", blocks(5))
 		w.add(w.job("a", File{Path: f.Path, Size: blocks(1)}, File{Path: f.Path, Off: blocks(3), Size: blocks(2)}))
 		w.add(w.job("b", File{Path: f.Path, Size: blocks(2)}))
-		drop, keep := w.e.unwanted(f.Path, math.MaxInt64)
+		drop, keep := evicter{Engine: w.e}.unwanted(f.Path, math.MaxInt64)
 		want := func(what string, parts []pagecache.Range, bounds ...int64) {
 			t.Helper()
 			var got []int64
@@ -153,7 +153,7 @@ func TestUnwantedOfHugeFile(t *testing.T) {
 		}
 		want("dropped", drop, blocks(2), blocks(3), blocks(5), math.MaxInt64)
 		want("kept", keep, 0, blocks(1), blocks(1), blocks(2), blocks(3), blocks(5))
-		drop, keep = w.e.unwanted(f.Path, blocks(3)+1)
+		drop, keep = evicter{Engine: w.e}.unwanted(f.Path, blocks(3)+1)
 		want("dropped of a shorter file", drop, blocks(2), blocks(3))
 		want("kept of a shorter file", keep, 0, blocks(1), blocks(1), blocks(2), blocks(3), blocks(3)+1)
 	})
