@@ -233,8 +233,18 @@ func (w *warming) findAgain(rec *record, c *claim) (foundFiles, linux.Credential
 	}
 	except := map[string]bool{}
 	if len(rec.Except) > 0 {
+		var taken int64
+		defer func() { c.give(taken) }()
 		visitor := fileset.Visitor{
-			File:    func(f fileset.File) error { except[f.Path] = true; return nil },
+			File: func(f fileset.File) error {
+				n := fileCost(f.Path, 0)
+				if err := c.take(n); err != nil {
+					return err
+				}
+				taken += n
+				except[f.Path] = true
+				return nil
+			},
 			Problem: func(*fileset.Problem) error { return nil },
 		}
 		if err := findAs(w.ctx, cred, rec.Except, visitor); err != nil {
