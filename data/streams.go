@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/report"
@@ -162,8 +163,13 @@ func (f *Files) streamRoom(uid uint32) error {
 	return nil
 }
 
-// asRefusal tells apart what is wrong with the files from what is wrong here.
+// asRefusal tells apart what is wrong with the files, or too much, from what is wrong
+// here.
 func asRefusal(err error) error {
+	var over *budget.Refusal
+	if errors.As(err, &over) {
+		return fmt.Errorf("%w: %w", serve.ErrBusy, over)
+	}
 	var problem *fileset.Problem
 	if errors.As(err, &problem) {
 		return serve.Refusal("%s", serve.Shown(err.Error()))

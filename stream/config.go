@@ -25,6 +25,9 @@ const (
 	// maxLinks is how many connections an ordinary user may have, maxLinksOthers all
 	// of them together.
 	maxLinks, maxLinksOthers = 2 * MaxConsumers, 4 * MaxConsumers
+	// maxUserUnits is how many units the streams of an ordinary user may have together:
+	// 128 TiB of large files.
+	maxUserUnits = 1 << 26
 )
 
 // Errors that callers tell apart.

@@ -95,7 +95,7 @@ func (e *Engine) reopen(dir string, spec *Spec, p *deal.Plan) error {
 	}
 	s := newStream(&e.common, dir, *spec, p, j)
 	for i := range entries {
-		if err := s.deal.Replay(&entries[i]); err != nil {
+		if err := s.deal.Replay(entries[i]); err != nil {
 			j.f.Close()
 			return err
 		}
@@ -120,6 +120,9 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	if err := e.room(spec.Owner.UID, p.Units); err != nil {
+		return Info{}, err
+	}
 	dir := filepath.Join(e.cfg.Dir, spec.ID)
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
 		return Info{}, fmt.Errorf("%w: %s", ErrExists, spec.ID)
@@ -138,6 +141,26 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 	}
 	e.streams[spec.ID] = s
 	return s.info(), nil
+}
+
+// room refuses a stream with which its owner would have too many units: each takes some
+// bytes of memory, in lists and in journals, however little of a file is on the disk.
+func (e *Engine) room(uid, units uint32) error {
+	if budget.Privileged(uid) {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := int64(units)
+	for _, s := range e.streams {
+		if s.spec.Owner.UID == uid {
+			n += int64(s.plan.Units)
+		}
+	}
+	if n > maxUserUnits {
+		return &budget.Refusal{What: "blocks and files that streams deal", Limit: maxUserUnits}
+	}
+	return nil
 }
 
 func (e *Engine) create(dir string, spec *Spec, p *deal.Plan) (*stream, error) {

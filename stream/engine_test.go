@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"headrace/disk"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/stream/deal"
 )
@@ -370,6 +371,30 @@ func TestRefusals(t *testing.T) {
 	if d, err := os.ReadDir(p.cfg.Dir); err != nil || len(d) != 0 {
 		t.Errorf("refused streams left %v, %v", d, err)
 	}
+}
+
+// TestUnitsOfOneUser: a sparse file costs nobody but the daemon something.
+func TestUnitsOfOneUser(t *testing.T) {
+	p := newPlace(t).start()
+	const stranger = 54321
+	if err := p.e.room(stranger, maxUserUnits); err != nil {
+		t.Error(err)
+	}
+	if err := p.e.room(stranger, maxUserUnits+1); err == nil {
+		t.Error("a stream with too many units was accepted")
+	}
+	p.e.mu.Lock()
+	p.e.streams["x"] = &stream{spec: Spec{Owner: linux.Credentials{UID: stranger}}, plan: &deal.Plan{Units: 10}}
+	p.e.mu.Unlock()
+	if err := p.e.room(stranger, maxUserUnits-9); err == nil {
+		t.Error("two streams with too many units were accepted")
+	}
+	if err := p.e.room(stranger+1, maxUserUnits-9); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	p.e.mu.Lock()
+	delete(p.e.streams, "x")
+	p.e.mu.Unlock()
 }
 
 // TestRecordTooLong fails the stream with the long record, not the other one on

@@ -155,6 +155,10 @@ func (e *Engine) meant(h *protocol.Hello, uid uint32) (*stream, error) {
 // attach connects with the attempt of h. That it did is durable before it is
 // given anything: an engine that starts again then waits for it.
 func (c *conversation) attach(h *protocol.Hello) error {
+	bytes, err := c.s.plan.Measure(h.Units)
+	if err != nil {
+		return err
+	}
 	c.e.mu.Lock()
 	entry, err := c.s.deal.Coming(h)
 	if entry != nil {
@@ -169,12 +173,12 @@ func (c *conversation) attach(h *protocol.Hello) error {
 	if err != nil {
 		return err
 	}
-	return c.arrive(h)
+	return c.arrive(h, bytes)
 }
 
 // arrive connects with the consumer, if nobody else has come or given it up while
 // that was written down.
-func (c *conversation) arrive(h *protocol.Hello) error {
+func (c *conversation) arrive(h *protocol.Hello, bytes int64) error {
 	if c.conn.HungUp() {
 		return deal.ErrLater // another connection may be here already, and know more
 	}
@@ -189,7 +193,7 @@ func (c *conversation) arrive(h *protocol.Hello) error {
 		at.clear()
 	}
 	at.link = c.link
-	err := c.s.deal.Attach(h)
+	err := c.s.deal.Attach(h, bytes)
 	c.say(c.welcome())
 	if err != nil {
 		at.clear()
