@@ -25,6 +25,9 @@ const (
 	// maxLinks is how many connections an ordinary user may have, maxLinksOthers all
 	// of them together.
 	maxLinks, maxLinksOthers = 2 * MaxConsumers, 4 * MaxConsumers
+	// maxHellos bounds the memory for lists of units that consumers of a user are sending,
+	// in bytes, maxHellosOthers that of all ordinary ones together.
+	maxHellos, maxHellosOthers = 256 << 20, 1 << 30
 	// maxUserUnits is how many units the streams of an ordinary user may have together:
 	// 128 TiB of large files.
 	maxUserUnits = 1 << 26

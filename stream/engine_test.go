@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -262,19 +263,7 @@ func TestResidentFilesFirst(t *testing.T) {
 // occupy takes the turn at the disk of a file.
 func (p *place) occupy(path string) *disk.Turn {
 	p.t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer f.Close()
-	device, err := p.local.Devices.Of(f)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if device.Memory {
-		p.t.Skip("the temporary directory is in memory: nobody waits for a turn there")
-	}
-	turn, err := p.local.Disks.Reader(device, disk.Demand, "test").Begin(p.t.Context())
+	turn, err := p.reader(path).Begin(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -373,6 +362,37 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestBrokenStream: a stream whose plan is damaged keeps neither the engine nor other
+// streams from starting again.
+func TestBrokenStream(t *testing.T) {
+	p := newPlace(t).start()
+	path := p.write("f", []byte("fine\n"))
+	bad := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+	good := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+	p.stop()
+	dir := filepath.Join(p.cfg.Dir, bad.ID)
+	if err := os.WriteFile(filepath.Join(dir, planName), []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	if string(joined(p.all(good))) != "fine\n" {
+		t.Error("another stream was harmed")
+	}
+	info, err := p.e.Info(bad.ID)
+	if err != nil || !strings.Contains(info.Error, "could not be taken up") || len(p.e.List()) != 2 {
+		t.Errorf("%+v, %v; %+v", info, err, p.e.List())
+	}
+	if err := p.client(bad.ID, 0, 1).connect(); !errors.Is(err, errRefused) {
+		t.Errorf("its consumer: %v", err)
+	}
+	if err := p.e.Remove(bad.ID); err != nil || len(p.e.List()) != 1 {
+		t.Errorf("%v; %+v", err, p.e.List())
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
 // TestUnitsOfOneUser: a sparse file costs nobody but the daemon something.
 func TestUnitsOfOneUser(t *testing.T) {
 	p := newPlace(t).start()
@@ -459,6 +479,39 @@ func TestFileChanges(t *testing.T) {
 					t.Error("another stream was harmed")
 				}
 			})
+		}
+	}
+}
+
+// TestWrittenAnew: a file that was written anew, and is longer now, has not grown.
+func TestWrittenAnew(t *testing.T) {
+	for _, seekless := range []bool{false, true} {
+		p := newPlace(t)
+		p.seekless = seekless
+		p.start()
+		rng := rand.New(rand.NewPCG(3, 3))
+		path := p.write("f", lines(rng, 3<<20, 100))
+		waits := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+		reads := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
+		p.e.mu.Lock()
+		known := p.e.streams[waits.ID].plan.Files[0].End != 0
+		p.e.mu.Unlock()
+		if !known {
+			t.Skip("this file system does not tell what it has in memory")
+		}
+		c := p.client(reads.ID, 0, 1)
+		if err := c.connect(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.next(nil); err != nil {
+			t.Fatal(err)
+		}
+		c.disconnect() // nothing is read ahead any more
+		p.write("f", lines(rng, 4<<20, 100))
+		for _, c := range []*client{p.client(waits.ID, 0, 1), c} {
+			if err := c.drain(0); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "written anew") {
+				t.Errorf("seekless %v: %v", seekless, err)
+			}
 		}
 	}
 }

@@ -138,6 +138,7 @@ type planHead struct {
 type planLine struct {
 	Path []byte `json:"path"` // may be anything but UTF-8
 	fileset.Identity
+	End   uint64         `json:"end,omitempty"`
 	Codec protocol.Codec `json:"codec,omitempty"`
 }
 
@@ -158,7 +159,7 @@ func writePlan(dir string, spec *Spec, p *deal.Plan) error {
 			return err
 		}
 		e := &p.Files[i]
-		err = enc.Encode(planLine{[]byte(e.Path), e.Identity, e.Codec})
+		err = enc.Encode(planLine{[]byte(e.Path), e.Identity, e.End, e.Codec})
 	}
 	if err := errors.Join(err, z.Close()); err != nil {
 		return err
@@ -197,5 +198,6 @@ func readPlan(dir string) (*Spec, *deal.Plan, error) {
 		if err := p.Add(string(line.Path), line.Identity, line.Codec); err != nil {
 			return nil, nil, err
 		}
+		p.Files[len(p.Files)-1].End = line.End
 	}
 }

@@ -107,6 +107,7 @@ func TestPlanOnDisk(t *testing.T) {
 		if err := m.Add(fmt.Sprintf("/a\n\xff\xc3\xa4 %d", i), fileset.Identity{Dev: 1, Ino: uint64(i), Size: size, Mtime: 99}, protocol.Codec(i%2)); err != nil {
 			t.Fatal(err)
 		}
+		m.Files[i].End = uint64(i) << 60
 	}
 	dir := t.TempDir()
 	spec := Spec{ID: "s", Rule: m.Rule, Consumers: 3}

@@ -72,10 +72,19 @@ func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 		return
 	}
 	sock.SetReadDeadline(time.Now().Add(helloTimeout))
+	taken := int64(0)
+	c.conn.Bound(func(n int) error {
+		err := e.hellos.Take(uid, 2*int64(n)) // the body, and what is made of it
+		if err == nil {
+			taken += 2 * int64(n)
+		}
+		return err
+	})
 
 	var writer sync.WaitGroup
 	writer.Go(c.link.write)
 	err := c.hello(uid)
+	e.hellos.Give(uid, taken)
 	if err == nil {
 		sock.SetReadDeadline(time.Time{})
 		err = c.converse()
@@ -117,6 +126,10 @@ func (e *Engine) enter(l *link, uid uint32) error {
 // hello reads the first message and finds the consumer.
 func (c *conversation) hello(uid uint32) error {
 	m, err := c.conn.Receive()
+	var over *budget.Refusal
+	if errors.As(err, &over) {
+		return deal.ErrLater
+	}
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,10 @@ type File struct {
 	// First is its first unit, Units how many it has. The files of a batch share
 	// one.
 	First, Units uint32
-	// Resident is how much was in memory when the plan was made.
+	// End tells with Identity whether the file is what it was (fileset.Was), and
+	// Resident is how much was in memory when the plan was made. Whoever makes the plan
+	// sets them.
+	End      uint64
 	Resident int64
 }
 

@@ -51,6 +51,7 @@ func NewSet(cfg Config) *Set {
 	s.memory = memory{mu: cfg.Lock, forget: cfg.Forget, serves: s.serves}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.work.Go(s.followResidency)
+	s.work.Go(s.relieve)
 	return s
 }
 
@@ -107,6 +108,26 @@ func (s *Set) followResidency() {
 				s.cfg.Log.Warn("find out what is in memory", "err", err)
 			}
 		}
+	}
+}
+
+// relieve looks for streams that starve.
+func (s *Set) relieve() {
+	tick := time.NewTicker(followInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		for f := range s.feeds {
+			if !s.closed && f.starves() {
+				f.part()
+			}
+		}
+		s.mu.Unlock()
 	}
 }
 

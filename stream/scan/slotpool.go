@@ -65,7 +65,7 @@ type input struct {
 }
 
 func newInput(f source.File) *input {
-	is := f.Identity()
+	is := f.Was()
 	id := areaIDs.Add(1)
 	return &input{File: f, Area: Area{
 		ID: id, Shared: f.Shared(), Announce: &protocol.File{ID: id, Size: uint64(is.Size), Mtime: uint64(is.Mtime)},
