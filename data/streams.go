@@ -126,10 +126,7 @@ func ruleOf(q *wire.Input) deal.Rule {
 // one of this daemon. It is at most half of what memory there is: a daemon that
 // goes past the limit of its cgroup is killed.
 func bufferFor(asked, usual int64, l pagecache.Limits) (int64, error) {
-	left, of := l.Memory, "the machine"
-	if l.Cgroup.Dir != "" && l.Cgroup.Free < left {
-		left, of = l.Cgroup.Free, "the memory limit over the daemon"
-	}
+	left, of := leftForBuffers(l)
 	most := left / 2
 	switch {
 	case most < stream.MinBuffer:
@@ -142,6 +139,15 @@ func bufferFor(asked, usual int64, l pagecache.Limits) (int64, error) {
 		return asked, nil
 	}
 	return min(cmp.Or(usual, stream.DefaultBuffer), most), nil
+}
+
+// leftForBuffers returns what memory there is, of which buffers may take half, and whose
+// it is.
+func leftForBuffers(l pagecache.Limits) (left int64, of string) {
+	if l.Cgroup.Dir != "" && l.Cgroup.Free < l.Memory {
+		return l.Cgroup.Free, "the memory limit over the daemon"
+	}
+	return l.Memory, "the machine"
 }
 
 // maxStreams is how many streams an ordinary user may have open.

@@ -53,6 +53,9 @@ type Config struct {
 	Source source.Source
 	// NoResidentFirst deals files and blocks in their order only.
 	NoResidentFirst bool
+	// Memory bounds the buffers of all streams together, in bytes; 0: nothing does. A user
+	// who has less than DefaultBuffer of it gets as much in any case.
+	Memory int64
 	// Read, if not nil, is told of every range that a consumer has been given and
 	// has consumed. It must not block nor call the engine.
 	Read func(stream, path string, r pagecache.Range)

@@ -57,6 +57,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e.scans = scan.NewSet(scan.Config{
 		Lock: &e.mu, Source: cfg.Source, NoResidentFirst: cfg.NoResidentFirst, Forget: e.forget, Log: cfg.Log,
+		Memory: cfg.Memory, Share: DefaultBuffer,
 	})
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.recover(); err != nil {

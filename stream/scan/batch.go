@@ -50,7 +50,8 @@ func (b *batcher) run() {
 }
 
 func (b *batcher) read() error {
-	if err := b.equip(batchSlot, max(4, min(int(b.f.Buffer)/batchSlot, b.f.deal.Units.AllBatches()+1))); err != nil {
+	slots := max(4, min(int(b.f.Buffer)/batchSlot, b.f.deal.Units.AllBatches()+1))
+	if err := b.equip(batchSlot, slots, func() bool { return b.stopped || b.f.set.closed }); err != nil {
 		return err
 	}
 	for {

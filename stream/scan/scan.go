@@ -155,7 +155,7 @@ func (sc *scan) open() error {
 		f.Close()
 		return err
 	}
-	if err := sc.equip(sc.key.block, sc.want); err != nil {
+	if err := sc.equip(sc.key.block, sc.want, func() bool { return len(sc.attached) == 0 || sc.set.closed }); err != nil {
 		f.Close()
 		return err
 	}
@@ -171,7 +171,7 @@ func (sc *scan) fail(err error) {
 	sc.leaveList()
 	for len(sc.attached) > 0 {
 		a := sc.attached[0]
-		if a.Feed != sc.opener {
+		if a.Feed != sc.opener || err == errEnded { // it was attached when that was said already
 			a.again()
 			continue
 		}
