@@ -8,10 +8,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/disk"
 	"headrace/internal/linux"
@@ -530,5 +534,37 @@ func TestGrown(t *testing.T) {
 	f.Close()
 	if !bytes.Equal(joined(p.all(info)), data) {
 		t.Error("the bytes are wrong")
+	}
+}
+
+// TestLease: a file on which another program has a lease for a while is waited for.
+func TestLease(t *testing.T) {
+	for name, size := range map[string]int{"in a batch": 1000, "in blocks": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t).start()
+			data := lines(rand.New(rand.NewPCG(4, 4)), size, 100)
+			path := p.write("f", data)
+			info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			broken := make(chan os.Signal, 1)
+			signal.Notify(broken, unix.SIGIO)
+			defer signal.Stop(broken)
+			if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+				t.Skipf("no leases here: %v", err)
+			}
+			var owner sync.WaitGroup
+			owner.Go(func() {
+				<-broken // somebody wants to read it
+				unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+			})
+			defer owner.Wait()
+			if got := joined(p.all(info)); !bytes.Equal(got, data) {
+				t.Errorf("got %d bytes, want %d", len(got), len(data))
+			}
+		})
 	}
 }

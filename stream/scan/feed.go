@@ -1,8 +1,10 @@
 package scan
 
 import (
+	"errors"
 	"maps"
 	"slices"
+	"time"
 
 	"headrace/fileset"
 	"headrace/internal/linux"
@@ -17,6 +19,14 @@ const followStep = 256
 // patience is after how many looks, a second from one to the next, a stream whose
 // consumers wait for memory that others keep has some of its own.
 const patience = 3
+
+// leaseBreak is for how long a file is tried again that another program has a lease on:
+// somewhat longer than the kernel gives it (/proc/sys/fs/lease-break-time, unless
+// somebody has made that longer).
+const (
+	leaseBreak = time.Minute
+	leasePause = 100 * time.Millisecond
+)
 
 // Taker is a stream, which takes what is read for it. All is called with the lock
 // held.
@@ -275,7 +285,7 @@ func (f *Feed) toFollow() (ids []uint32) {
 
 // followUnit begins to follow a file. It is called without the lock.
 func (f *Feed) followUnit(id uint32) {
-	in, err := f.open(&f.Plan.Files[f.Plan.FileOf(id)])
+	in, err := f.openNow(&f.Plan.Files[f.Plan.FileOf(id)])
 	if err != nil {
 		return // whoever gets the file will say so
 	}
@@ -300,7 +310,23 @@ func (f *Feed) arrived(u *Unit) {
 	f.taker.Arrived(u)
 }
 
-// open opens a file of the plan.
+// open opens a file of the plan. To try breaks a lease that another program has on it;
+// the kernel takes it away after a time, for which this waits.
 func (f *Feed) open(file *deal.File) (source.File, error) {
+	for began := time.Now(); ; {
+		in, err := f.openNow(file)
+		if !errors.Is(err, fileset.ErrLeased) || time.Since(began) > leaseBreak {
+			return in, err
+		}
+		select {
+		case <-f.set.ctx.Done():
+			return nil, err
+		case <-time.After(leasePause):
+		}
+	}
+}
+
+// openNow opens a file of the plan without waiting for others.
+func (f *Feed) openNow(file *deal.File) (source.File, error) {
 	return f.set.cfg.Source.Open(file.Path, fileset.Was{Identity: file.Identity, End: file.End}, f.Owner)
 }
