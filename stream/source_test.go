@@ -35,7 +35,7 @@ func (e elsewhere) Open(path string, _ fileset.Was, _ linux.Credentials) (source
 	return remote{bytes.NewReader(e[path])}, nil
 }
 
-func (e elsewhere) Reader(d disk.Device, name string) *disk.Reader {
+func (e elsewhere) Reader(_ uint32, d disk.Device, name string) *disk.Reader {
 	return (&disk.Scheduler{}).Reader(d, disk.Demand, name)
 }
 func (e elsewhere) Refresh(context.Context) error { return nil }

@@ -160,7 +160,7 @@ func (b *batcher) reader(file *deal.File) (*disk.Reader, error) {
 	}
 	r := b.readers[device.ID]
 	if r == nil {
-		r = b.f.set.cfg.Source.Reader(device, "stream: "+file.Path+" and others")
+		r = b.f.set.cfg.Source.Reader(b.f.Owner.UID, device, "stream: "+file.Path+" and others")
 		b.readers[device.ID] = r
 	}
 	return r, nil

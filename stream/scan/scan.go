@@ -261,7 +261,7 @@ type taker struct {
 func (sc *scan) fill(warm bool) {
 	var reader *disk.Reader
 	if !warm {
-		reader = sc.set.cfg.Source.Reader(sc.device, "stream: "+sc.file.Path)
+		reader = sc.set.cfg.Source.Reader(sc.opener.Owner.UID, sc.device, "stream: "+sc.file.Path)
 		defer reader.Close()
 	}
 	for {

@@ -77,8 +77,8 @@ func (l *Local) open(path string) (*local, error) {
 }
 
 // Reader implements Source.
-func (l *Local) Reader(d disk.Device, name string) *disk.Reader {
-	return l.Disks.Reader(d, disk.Demand, name)
+func (l *Local) Reader(uid uint32, d disk.Device, name string) *disk.Reader {
+	return l.Disks.ReaderFor(uid, d, disk.Demand, name)
 }
 
 // Refresh implements Source.

@@ -19,9 +19,9 @@ type Source interface {
 	Find(ctx context.Context, owner linux.Credentials, paths []string, found func(path string, f File) error) error
 	// Open opens a file that was found. It fails if it is not the one that it was.
 	Open(path string, was fileset.Was, owner linux.Credentials) (File, error)
-	// Reader takes turns at a device of a file. Name says for what, for people. The
-	// caller closes it.
-	Reader(d disk.Device, name string) *disk.Reader
+	// Reader takes turns at a device of a file, as one of those of a user. Name says for
+	// what, for people. The caller closes it.
+	Reader(uid uint32, d disk.Device, name string) *disk.Reader
 	// Refresh brings up to date what is known of files that are watched.
 	Refresh(ctx context.Context) error
 }
