@@ -138,6 +138,9 @@ func (e *engine) run(ctx context.Context, progress func(Progress)) error {
 		if what == nothing {
 			return e.hang()
 		}
+		if at < e.now {
+			return e.violated(fmt.Errorf("something happens at %v, which has passed", at))
+		}
 		e.advance(at)
 		switch what {
 		case aSubmission:

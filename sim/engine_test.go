@@ -141,6 +141,23 @@ func TestSecondCheckpoint(t *testing.T) {
 	near(t, "peak", float64(r.IO.StorePeak), 640*mb)
 }
 
+// TestMuchChanges: however fast a task changes its memory, and however long it has run since
+// its checkpoint, no more than all of it is written anew.
+func TestMuchChanges(t *testing.T) {
+	for _, dirty := range []float32{30 * mb, 1e15, math.MaxFloat32} {
+		r := run(t, workload(
+			job{run: 50000, memory: 600 * mb, dirty: dirty},
+			job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+			job{submit: 20000, run: 10, priority: 10, memory: 600 * mb},
+		), easy(1, policy.Checkpoint))
+		if r.Counts.Checkpoints != 2 || r.Counts.Incremental != 1 {
+			t.Errorf("%v bytes change in a second: %+v, want 2 checkpoints, one of them incremental", dirty, r.Counts)
+		}
+		near(t, "dumped", float64(r.IO.Dumped), 2*600*mb)
+		near(t, "dumping", r.Work.Dump, 2*11)
+	}
+}
+
 // TestOneDumpAtATime: of two victims on one node the second runs on until the first
 // is on storage.
 func TestOneDumpAtATime(t *testing.T) {
@@ -239,6 +256,17 @@ func TestGrows(t *testing.T) {
 		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
 	), easy(1, policy.Checkpoint))
 	near(t, "dumped", float64(r.IO.Dumped), 300*mb)
+}
+
+// TestGrowsForEver: a task that grows for longer than the clock counts has hardly grown.
+func TestGrowsForEver(t *testing.T) {
+	r := run(t, workload(
+		job{run: 100, memory: 600 * mb, grow: 1e20},
+		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+	), easy(1, policy.Checkpoint))
+	if r.Counts.Checkpoints != 1 || r.IO.Dumped != least {
+		t.Errorf("%d checkpoints of %d bytes, want one of the least", r.Counts.Checkpoints, r.IO.Dumped)
+	}
 }
 
 // TestEnergy is the model by hand: half of the time at work.
