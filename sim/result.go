@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"math"
+
 	"headrace/policy"
 	"headrace/trace"
 )
@@ -161,11 +163,12 @@ type Spread struct {
 	At   []float64 `json:"at"`
 }
 
-// Quantile returns the value that the share q of them does not exceed, or 0 when there
-// are none.
+// Quantile returns a value that the share q of them does not exceed, the least of At, or 0
+// when there are none.
 func (s Spread) Quantile(q float64) float64 {
 	if len(s.At) == 0 {
 		return 0
 	}
-	return s.At[int(q*float64(len(s.At)-1)+0.5)]
+	steps := float64(len(s.At) - 1)
+	return s.At[int(math.Ceil(q*steps-1e-9))]
 }
