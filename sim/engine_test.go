@@ -389,3 +389,20 @@ func TestUsesMedium(t *testing.T) {
 		}
 	}
 }
+
+// TestMediumTooSlowToMove: the medium makes a difference also where nothing is moved because
+// of it.
+func TestMediumTooSlowToMove(t *testing.T) {
+	for moved, write := range []float64{mb / 100, 100 * mb} {
+		c := easy(2, policy.Suspend)
+		c.Node.Net, c.Medium.Write = 60*mb, write
+		r := run(t, workload(
+			job{run: 600, priority: 1, memory: 600 * mb},
+			job{run: 660, priority: 4, memory: 600 * mb},
+			job{submit: 300, run: 5000, priority: 9, memory: 600 * mb},
+		), c)
+		if r.Counts.Suspends != 1 || r.Counts.Remote != moved || !r.UsesMedium {
+			t.Errorf("%v bytes a second: %+v, uses the medium: %v; want one suspend, %d moves, and true", write, r.Counts, r.UsesMedium, moved)
+		}
+	}
+}

@@ -213,7 +213,9 @@ func (y *tally) usesMedium() bool {
 	case policy.Kill, policy.Wait:
 		return false
 	case policy.Suspend:
-		return y.r.Counts.Checkpoints > 0 || y.swapOnMedium && y.r.IO.PagedOut > 0
+		// What is suspended goes on elsewhere, by way of the medium, if that is sooner.
+		moves := y.c.Nodes > 1 && y.c.Node.Net > 0 && y.r.Counts.Suspends > 0
+		return moves || y.r.Counts.Checkpoints > 0 || y.swapOnMedium && y.r.IO.PagedOut > 0
 	}
 	return true
 }
