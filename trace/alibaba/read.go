@@ -221,7 +221,7 @@ func (r *reader) readTasks(in io.Reader) error {
 		t.job = r.job(job, start)
 		r.tasks = append(r.tasks, t)
 		if len(r.tasks) > r.part.Tasks {
-			return workload.TooManyTasks(r.part.Tasks)
+			return workload.TooManyHeld(r.part.Tasks)
 		}
 		key := ownName{strings.Clone(job), name}
 		if r.byName[key] == nil {
