@@ -34,8 +34,6 @@ type About struct {
 	Recorded bool
 	Outcome  *Outcome
 	Notes    []string
-	// JobNames, if not nil, replace the names that the sink was given.
-	JobNames func(job int32) string
 }
 
 // Note adds a note.
