@@ -269,6 +269,13 @@ func TestGrowsForEver(t *testing.T) {
 	}
 }
 
+// TestSlowdown: a task that runs for no time and waits for half a minute does not decide the
+// mean.
+func TestSlowdown(t *testing.T) {
+	r := run(t, workload(job{run: 29, memory: mb}, job{run: 0, memory: mb}, job{submit: 100, run: 5, memory: mb}), easy(1, policy.Wait))
+	near(t, "slowdown", r.Bands[0].Slowdown.Mean, (30.0/29+3.1+1)/3)
+}
+
 // TestEnergy is the model by hand: half of the time at work.
 func TestEnergy(t *testing.T) {
 	r := run(t, workload(job{run: 100}, job{submit: 100, run: 100, priority: 3}), easy(2, policy.Wait))

@@ -123,7 +123,8 @@ type Band struct {
 	Jobs  int    `json:"jobs"`
 	Tasks int    `json:"tasks"`
 	// Response is that of jobs, from the submission of the first task to the end of the
-	// last; TaskResponse that of tasks. Slowdown is TaskResponse over Run.
+	// last; TaskResponse that of tasks. Slowdown is TaskResponse over Run,
+	// which counts as 10 s at least; no less than 1.
 	Response     Spread `json:"response"`
 	TaskResponse Spread `json:"task_response"`
 	Slowdown     Spread `json:"slowdown"`

@@ -178,6 +178,10 @@ func (y *tally) hour() *trace.Hour {
 	return &y.r.Outcome.Hourly[h]
 }
 
+// leastRun is what a run counts as at least, in seconds, where responses are compared with it:
+// tasks that hardly run say nothing of the others (bounded slowdown).
+const leastRun = 10
+
 // complete counts t, which has ended, and the response of its job if that has too.
 func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	spec := t.spec
@@ -189,7 +193,7 @@ func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	b.mark(y.jobs, t, response)
 	y.users.complete(t, response)
 	b.perTask = append(b.perTask, float32(response))
-	b.slowdown = append(b.slowdown, float32(response/max(spec.Run.Seconds(), 1e-3)))
+	b.slowdown = append(b.slowdown, float32(max(1, response/max(spec.Run.Seconds(), leastRun))))
 	for _, p := range []*trace.Preempted{&y.r.Outcome.ByPriority[spec.Priority], &y.r.Outcome.ByClass[spec.Class&3]} {
 		p.Tasks++
 		if t.v.Preemptions > 0 {
