@@ -269,6 +269,19 @@ func TestGrowsForEver(t *testing.T) {
 	}
 }
 
+// TestBandOfJob: a job with tasks of two bands is of that of the first, whichever ends last.
+func TestBandOfJob(t *testing.T) {
+	for _, long := range []float64{5, 50} {
+		w := workload(job{run: 20, priority: 10, memory: mb}, job{submit: 1, run: long, memory: mb})
+		w.Jobs, w.Tasks[1].Job, w.Tasks[1].Index = w.Jobs[:1], 0, 1
+		r := run(t, w, easy(2, policy.Wait))
+		if r.Bands[0].Jobs != 0 || r.Bands[0].Tasks != 1 || r.Bands[2].Jobs != 1 || r.Bands[2].Tasks != 1 {
+			t.Errorf("%v s: %d jobs with %d tasks are free, %d with %d production", long, r.Bands[0].Jobs, r.Bands[0].Tasks, r.Bands[2].Jobs, r.Bands[2].Tasks)
+		}
+		near(t, "response", r.Bands[2].Response.Mean, max(21, 1+1+long))
+	}
+}
+
 // TestSlowdown: a task that runs for no time and waits for half a minute does not decide the
 // mean.
 func TestSlowdown(t *testing.T) {

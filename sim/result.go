@@ -117,7 +117,8 @@ type Counts struct {
 // Preemptions returns how many times a task had to leave.
 func (c Counts) Preemptions() int { return c.Kills + c.Suspends + c.Checkpoints }
 
-// Band is the jobs and tasks of a band of priorities: free, middle, production.
+// Band is the jobs and tasks of a band of priorities: free, middle, production. A job is of the
+// band of its first task.
 type Band struct {
 	Name  string `json:"name"`
 	Jobs  int    `json:"jobs"`

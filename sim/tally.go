@@ -24,14 +24,15 @@ type tally struct {
 	held, spent, busy float64
 	// stores is what checkpoints take on all nodes.
 	stores int64
-	// jobs are the names of jobs, left and first for each job how many of its tasks have not ended and when
-	// the first was submitted.
-	jobs   []string
-	left   []int32
-	first  []time.Duration
-	bands  [len(bandNames)]bandTally
-	users  users
-	series series
+	// jobs are the names of jobs, left, first and jobBand for each job how many of its tasks have not
+	// ended, when the first was submitted, and the band of that one.
+	jobs    []string
+	left    []int32
+	first   []time.Duration
+	jobBand []uint8
+	bands   [len(bandNames)]bandTally
+	users   users
+	series  series
 }
 
 var bandNames = [...]string{"free", "middle", "production"}
@@ -71,7 +72,7 @@ func newTally(at *clock, c *Config, w *trace.Workload, swapOnMedium bool) *tally
 	y := &tally{
 		clock: at, c: c, swapOnMedium: swapOnMedium,
 		r:    &Result{Workload: w.Name, Policy: c.Policy.Policy, Medium: c.Medium.Name, Config: *c, Jobs: len(w.Jobs), Tasks: len(w.Tasks)},
-		jobs: w.Jobs, left: make([]int32, len(w.Jobs)), first: make([]time.Duration, len(w.Jobs)),
+		jobs: w.Jobs, left: make([]int32, len(w.Jobs)), first: make([]time.Duration, len(w.Jobs)), jobBand: make([]uint8, len(w.Jobs)),
 		users:  newUsers(w.Users),
 		series: series{step: firstStep},
 	}
@@ -83,7 +84,7 @@ func newTally(at *clock, c *Config, w *trace.Workload, swapOnMedium bool) *tally
 	for i := len(w.Tasks) - 1; i >= 0; i-- {
 		t := &w.Tasks[i]
 		y.left[t.Job]++
-		y.first[t.Job] = t.Submit
+		y.first[t.Job], y.jobBand[t.Job] = t.Submit, band(t.Priority)
 	}
 	return y
 }
@@ -204,6 +205,7 @@ func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	if y.left[spec.Job]--; y.left[spec.Job] > 0 {
 		return 0, false
 	}
+	b = &y.bands[y.jobBand[spec.Job]]
 	b.jobs++
 	response = (y.clock.now - y.first[spec.Job]).Seconds()
 	b.response = append(b.response, float32(response))
