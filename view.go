@@ -157,6 +157,9 @@ type Progress struct {
 	Lost time.Duration
 	// Share is the part done, 0 to 1; negative when unknown.
 	Share float64
+	// Promised is the earliest end that the task has told by its share so far, as a
+	// TotalWall; zero: none. One that has outlived it says little by its share.
+	Promised time.Duration
 }
 
 // CheckpointView is a committed checkpoint.

@@ -176,9 +176,10 @@
 //	reread    (Cold - FromDisk)/Disk of its input, zero where Disk is not known: what a task
 //	          found in memory and would have to read now is lost besides, what it had to read
 //	          and would find now is not lost. Progress.Wall + reread is at least zero
-//	remaining TotalWall * (1-Share)/Share when the share done is known, else the
-//	          time it has run (the residual life of heavy-tailed lifetimes,
-//	          Harchol-Balter and Downey 1997), at least one second
+//	remaining TotalWall * (1-Share)/Share when the share done is known, but at least
+//	          TotalWall - Promised, by which it is late; else the time it has run (the
+//	          residual life of heavy-tailed lifetimes, Harchol-Balter and Downey 1997),
+//	          at least one second
 //
 // Where it is known where the input of the urgent task is in memory (InputView.At), and how
 // fast nodes read (NodeView.Disk), a plan on a node costs besides what the urgent task will

@@ -138,7 +138,11 @@ func (o *oracle) cost() (float64, bool) {
 
 func (o *oracle) rest(t headrace.TaskView) float64 {
 	if s := t.Progress.Share; s > 0 && t.Progress.TotalWall > 0 {
-		return t.Progress.TotalWall.Seconds() * (1 - s) / s
+		left := t.Progress.TotalWall.Seconds() * (1 - s) / s
+		if p := t.Progress.Promised; p > 0 {
+			left = max(left, (t.Progress.TotalWall - p).Seconds())
+		}
+		return left
 	}
 	return max(1, t.Running.Seconds(), t.Progress.TotalWall.Seconds())
 }
@@ -276,6 +280,7 @@ func randomInstance(r *rand.Rand) *oracle {
 		wall := time.Duration(r.IntN(300)) * time.Second
 		t.Running = wall
 		t.Progress = headrace.Progress{Wall: wall, TotalWall: wall, Share: pick(r, -1, r.Float64())}
+		t.Progress.Promised = time.Duration(i%3) * wall / 3
 		t.Dirty = t.Resident
 		if r.IntN(3) == 0 {
 			t.Checkpoint = &headrace.CheckpointView{Store: pick(r, "s0", "s1"), Bytes: t.Resident}

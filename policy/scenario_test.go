@@ -343,6 +343,8 @@ func setTimes(t *headrace.TaskView, key, value string) (err error) {
 		t.Progress.Wall, err = time.ParseDuration(value)
 	case "total":
 		t.Progress.TotalWall, err = time.ParseDuration(value)
+	case "promised":
+		t.Progress.Promised, err = time.ParseDuration(value)
 	case "lost":
 		t.Progress.Lost, err = time.ParseDuration(value)
 	case "ran": // running, wall and total

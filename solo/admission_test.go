@@ -90,6 +90,17 @@ func TestSharesKillNobody(t *testing.T) {
 	}
 }
 
+// TestDoneIsNotBelieved: a task that says that it is done, and runs on, gives way.
+func TestDoneIsNotBelieved(t *testing.T) {
+	b := newBed(t, policy.Cost)
+	b.start()
+	low := b.run(headrace.Low)
+	b.awaitState(low, headrace.Running)
+	b.world.with(low, func(t *thing) { t.share = 1 })
+	b.await(low, "done, as it says", func(w *wire.Task) bool { return w.Progress == 1 })
+	b.awaitState(b.run(headrace.High), headrace.Running)
+}
+
 // TestSlotsOfAUser: within the limit the urgent go first; the reason says what they
 // wait for; others use what is left; a limit that is raised counts at once.
 func TestSlotsOfAUser(t *testing.T) {

@@ -178,7 +178,7 @@ func (l *life) startOver(t *task, reason string) {
 	t.rec.Base = t.rec.Base.Plus(t.rec.Last)
 	t.rec.Last = proc.Usage{}
 	t.rec.NoCheckpoint, t.rec.NoSuspend, t.rec.Ratio = "", "", 0
-	t.known = false
+	t.known, t.promised = false, 0
 	l.enter(t, headrace.Pending, journal.Event{Reason: reason})
 }
 

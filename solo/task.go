@@ -49,6 +49,8 @@ type task struct {
 	statsAt time.Duration
 	known   bool
 	polling bool
+	// promised is the earliest end that it has told by its share (headrace.Progress.Promised).
+	promised time.Duration
 
 	// note is why it waits, as the policy says.
 	note string

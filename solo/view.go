@@ -71,6 +71,7 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	}
 	age := t.fillMeasured(&v, now)
 	v = policy.Current(v, age, r.Op.Doing(), t.pageOuts(v.Swapped)...)
+	t.promised = v.Progress.Promised
 	if t.op != nil && t.op.kind == headrace.Attaching {
 		// Nobody knows what it does; nothing may be done with it.
 		v.Leaving, v.LeavingBy = true, headrace.Suspend
@@ -89,6 +90,7 @@ func (t *task) fillMeasured(v *headrace.TaskView, now time.Duration) (age time.D
 	v.Resident, v.Swapped, v.Dirty = s.Resident, s.Swapped, t.dirty()
 	v.Progress = headrace.Progress{
 		CPU: s.SinceSaveCPU, Wall: s.SinceSaveWall, TotalWall: s.Usage.Running, Lost: t.rec.LostWall, Share: s.Share,
+		Promised: t.promised,
 	}
 	return now - t.statsAt
 }

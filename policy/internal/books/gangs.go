@@ -103,6 +103,9 @@ func (l *Ledger) makeParts(g *Gang, state headrace.TaskState) {
 		whole.NoSuspend = cmp.Or(whole.NoSuspend, t.NoSuspend)
 		whole.Input.FromDisk, whole.Input.Cold = whole.Input.FromDisk+t.Input.FromDisk, whole.Input.Cold+t.Input.Cold
 		p.Wall, p.TotalWall, p.Lost = p.Wall+t.Progress.Wall, max(p.TotalWall, t.Progress.TotalWall), max(p.Lost, t.Progress.Lost)
+		if at := t.Progress.Promised; at > 0 && (p.Promised == 0 || at < p.Promised) {
+			p.Promised = at
+		}
 		if p.Share = min(p.Share, t.Progress.Share); k == 0 || t.Running < whole.Running {
 			whole.Running = t.Running
 		}
