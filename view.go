@@ -115,6 +115,9 @@ type TaskView struct {
 	// NoSuspend and NoCheckpoint say why the mechanism is out of the question
 	// for this task; empty when it is possible as far as is known.
 	NoSuspend, NoCheckpoint string
+	// NoKill is the greatest priority of tasks for which it is not killed, though it may
+	// leave for them in another way; 0: there are none.
+	NoKill Priority
 	// Held tasks were suspended, checkpointed or held back by a user: only a user
 	// brings them back.
 	Held bool

@@ -84,6 +84,9 @@
 // where checkpoint-preemption's algorithm 2 says: on its own node, or elsewhere
 // when that is sooner and both nodes have a network (NodeView.Net).
 //
+// A task that is not killed for some priorities (TaskView.NoKill) leaves for those by
+// another mechanism or not at all, whatever the policy.
+//
 // Tasks that are held are never started, brought back or preempted. Memory of one
 // that is suspended may be paged out; it stays as it is otherwise.
 //

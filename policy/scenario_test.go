@@ -298,6 +298,8 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 			t.Progress.Share, err = strconv.ParseFloat(value, 64)
 		case "nosuspend":
 			t.NoSuspend = value
+		case "nokill":
+			t.NoKill, err = headrace.ParsePriority(value)
 		case "nocheckpoint":
 			t.NoCheckpoint = value
 		case "checkpoint":
