@@ -139,9 +139,6 @@ func (s *own) preempt(t *task, o headrace.Order, in *journal.Intent) {
 		}
 		s.warn("order", "the policy wants a checkpoint in an unknown store", "id", o.Task, "store", o.Store)
 	case headrace.Kill:
-		if t.beyond { // a share is no reason to throw work away
-			return
-		}
 		in.Grace = atOnce
 		s.kill(t, in, nil)
 	case headrace.Wait:

@@ -54,10 +54,8 @@ type task struct {
 
 	// note is why it waits, as the policy says.
 	note string
-	// limited is why it waits, when that is a limit of its owner; beyond: it is more
-	// than its owner's equal share, and others wait with less. See loop.restrain.
+	// limited is why it waits, when that is a limit of its owner. See admission.restrain.
 	limited string
-	beyond  bool
 
 	// room: others were made to leave for it since it last came to run.
 	room bool
@@ -95,6 +93,18 @@ func (t *task) holdsSlot() bool {
 	}
 	return t.rec.State == headrace.Running || t.rec.Op.Doing().BringsBack()
 }
+
+// setAside tells whether a user has suspended it, or it is about to be: only a user has it
+// go on, and until then it keeps its memory.
+func (t *task) setAside() bool {
+	if in := t.rec.Op; in != nil && in.Kind == headrace.Suspending && in.User {
+		return true
+	}
+	return t.rec.Held && t.rec.State == headrace.Suspended
+}
+
+// memory returns how much it had in memory and swap when it was last measured.
+func (t *task) memory() int64 { return t.stats.Resident + t.stats.Swapped }
 
 // store lets go of what is in the journal by now.
 func (t *task) store() {
