@@ -3,6 +3,7 @@ package solo
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"headrace"
 	"headrace/internal/budget"
@@ -215,7 +216,7 @@ func (t *task) specBytes() int64 {
 // while others wait with less counts one step less, and as if it had not waited. For those
 // who are as urgent as it was handed in it is not killed: a share is no reason to throw work
 // away.
-func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
+func (a *admission) restrain(views []headrace.TaskView, tasks []*task, now time.Duration) {
 	claims := make([]limits.Claim, len(views))
 	for i := range views {
 		claims[i] = claimOf(&views[i], tasks[i].rec.UID)
@@ -236,7 +237,7 @@ func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
 			free = append(free, i)
 			continue
 		}
-		views[i].Held, tasks[i].limited = true, why
+		views[i].Held, tasks[i].limited, tasks[i].limitedAt = true, why, now
 	}
 	for k := range limits.Beyond(pick(claims, free), a.cfg.Slots, a.cfg.Memory) {
 		i := free[k]

@@ -281,6 +281,28 @@ func TestSuspendedByHandCounts(t *testing.T) {
 	b.awaitState(next, headrace.Running)
 }
 
+// TestLimitedDoNotAge: while a limit of its owner holds a task back it does not wait.
+func TestLimitedDoNotAge(t *testing.T) {
+	a := &admission{core: &core{cfg: &Config{Slots: 4, Limits: limits.NewSource(limitsFrom(t, "[limits]\nrunning = 1\n"))}}}
+	tasks := []*task{{}, {}}
+	for _, t := range tasks {
+		t.rec.UID, t.rec.Waited = 4001, time.Minute
+	}
+	views := make([]headrace.TaskView, len(tasks))
+	a.restrain(views, tasks, time.Hour)
+	if views[0].Held || !views[1].Held {
+		t.Fatalf("held: %v, %v, of one that may run", views[0].Held, views[1].Held)
+	}
+	const later = time.Hour + time.Second
+	if first, second := tasks[0].waited(later), tasks[1].waited(later); first != later+time.Minute || second != time.Second {
+		t.Errorf("they have waited for %v and %v, want all the time and the last second", first, second)
+	}
+	tasks[1].rec.Since, tasks[1].rec.Waited = later, time.Second // it ran, and has left
+	if w := tasks[1].waited(later + time.Minute); w != time.Minute+time.Second {
+		t.Errorf("a minute after it ran it has waited for %v", w)
+	}
+}
+
 // TestRootHasARest: what all other users may fill together leaves room for root.
 func TestRootHasARest(t *testing.T) {
 	a := &admission{core: &core{cfg: &Config{Limits: limits.NewSource(limits.Default("f"))}, tasks: newTable(), ledger: &ledger{}}}

@@ -84,7 +84,7 @@ func (l *life) enter(t *task, s headrace.TaskState, e journal.Event) {
 	was := t.rec.State
 	now := l.clk.boot()
 	if s == headrace.Running {
-		t.rec.Waited += max(0, now-t.rec.Since)
+		t.rec.Waited = t.waited(now)
 	}
 	if s == headrace.Running || was == headrace.Running {
 		t.rec.Since, t.rec.Boot = now, l.boot

@@ -54,8 +54,10 @@ type task struct {
 
 	// note is why it waits, as the policy says.
 	note string
-	// limited is why it waits, when that is a limit of its owner. See admission.restrain.
-	limited string
+	// limited is why it waits, when that is a limit of its owner, and limitedAt when it was
+	// last so (boot time). See admission.restrain.
+	limited   string
+	limitedAt time.Duration
 
 	// room: others were made to leave for it since it last came to run.
 	room bool
@@ -92,6 +94,15 @@ func (t *task) holdsSlot() bool {
 		return false
 	}
 	return t.rec.State == headrace.Running || t.rec.Op.Doing().BringsBack()
+}
+
+// waited returns for how long it has been in the queue by now, if it waits. The wait begins
+// anew when a limit of its owner lets it run: nobody's tasks rise by being too many.
+func (t *task) waited(now time.Duration) time.Duration {
+	if t.limitedAt > t.rec.Since {
+		return max(0, now-t.limitedAt)
+	}
+	return t.rec.Waited + max(0, now-t.rec.Since)
 }
 
 // setAside tells whether a user has suspended it, or it is about to be: only a user has it

@@ -37,7 +37,7 @@ func (s *own) view() headrace.View {
 		}
 		v.Tasks, tasks = append(v.Tasks, s.taskView(t, now)), append(tasks, t)
 	}
-	s.admission.restrain(v.Tasks, tasks)
+	s.admission.restrain(v.Tasks, tasks, now)
 	return v
 }
 
@@ -54,11 +54,10 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	if t.room {
 		v.Room = node
 	}
-	elapsed := max(0, now-r.Since)
 	if r.State == headrace.Running {
-		v.Running, v.Waited = elapsed, r.Waited
+		v.Running, v.Waited = max(0, now-r.Since), r.Waited
 	} else {
-		v.Waiting = r.Waited + elapsed
+		v.Waiting = t.waited(now)
 	}
 	v.NoSuspend, v.NoCheckpoint = t.obstacles(now, s.cfg.CRIU == "")
 	if v.NoCheckpoint == "" && t.live != nil { // of very many most have nothing to checkpoint
