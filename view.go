@@ -80,8 +80,8 @@ type TaskView struct {
 	// time and whenever it had to leave; zero while it runs.
 	Waiting time.Duration
 	// Room is the node of the last order that made room for this task (Order.For), or
-	// kept room for it (Order.To), until it starts; else empty. What was freed for a task
-	// is not given to others.
+	// kept room for it (Order.To), until it starts, or nothing is done for it any more; else
+	// empty. What was freed for a task is not given to others.
 	Room NodeID
 	// Waited is what Waiting was when it was last started or brought back: a task
 	// that came to run because it had waited long is not pushed aside at once, and one

@@ -67,7 +67,8 @@
 //
 // A task that will fit once those that are leaving are gone waits for them, and
 // nobody else leaves for it. Room that was made for a task by preemption is its
-// own until it starts (TaskView.Room), even if others stand before it by then.
+// own until it starts (TaskView.Room), even if others stand before it by then. If nobody
+// leaves any more and it has not come to run, whoever builds the view forgets that.
 // When nothing can be done for a task, what is free is kept for it on the node
 // where the least is missing; what is missing there can only become less. Where
 // suspended tasks hold it, and not what runs, none is kept: they have to run first.

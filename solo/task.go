@@ -59,7 +59,7 @@ type task struct {
 	limited   string
 	limitedAt time.Duration
 
-	// room: others were made to leave for it since it last came to run.
+	// room: others were made to leave for it since it last came to run. See own.lapse.
 	room bool
 	// Until retryAt (boot time) orders of the policy are not carried out for the
 	// task, after failures many failures in a row.
