@@ -63,12 +63,12 @@ func ProbeCachestat() error {
 // Where the caller may not know, mincore calls every page resident. That is
 // found out by asking about a page that cannot be; the error is EPERM.
 func MappedPages(fd int, off, length int64) (int64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, os.NewSyscallError("fstat", err)
+	fileSize, err := KnownSize(fd)
+	if err != nil {
+		return 0, err
 	}
 	page := int64(os.Getpagesize())
-	off, end := off-off%page, st.Size
+	off, end := off-off%page, fileSize
 	if length < end-off {
 		end = off + length
 	}
@@ -84,12 +84,22 @@ func MappedPages(fd int, off, length int64) (int64, error) {
 	if sum == 0 {
 		return 0, nil
 	}
-	beyond := st.Size - st.Size%mapPiece + 16*mapPiece // further than any folio reaches
+	beyond := fileSize - fileSize%mapPiece + 16*mapPiece // further than any folio reaches
 	lie, err := incore(fd, beyond, 1, vec[:])
 	if err == nil && lie > 0 {
 		err = os.NewSyscallError("mincore", unix.EPERM)
 	}
 	return sum, err
+}
+
+// KnownSize returns the size of an open file as this machine knows it. The server of a file system on the network, or in
+// user space, is not asked, so that nobody waits for one that does not answer.
+func KnownSize(fd int) (int64, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_SIZE, &st); err != nil {
+		return 0, os.NewSyscallError("statx", err)
+	}
+	return int64(st.Size), nil
 }
 
 // mapPiece is how much is mapped at once.
