@@ -18,14 +18,18 @@ type Command struct {
 	version byte // of one that was read; 0: the newest
 }
 
-// Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The second one is of
-// operations that have other rules since:
+// Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The others than the first
+// one are of operations that have other rules since. In the second one
 //   - Append says of which block its nodes are, and how much that may have there;
 //   - copies of a block count only if they have the length that is noted, and that is one that it may have;
 //   - a block comes only behind one that is complete. One that is not, in a closed file from before, is like others (rests).
+//
+// In the third one
+//   - nothing comes to lie deeper than maxDepth (shallow).
 const (
 	version1 = iota + 1
 	version2
+	version3
 )
 
 // rules returns the version by which a command is encoded and applied.
@@ -34,6 +38,8 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
+	case *Mkdirs, *Create, *Rename:
+		return version3
 	case *Append, *AddBlock, *Complete, *Relocate:
 		return version2
 	}
@@ -116,8 +122,8 @@ func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 // DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
 	m := Command{version: version1}
-	if len(b) > 0 && b[0] == version2 {
-		m.version = version2
+	if len(b) > 0 && (b[0] == version2 || b[0] == version3) {
+		m.version = b[0]
 	}
 	err := decode(m.version, b, &m)
 	if err == nil && m.Op == nil {

@@ -150,6 +150,9 @@ func check(t testing.TB, v Reader) {
 			if c.Parent != dir.ID {
 				t.Fatalf("%d in %d says that it is in %d", c.ID, dir.ID, c.Parent)
 			}
+			if dir.Height <= c.Height {
+				t.Fatalf("directory %d is %d high, and has one of %d below it", dir.ID, dir.Height, c.Height)
+			}
 			if c.Directory {
 				all = all.plus(below(c))
 				return true

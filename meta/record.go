@@ -22,6 +22,7 @@ type inode struct {
 	NameQuota  int64  // of a directory; -1 is none
 	SpaceQuota int64
 	Used       usage // of a directory with a quota: by it and all below it
+	Height     int   // of a directory: how many levels there may be below it, of what came there since that is counted
 	File       *file
 	charged    int64 // the space of a file that those with quotas above it know of
 }
@@ -98,6 +99,11 @@ func (n *inode) code(c *coder) {
 		if n.limited() {
 			c.signed(&n.Used.names)
 			c.signed(&n.Used.space)
+		}
+		if c.ending(n.Height > 0) {
+			if number(c, &n.Height); n.Height <= 0 {
+				c.fail()
+			}
 		}
 		return
 	}

@@ -223,7 +223,9 @@ func (s *records) link(dir, n *inode, name string) {
 // unlink takes an inode out of its directory.
 func (s *records) unlink(dir, n *inode) {
 	s.v.Delete(entryKey(dir.ID, n.Name))
-	dir.Children--
+	if dir.Children--; dir.Children == 0 {
+		dir.Height = 0
+	}
 	s.save(dir)
 	s.charge(dir, func() usage { return usage{}.minus(s.usage(n)) })
 }
