@@ -25,7 +25,8 @@ type Command struct {
 //   - a block comes only behind one that is complete. One that is not, in a closed file from before, is like others (rests).
 //
 // In the third one
-//   - nothing comes to lie deeper than maxDepth (shallow).
+//   - nothing comes to lie deeper than maxDepth (shallow);
+//   - who opens a file is kept, and nobody else writes it (writer).
 const (
 	version1 = iota + 1
 	version2
@@ -38,9 +39,9 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
-	case *Mkdirs, *Create, *Rename:
+	case *Mkdirs, *Create, *Rename, *Append, *Truncate:
 		return version3
-	case *Append, *AddBlock, *Complete, *Relocate:
+	case *AddBlock, *Complete, *Relocate:
 		return version2
 	}
 	return version1

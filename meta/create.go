@@ -108,7 +108,7 @@ func (o *Create) inTheWay(s *state, t *trail) error {
 
 func (o *Create) make(s *state, t *trail) (Result, error) {
 	above := modes{t.nodes[t.existing()-1].Mode, nil}
-	n := &inode{Accessed: s.now, File: &file{Replication: o.Replication, BlockSize: o.BlockSize, Writer: &writer{o.Holder, o.Machine}}}
+	n := &inode{Accessed: s.now, File: &file{Replication: o.Replication, BlockSize: o.BlockSize, Writer: writerBy(s, o.Holder, o.Machine)}}
 	if err := s.addBelow(t, above.passable(), n, modes{o.Mode, o.Asked}); err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (o *Append) apply(s *state) (Result, error) {
 			return nil, err
 		}
 	}
-	f.Writer = &writer{o.Holder, o.Machine}
+	f.Writer = writerBy(s, o.Holder, o.Machine)
 	s.hold(o.Holder, n)
 	a := &Appended{}
 	switch {

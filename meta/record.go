@@ -39,7 +39,10 @@ type file struct {
 }
 
 // writer is who has a file open.
-type writer struct{ Holder, Machine string }
+type writer struct {
+	Holder, Machine string
+	User            string // empty of files that were opened before that was kept
+}
 
 // blockState is how far a block has come.
 type blockState uint8
@@ -120,6 +123,11 @@ func (f *file) code(c *coder) {
 	number(c, &f.SpilledSize)
 	list(c, &f.Tail, codeBlock)
 	optional(c, &f.Writer, func(c *coder, w *writer) { text(c, &w.Holder); text(c, &w.Machine) })
+	if f.Writer != nil && c.ending(f.Writer.User != "") {
+		if text(c, &f.Writer.User); f.Writer.User == "" {
+			c.fail()
+		}
+	}
 }
 
 func (b *block) code(c *coder) { codeBlock(c, b) }
