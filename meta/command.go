@@ -26,7 +26,8 @@ type Command struct {
 //
 // In the third one
 //   - nothing comes to lie deeper than maxDepth (shallow);
-//   - who opens a file is kept, and nobody else writes it (writer).
+//   - who opens a file is kept, and nobody else writes it (writer);
+//   - it is kept which block of its file a block is (owner).
 const (
 	version1 = iota + 1
 	version2
@@ -39,9 +40,9 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
-	case *Mkdirs, *Create, *Rename, *Append, *Truncate:
+	case *Mkdirs, *Create, *Rename, *Append, *Truncate, *AddBlock, *Concat:
 		return version3
-	case *AddBlock, *Complete, *Relocate:
+	case *Complete, *Relocate:
 		return version2
 	}
 	return version1

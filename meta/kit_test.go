@@ -161,7 +161,11 @@ func check(t testing.TB, v Reader) {
 			want.Set(key(keyFile, c.ID), encode(recordVersion, &place{dir.ID, c.Name}))
 			i := 0
 			s.blocks(c, func(b *block) bool {
-				want.Set(key(keyOwner, b.ID), encode(recordVersion, &owner{c.ID, b.Segment}))
+				var o owner
+				if s.load(key(keyOwner, b.ID), &o); o.Place != 0 && o.Place != i+1 {
+					t.Fatalf("block %d of file %d says it is %d", i+1, c.ID, o.Place)
+				}
+				want.Set(key(keyOwner, b.ID), encode(recordVersion, &owner{c.ID, b.Segment, o.Place}))
 				if i++; b.State == complete {
 					want.Set(key(keySegment, uint64(b.Segment), b.ID), encode(recordVersion, &stampedSize{b.Stamp, b.Size}))
 				} else {

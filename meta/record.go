@@ -177,9 +177,18 @@ func (p *place) code(c *coder) { number(c, &p.Parent); text(c, &p.Name) }
 type owner struct {
 	File    uint64
 	Segment uint16
+	Place   int // in the file, from 1 on; 0 where that is not known, since before it was kept
 }
 
-func (o *owner) code(c *coder) { number(c, &o.File); number(c, &o.Segment) }
+func (o *owner) code(c *coder) {
+	number(c, &o.File)
+	number(c, &o.Segment)
+	if c.ending(o.Place > 0) {
+		if number(c, &o.Place); o.Place <= 0 {
+			c.fail()
+		}
+	}
+}
 
 // lease is that of a client.
 type lease struct {

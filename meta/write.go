@@ -68,7 +68,7 @@ func (o *AddBlock) apply(s *state) (Result, error) {
 	b := block{ID: s.take(&s.counters().Block), Stamp: s.take(&s.counters().Stamp), Segment: o.Segment, State: building, Nodes: o.Nodes}
 	offset := f.size()
 	s.addBlock(n, b)
-	s.owned(&b, n.ID)
+	s.ownLast(n)
 	s.save(n)
 	return &Allocated{*located(&b, offset)}, nil
 }
