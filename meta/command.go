@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -170,10 +171,24 @@ type Query struct {
 	Reader Reader
 	Caller Caller
 	Time   int64 // ms
+	// Context, if there is one, ends what looks at much when nobody waits for it any more.
+	Context context.Context
 }
 
 // state is one that a query reads; it has nowhere to write to.
-func (q Query) state() *state { return open(newDraft(q.Reader), q.Time, q.Caller) }
+func (q Query) state() *state {
+	s := open(newDraft(q.Reader), q.Time, q.Caller)
+	s.context = q.Context
+	return s
+}
+
+// ended returns why nobody waits any more for what a query finds out. It is cheap enough to be asked for each record.
+func (s *state) ended() error {
+	if s.looked++; s.context == nil || s.looked%1000 != 0 {
+		return nil
+	}
+	return s.context.Err()
+}
 
 // awake refuses changes in safe mode.
 func (s *state) awake(format string, args ...any) error {

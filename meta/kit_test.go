@@ -75,7 +75,7 @@ func (b *bench) says(by Caller, o Op, want bool) {
 	}
 }
 
-func (b *bench) as(by Caller) Query { return Query{b.v, by, b.now} }
+func (b *bench) as(by Caller) Query { return Query{Reader: b.v, Caller: by, Time: b.now} }
 
 func (b *bench) mkdir(paths ...string) {
 	b.Helper()

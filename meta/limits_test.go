@@ -1,6 +1,8 @@
 package meta
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -105,5 +107,30 @@ func TestDeepTreeOfBefore(t *testing.T) {
 	}
 	if s, _ := b.as(root).QuotaUsage("/"); s.Directories != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestLooksEnd: what looks at much ends when nobody waits for it any more.
+func TestLooksEnd(t *testing.T) {
+	b := newBench(t)
+	b.must(root, &SetOwner{Path: "/", Owner: "alice"})
+	for i := range 1200 {
+		b.open(alice, fmt.Sprintf("/f%d", i))
+	}
+	q := b.as(alice)
+	if sum, err := q.Summary("/"); err != nil || sum.Files != 1200 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	q.Context = ctx
+	if _, err := q.QuotaUsage("/"); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if _, err := q.Summary("/"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if _, err := q.QuotaUsage("/"); !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

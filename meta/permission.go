@@ -117,7 +117,7 @@ func (s *state) permitBelow(top *inode, need Access, emptyIsFit bool) error {
 		}
 		var err error
 		s.look(dir.ID, func(n *inode) bool {
-			if s.stuck(dir, n) {
+			if err = s.ended(); s.stuck(dir, n) {
 				way := s.upwards(dir).path()
 				err = s.unstuck(dir, n, way, join(way, n.Name))
 			}

@@ -157,7 +157,8 @@ func (w walk) placed(id uint64, o owner) (Placed, bool) {
 // scannedApart is up to how many segments are looked up one by one: a look costs as much as passing over many blocks.
 const scannedApart = 32
 
-// InSegments returns the blocks of segments that nobody writes, in the order of segments and numbers, from a block of a segment on.
+// InSegments returns the blocks of segments that nobody writes, in the order of segments and numbers, from a block of a segment on. It may be
+// cut short when the query's context has ended.
 func (q Query) InSegments(segments []uint16, segment uint16, block uint64) iter.Seq[Placed] {
 	segments = slices.Clone(segments)
 	slices.Sort(segments)
@@ -193,6 +194,9 @@ func (q Query) InSegments(segments []uint16, segment uint16, block uint64) iter.
 // scan yields the finished blocks of some of a row of segments.
 func (w walk) scan(from, to uint16, block uint64, wanted map[uint64]bool, yield func(Placed) bool) bool {
 	for k := range w.v.Scan(key(keySegment, uint64(from), block), key(keySegment, uint64(to)+1)) {
+		if w.ended() != nil {
+			return false
+		}
 		if !wanted[numberAt(k, 0)] {
 			continue
 		}

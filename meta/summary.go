@@ -61,14 +61,19 @@ func (s *state) sum(top *inode, to *Summary) error {
 			return s.denied(dir, s.upwards(dir).path(), Read|Execute)
 		}
 		after := len(todo)
+		var err error
 		s.look(dir.ID, func(n *inode) bool {
 			if n.Directory {
 				todo = append(todo, n.ID)
 			} else {
 				to.add(n.File)
 			}
-			return true
+			err = s.ended()
+			return err == nil
 		})
+		if err != nil {
+			return err
+		}
 		slices.Reverse(todo[after:])
 	}
 	return nil
