@@ -138,7 +138,9 @@ func (k *steward) settleOne(places Places, b *meta.Placed, copies census) *meta.
 			}
 		default:
 			complete = false
-			k.order(b, name, sources)
+			if places.Full == nil || !places.Full(name) {
+				k.order(b, name, sources)
+			}
 		}
 	}
 	k.count(b, places, copies, have)
