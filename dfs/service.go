@@ -220,7 +220,8 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 			case places.belongs(p, q.Node):
 				if !finished(c, &p.Block) || c.Damaged {
 					w := wantedProto(p)
-					w.Nodes = Names(places.known(places.names(p.LocatedBlock)))
+					// Where nobody is up that has it nobody is dialled: what can be fetched again tells the ring's next change.
+					w.Nodes = slices.DeleteFunc(slices.Clone(places.names(p.LocatedBlock)), func(name string) bool { return !places.up(name) })
 					r.Stale = append(r.Stale, w)
 				}
 			case places.wants(p, q.Node): // that it has one may be about to be noted
