@@ -28,7 +28,8 @@ type Command struct {
 // In the third one
 //   - nothing comes to lie deeper than maxDepth (shallow);
 //   - who opens a file is kept, and nobody else writes it (writer);
-//   - it is kept which block of its file a block is (owner).
+//   - it is kept which block of its file a block is (owner);
+//   - block sizes are bounded (maxBlockSize).
 const (
 	version1 = iota + 1
 	version2
