@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"headrace/data/blocks"
 	"headrace/disk"
@@ -43,6 +44,8 @@ type Config struct {
 	Requests Table
 	Jobs     Jobs
 	Log      *slog.Logger
+
+	again time.Duration // againFirst, but for tests
 }
 
 // Files reads and keeps the files of this machine.

@@ -17,6 +17,10 @@ const (
 	// of one set.
 	maxFollowed    = 8192
 	maxFollowedOne = 256
+	// maxFollowedBytes and maxFollowedBytesOne are how large these may be in all: what is known
+	// of a sparse file takes memory as of any other. The page cache follows as much again for others.
+	maxFollowedBytes    = 32 << 40
+	maxFollowedBytesOne = 4 << 40
 	// followStep is how many sets a measurement begins to follow.
 	followStep = 256
 )
@@ -30,6 +34,7 @@ type Follower struct {
 	sets  map[string]*followed
 	fresh []*followed // will be looked up in the next measurement
 	files int
+	bytes int64
 	busy  bool
 }
 
@@ -46,6 +51,13 @@ type watched []watchedFile
 type watchedFile struct {
 	pagecache.Watched
 	fileAt
+}
+
+func (files watched) bytes() (n int64) {
+	for _, w := range files {
+		n += w.size
+	}
+	return n
 }
 
 func (files watched) close() {
@@ -79,6 +91,7 @@ func (f *Follower) Drop(key string) {
 	if s := f.sets[key]; s != nil {
 		delete(f.sets, key)
 		f.files -= len(s.watched)
+		f.bytes -= s.watched.bytes()
 		s.watched.close()
 	}
 }
@@ -102,13 +115,16 @@ func (f *Follower) Measure(ctx context.Context) (map[string]int64, error) {
 	fresh := f.fresh
 	f.fresh = nil
 	f.mu.Unlock()
-	for _, s := range fresh {
+	for len(fresh) > 0 && f.hasRoom() {
+		s := fresh[0]
+		fresh = fresh[1:]
 		f.took(s, f.reading.watch(ctx, s.owner, s.paths))
 	}
 	err := f.reading.cache.Refresh(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.busy = false
+	f.fresh = append(fresh, f.fresh...) // those that there was no room for wait for it
 	resident := map[string]int64{}
 	for key, s := range f.sets {
 		for _, w := range s.watched {
@@ -153,6 +169,13 @@ func coldBefore(at int64, resident []int64) (cold int64) {
 	return cold
 }
 
+// hasRoom tells whether another set can be followed, whatever it has.
+func (f *Follower) hasRoom() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.files+maxFollowedOne <= maxFollowed && f.bytes+maxFollowedBytesOne <= maxFollowedBytes
+}
+
 // took takes in the files of a set.
 func (f *Follower) took(s *followed, files watched) {
 	f.mu.Lock()
@@ -163,13 +186,15 @@ func (f *Follower) took(s *followed, files watched) {
 	}
 	s.watched = files
 	f.files += len(files)
+	f.bytes += files.bytes()
 }
 
 var errEnough = errors.New("enough files")
 
-// watch begins to follow the files that paths mean, none if they are too many. A
-// file that cannot be opened counts as not in memory.
+// watch begins to follow the files that paths mean, none if they are too many or too large.
+// A file that cannot be opened counts as not in memory.
 func (r *reading) watch(ctx context.Context, owner linux.Credentials, paths []string) (files watched) {
+	var bytes int64
 	err := findAs(ctx, owner, paths, fileset.Visitor{File: func(found fileset.File) error {
 		if len(files) == maxFollowedOne {
 			return errEnough
@@ -182,6 +207,9 @@ func (r *reading) watch(ctx context.Context, owner linux.Credentials, paths []st
 		var st unix.Stat_t
 		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 			return nil
+		}
+		if bytes = fileset.AddSizes(bytes, st.Size); bytes > maxFollowedBytesOne {
+			return errEnough
 		}
 		if w, err := r.cache.Watch(f); err == nil {
 			files = append(files, watchedFile{w, fileAt{linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}, st.Size}})

@@ -2,6 +2,7 @@ package data
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,11 @@ func TestFollower(t *testing.T) {
 	if f.Begin() {
 		t.Error("there is nothing to measure, and it begins")
 	}
-	for key, path := range map[string]string{"both": dir, "cold": cold, "many": many, "none": dir + "/none", "gone": hot} {
+	large := testkit.File(t, testkit.OpenDir(t), "large", 1, 0o644)
+	if err := os.Truncate(large, maxFollowedBytesOne+1); err != nil {
+		t.Skip(err)
+	}
+	for key, path := range map[string]string{"both": dir, "cold": cold, "many": many, "large": large, "none": dir + "/none", "gone": hot} {
 		if !f.Follow(key, cred, []string{path}) {
 			t.Errorf("%s is not followed", key)
 		}
@@ -61,9 +66,34 @@ func TestFollower(t *testing.T) {
 		t.Errorf("afterwards: %v", got)
 	}
 	f.Drop("both")
-	if f.files != 0 || f.Begin() {
-		t.Errorf("%d files are followed for nobody", f.files)
+	if f.files != 0 || f.bytes != 0 || f.Begin() {
+		t.Errorf("%d files of %d bytes are followed for nobody", f.files, f.bytes)
 	}
+}
+
+// A set that there is no room for waits until others are dropped.
+func TestFollowerIsFull(t *testing.T) {
+	datatest.NeedCachestat(t)
+	b := newBed(t)
+	b.start()
+	path := testkit.File(t, testkit.OpenDir(t), "f", 1, 0o644)
+	cred, err := me().Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := b.files.NewFollower()
+	f.bytes = maxFollowedBytes - maxFollowedBytesOne + 1
+	f.Follow("waits", cred, []string{path})
+	for _, want := range []int{0, 1} {
+		if !f.Begin() {
+			t.Fatal("nothing is measured")
+		}
+		if got, err := f.Measure(t.Context()); err != nil || len(got) != want {
+			t.Errorf("%v, %v; want %d sets", got, err, want)
+		}
+		f.bytes = 0
+	}
+	f.Drop("waits")
 }
 
 // What somebody has read of a set, and what of that is in memory.

@@ -37,6 +37,7 @@ type cache struct {
 	closed bool
 	files  map[fileID]*file
 	list   []*file // the same files
+	blocks int     // of all of them
 	pins   map[fileID][]*pinned
 	locked int64
 }

@@ -226,13 +226,32 @@ func (f *file) lookSize() (changed bool, err error) {
 	if fileSize > maxSize {
 		return false, fmt.Errorf("%w: a file of %s; at most %s can be followed", unix.EFBIG, size(fileSize), size(maxSize))
 	}
+	blocks := int((fileSize + BlockSize - 1) / BlockSize)
+	if err := f.c.takeBlocks(blocks - len(f.blocks)); err != nil {
+		return false, err
+	}
 	f.size = fileSize
-	f.resize(int((fileSize + BlockSize - 1) / BlockSize))
+	f.resize(blocks)
 	return true, nil
 }
 
-// maxSize bounds the memory that a sparse file can cost.
-const maxSize = 1 << 46
+// maxSize and maxBlocks bound the memory that sparse files can cost, one of them and all together: 16 bytes a
+// block.
+const (
+	maxSize   = 1 << 44
+	maxBlocks = 1 << 22
+)
+
+// takeBlocks counts how many more blocks are followed, or fewer.
+func (c *cache) takeBlocks(more int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if more > 0 && c.blocks+more > maxBlocks {
+		return fmt.Errorf("%w: they have %s, and at most %s can be followed", ErrTooMany, size(int64(c.blocks)*BlockSize), size(maxBlocks*BlockSize))
+	}
+	c.blocks += more
+	return nil
+}
 
 func (f *file) resize(blocks int) {
 	for len(f.blocks) > blocks {
@@ -297,6 +316,8 @@ func (c *cache) drop(f *file, any bool) {
 	f.endCounting()
 	unix.Close(f.fd)
 	f.fd = -1
+	c.blocks -= len(f.blocks)
+	f.blocks, f.resident = nil, 0
 	delete(c.files, f.id)
 	last := len(c.list) - 1
 	c.list[f.place] = c.list[last]

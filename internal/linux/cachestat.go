@@ -62,6 +62,9 @@ func ProbeCachestat() error {
 //
 // Where the caller may not know, mincore calls every page resident. That is
 // found out by asking about a page that cannot be; the error is EPERM.
+//
+// The kernel looks for every page that there could be, some 4 s for a TiB, also in holes: what is more than
+// mapMost, or more than mapHoles and nearly nothing but holes, it is not asked about; the error is EFBIG.
 func MappedPages(fd int, off, length int64) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -71,6 +74,9 @@ func MappedPages(fd int, off, length int64) (int64, error) {
 	off, end := off-off%page, st.Size
 	if length < end-off {
 		end = off + length
+	}
+	if n := end - off; n > mapMost || n > mapHoles && n/64 > st.Blocks*512 { // compression may save as much
+		return 0, os.NewSyscallError("mincore", unix.EFBIG)
 	}
 	var vec [mapPiece / 4096]byte
 	var sum int64
@@ -92,8 +98,13 @@ func MappedPages(fd int, off, length int64) (int64, error) {
 	return sum, err
 }
 
-// mapPiece is how much is mapped at once.
-const mapPiece = 16 << 20
+const (
+	// mapPiece is how much is mapped at once.
+	mapPiece = 16 << 20
+	// mapMost is how much is looked through in one call, and mapHoles if it is sparse.
+	mapMost  = 256 << 30
+	mapHoles = 1 << 30
+)
 
 // incore counts the pages of a range that are resident.
 func incore(fd int, off, length int64, vec []byte) (int64, error) {
