@@ -114,7 +114,7 @@ func noManager(manager string, err error) error {
 	if remote != nil {
 		why = remote.Message()
 	}
-	return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no manager at %s: %s; start one with: headrace manager, or name another with --manager (https:// if it has a certificate)", manager, why))
+	return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no manager at %s: %s; see there: systemctl status headrace-manager, or name another with --manager (https:// if it has a certificate)", manager, why))
 }
 
 func nodesTable(res *wire.NodesResponse) *report.Table {
