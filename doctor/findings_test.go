@@ -39,7 +39,9 @@ func TestKernelFinding(t *testing.T) {
 	expect(t, kernelFinding("6.18.44-fc", "amd64"), OK, "6.18.44-fc on amd64", "")
 	expect(t, kernelFinding("6.5.0", "arm64"), OK, "arm64", "")
 	expect(t, kernelFinding("6.1.0-35-amd64", "amd64"), Warning, "6.1.0", "6.5")
-	expect(t, kernelFinding("5.4.0", "amd64"), Missing, "5.4.0", "5.10")
+	expect(t, kernelFinding("5.4.0", "amd64"), Missing, "5.4.0", "5.11")
+	expect(t, kernelFinding("5.10.0-32-amd64", "amd64"), Missing, "5.10.0", "5.11")
+	expect(t, kernelFinding("5.11.0", "amd64"), Warning, "5.11.0", "6.5")
 	expect(t, kernelFinding("6.12.1", "riscv64"), Warning, "riscv64", "HEADRACE_CRIU")
 	expect(t, kernelFinding("", "amd64"), Unknown, "unknown version", "")
 }
