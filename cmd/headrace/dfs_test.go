@@ -127,7 +127,7 @@ func TestDFSVerbs(t *testing.T) {
 	}
 	contains(run(0, "fsck", "--fs", fs), "all files below / have a good copy of each block")
 	t.Setenv("HADOOP_USER_NAME", "anna")
-	contains(run(1, "fsck", "--fs", fs), "Superuser privilege is required")
+	contains(run(1, "fsck", "--fs", fs), "Superuser privilege is required: user "+u.Username+", or group supergroup")
 
 	for _, name := range []string{"meta.db", "LOCK", "blocks"} {
 		if i, err := os.Stat(filepath.Join(dir, name)); err != nil || i.Mode().Perm()&0o077 != 0 {

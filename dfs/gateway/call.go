@@ -119,10 +119,11 @@ func (c *call) flag(op meta.Op) (*bool, error) {
 // ask queries the state as the caller.
 func (c *call) ask(f func(meta.Query) error) error { return c.node.Query(c.by, f) }
 
-// privileged refuses who may not do all, as HDFS does.
+// privileged refuses who may not do all, as HDFS does, and says who may.
 func (c *call) privileged() error {
 	if c.by.Super {
 		return nil
 	}
-	return ipc.Throw(ipc.ClassAccess, "Access denied for user %s. Superuser privilege is required", c.by.User)
+	return ipc.Throw(ipc.ClassAccess, "Access denied for user %s. Superuser privilege is required: user %s, or group %s",
+		c.by.User, c.node.Identity.Owner, c.node.Identity.Group)
 }
