@@ -15,7 +15,7 @@ func criuFinding(ctx context.Context, noSmoke bool) Finding {
 	c, err := criu.Find()
 	if err != nil {
 		f.Status, f.What = Missing, err.Error()
-		f.How = "scripts/setup (as root) puts CRIU 4.2 or newer into " + criu.SystemPrefix + "; another one is named by HEADRACE_CRIU."
+		f.How = "scripts/get-criu (as root) puts CRIU 4.2 or newer into " + criu.SystemPrefix + "; another one is named by HEADRACE_CRIU."
 		return f
 	}
 	f.What = fmt.Sprintf("%v at %s", c.Version, c.Path)
@@ -38,7 +38,7 @@ func criuFinding(ctx context.Context, noSmoke bool) Finding {
 	default:
 		f.Status = Missing
 		f.What += "; does not work here: " + err.Error()
-		f.How = "In a container: it needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and a writable /proc/sys (docker run --privileged). On a new kernel: scripts/setup for a newer CRIU."
+		f.How = "In a container: it needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and a writable /proc/sys (docker run --privileged). On a new kernel: scripts/get-criu for a newer CRIU."
 	}
 	return f
 }

@@ -131,7 +131,7 @@ func kernelFinding(release, arch string) Finding {
 	}
 	if arch != "amd64" && arch != "arm64" {
 		f.Status = Warning
-		f.How = "CRIU is installed by scripts/setup on amd64 and arm64 only; elsewhere install it by hand and name it in HEADRACE_CRIU."
+		f.How = "CRIU is installed by scripts/get-criu on amd64 and arm64 only; elsewhere install it by hand and name it in HEADRACE_CRIU."
 	}
 	return f
 }

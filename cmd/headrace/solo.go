@@ -113,7 +113,7 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.userConns, "user-connections", "the `NUMBER` of connections to each socket that one user may have, all but root three times as many (default 256)")
 	flags.StringArrayVar(&f.stores, "store", nil, "a `NAME=DIR` for checkpoints, with ,zstd behind it compressed; may be repeated (default: in the state directory)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus on this loopback `ADDR`, such as 127.0.0.1:9464")
-	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/setup puts it, else on PATH)")
+	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/get-criu puts it, else on PATH)")
 	flags.StringVar(&f.shim, "shim", "", "the `PATH` of headrace-shim (default: beside this program, else on PATH)")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
 	flags.BoolVar(&f.noResidencyOrder, "no-residency-order", false, "leave tasks and files in their order, whether they are in memory or not")
