@@ -159,10 +159,11 @@ func TestReclaimersThatCannotBeSeen(t *testing.T) {
 
 func TestStorageFinding(t *testing.T) {
 	mem := linux.MemInfo{Total: 16 * gib}
-	expect(t, storageFinding(space{total: 100 * gib, free: 50 * gib, kind: unix.EXT4_SUPER_MAGIC}, "/var", mem), OK, "50.0 GiB free of 100.0 GiB at /var", "")
-	expect(t, storageFinding(space{total: 100 * gib, free: 5 * gib}, "/var", mem), Warning, "", "--state-dir")
-	expect(t, storageFinding(space{total: 100 * gib, free: 5 * mib}, "/var", mem), Missing, "5 MiB", "--state-dir")
-	expect(t, storageFinding(space{total: 100 * gib, free: 50 * gib, kind: unix.TMPFS_MAGIC}, "/tmp", mem), Warning, "in memory", "reboot")
+	expect(t, storageFinding("storage", space{total: 100 * gib, free: 50 * gib, kind: unix.EXT4_SUPER_MAGIC}, "/var", mem.Total), OK, "50.0 GiB free of 100.0 GiB at /var", "")
+	expect(t, storageFinding("storage", space{total: 100 * gib, free: 5 * gib}, "/var", mem.Total), Warning, "", "--state-dir")
+	expect(t, storageFinding("storage", space{total: 100 * gib, free: 5 * mib}, "/var", mem.Total), Missing, "5 MiB", "--state-dir")
+	expect(t, storageFinding("storage", space{total: 100 * gib, free: 50 * gib, kind: unix.TMPFS_MAGIC}, "/tmp", mem.Total), Warning, "in memory", "reboot")
+	expect(t, storageFinding("store", space{total: 100 * gib, free: 50 * gib, kind: unix.TMPFS_MAGIC}, "/dev/shm", mem.Total), OK, "50.0 GiB free of 100.0 GiB at /dev/shm", "")
 }
 
 const (

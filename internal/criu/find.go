@@ -132,20 +132,30 @@ func (s search) find(version func(path string) (Version, error)) (Criu, error) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && s.getenv("HEADRACE_CRIU") == "" {
 			continue
 		}
-		v, err := version(path)
-		switch {
-		case err != nil:
-			failures = append(failures, fmt.Errorf("%w (%s: %w)", ErrBroken, path, err))
-		case !v.AtLeast(MinVersion):
-			failures = append(failures, fmt.Errorf("%w (%s is %v, %v is needed)", ErrTooOld, path, v, MinVersion))
-		default:
-			return Criu{Path: path, Version: v}, nil
+		c, err := at(path, version)
+		if err == nil {
+			return c, nil
 		}
+		failures = append(failures, err)
 	}
 	if len(failures) == 0 {
 		return Criu{}, ErrNotFound
 	}
 	return Criu{}, errors.Join(failures...)
+}
+
+// At is Find for the one at a path.
+func At(path string) (Criu, error) { return at(path, runVersion) }
+
+func at(path string, version func(path string) (Version, error)) (Criu, error) {
+	v, err := version(path)
+	switch {
+	case err != nil:
+		return Criu{}, fmt.Errorf("%w (%s: %w)", ErrBroken, path, err)
+	case !v.AtLeast(MinVersion):
+		return Criu{}, fmt.Errorf("%w (%s is %v, %v is needed)", ErrTooOld, path, v, MinVersion)
+	}
+	return Criu{Path: path, Version: v}, nil
 }
 
 func runVersion(path string) (Version, error) {
