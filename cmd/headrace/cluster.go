@@ -44,7 +44,7 @@ An arrow behind a container's state is what was ordered and is not done yet.`,
 	}
 	f.define(cmd)
 	cmd.Flags().StringVar(&f.application, "application", "", "list only the containers of this application, by the `ID` that its scheduler has given it")
-	cmd.AddCommand(drainVerb(a), forgetNodeVerb(a), jobsVerb(a))
+	cmd.AddCommand(a.TextOnly(drainVerb(a)), a.TextOnly(forgetNodeVerb(a)), jobsVerb(a))
 	return cmd
 }
 

@@ -40,8 +40,8 @@ without Java on this side. All nodes are alike, and each answers every client. S
 docs/dfs.md for what it promises and what not.`,
 		Example: `  headrace dfs start --dir /srv/dfs
   HADOOP_CONF_DIR=$(headrace dfs client-config) hdfs dfs -ls /`,
-	}, startVerb(a), configVerb(a), statusVerb(a), ringVerb(a), listVerb(a), catVerb(a), getVerb(a), putVerb(a), checkVerb(a),
-		drainVerb(a), fillVerb(a), removeVerb(a), demoVerb(a))
+	}, a.TextOnly(startVerb(a)), a.TextOnly(configVerb(a)), statusVerb(a), ringVerb(a), listVerb(a), a.TextOnly(catVerb(a)), a.TextOnly(getVerb(a)),
+		a.TextOnly(putVerb(a)), checkVerb(a), drainVerb(a), fillVerb(a), removeVerb(a), a.TextOnly(demoVerb(a)))
 	return cmd
 }
 
