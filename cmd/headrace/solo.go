@@ -80,6 +80,12 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 		},
 	}
 	f.define(cmd)
+	defineBeside(cmd, &fs)
+	return cmd
+}
+
+// defineBeside defines the flags of a node of a file system that is in the daemon.
+func defineBeside(cmd *cobra.Command, fs *filesystem.StartFlags) {
 	cmd.Flags().StringVar(&fs.Dir, "dfs", "", "be a node of a file system as well, in `DIR`, as headrace dfs start is; its other flags are called --dfs-listen and so on here")
 	fs.Define(cmd, "dfs-")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { // they have their own help
@@ -87,7 +93,6 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 			f.Hidden = true
 		}
 	})
-	return cmd
 }
 
 func (f *soloFlags) define(cmd *cobra.Command) {
@@ -132,6 +137,11 @@ func (a *app) solo(ctx context.Context, f *soloFlags, fs *filesystem.StartFlags,
 		return s.blame(err)
 	}
 	config.Limits = s.limits
+	if fs.Dir != "" {
+		if err := fs.Check(); err != nil {
+			return s.blame(err)
+		}
+	}
 	daemon, err := solo.New(config)
 	if err != nil {
 		return s.blame(err)
