@@ -64,6 +64,14 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestSameNodesInAPipeline: a client does not have nodes connect to each other again and again.
+func TestSameNodesInAPipeline(t *testing.T) {
+	a, b, c := start(t, &Server{}, nil), start(t, &Server{}, nil), start(t, &Server{}, nil)
+	_, err := Write(a.dial(t), setup(block(1), pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, a, b, c, b))
+	wantStatus(t, err, pb.Status_ERROR_INVALID, "the same")
+	put(t, block(1), []byte("abc"), a, b, c)
+}
+
 // TestSASL: a client that wants a handshake hears that there is none.
 func TestSASL(t *testing.T) {
 	nc := start(t, &Server{}, nil).dial(t)

@@ -30,6 +30,9 @@ func (c *conn) write(ctx context.Context, op Op, q *pb.OpWriteBlockProto) error 
 	if h.GetClientName() == "" || isCopy(q.GetStage()) && len(q.GetTargets()) > 0 {
 		return c.fail(refuse(pb.Status_ERROR_UNSUPPORTED, "data nodes copy replicas for clients, one at a time"))
 	}
+	if !distinct(q.GetTargets()) {
+		return c.fail(refuse(pb.Status_ERROR_INVALID, "a pipeline of %d more nodes, some of which are the same", len(q.GetTargets())))
+	}
 	var w Writer
 	r := writeRequest(q)
 	if r.Stage == pb.OpWriteBlockProto_PIPELINE_CLOSE_RECOVERY {
@@ -60,6 +63,15 @@ func (c *conn) write(ctx context.Context, op Op, q *pb.OpWriteBlockProto) error 
 		return n.copy(ctx)
 	}
 	return n.run(ctx)
+}
+
+// distinct tells whether the nodes of a pipeline are all different. Otherwise it could be as long as a client likes.
+func distinct(nodes []*pb.DatanodeInfoProto) bool {
+	seen := map[string]bool{}
+	for _, n := range nodes {
+		seen[Address(n)] = true
+	}
+	return len(seen) == len(nodes)
 }
 
 func writeRequest(q *pb.OpWriteBlockProto) WriteRequest {

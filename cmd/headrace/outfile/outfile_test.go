@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -52,13 +53,15 @@ func wantFiles(t *testing.T, dir string, want map[string]string) {
 }
 
 func TestFilesAreWrittenTogetherOrNot(t *testing.T) {
+	before := syscall.Umask(0o027)
+	t.Cleanup(func() { syscall.Umask(before) })
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	if err := Write(t.Context(), textFile(in("a"), "one"), textFile(in("deep/er/b"), "two")); err != nil {
 		t.Fatal(err)
 	}
 	wantFiles(t, dir, map[string]string{"a": "one", "deep/er/b": "two"})
-	if info, err := os.Stat(in("a")); err != nil || info.Mode().Perm() != 0o640 { // TestMain sets the umask
+	if info, err := os.Stat(in("a")); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("%v, %v: want the rights of any new file", info.Mode(), err)
 	}
 

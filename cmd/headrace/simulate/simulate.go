@@ -38,7 +38,7 @@ type simFlags struct {
 	from, against     string
 }
 
-// verb are the verb sim.
+// verb runs sim.
 type verb struct{ *cli.App }
 
 // Verb returns the verb sim.
