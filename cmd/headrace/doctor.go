@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -36,7 +37,7 @@ be found out is unknown.`,
 			if _, err := loadSettings(daemon.Flags(), &f.configFlags); err != nil {
 				return err
 			}
-			o := doctor.Options{CRIU: f.criu, NoSmoke: noSmoke}
+			o := doctor.Options{NoSmoke: noSmoke}
 			for _, s := range f.stores {
 				store, err := parseStore(s)
 				if err != nil {
@@ -45,6 +46,11 @@ be found out is unknown.`,
 				o.Stores = append(o.Stores, store.Dir)
 			}
 			var err error
+			if f.criu != "" {
+				if o.CRIU, err = filepath.Abs(f.criu); err != nil {
+					return err
+				}
+			}
 			if o.StateDir, err = wire.StateDirForDaemon(a.stateDir); err != nil {
 				return err
 			}
