@@ -99,13 +99,14 @@ install: ## install what was built below PREFIX (/usr/local): programs, jars if 
 	install -D -m 644 -t '$(sharedir)' $(envs:%=systemd/%)
 	@for j in $(foreach j,$(jars),java/$(patsubst headrace-%.jar,%,$j)/target/$j); do \
 	  if [ -e $$j ]; then echo "install $$j"; install -m 644 -t '$(sharedir)' $$j; \
-	  else echo "$$j is left out: it has not been built (make java; only YARN needs it)"; fi; done
+	  else echo "$$j is left out: it has not been built (make java; see docs/yarn.md and docs/hdfs.md)"; fi; done
 	for u in $(units); do sed 's|/usr/local/bin|$(PREFIX)/bin|' "systemd/$$u" > "$(unitdir)/$$u"; done
 	bin/headrace completion bash > '$(bashdir)/headrace'
 	bin/headrace completion zsh > '$(zshdir)/_headrace'
 	bin/headrace completion fish > '$(fishdir)/headrace.fish'
 	install -d '$(confdir)'
 	[ -e '$(confdir)/headrace.conf' ] || install -m 644 systemd/headrace.conf '$(confdir)/headrace.conf'
+	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'systemd does not look for units in $(PREFIX): systemctl link $(PREFIX)/lib/systemd/system/headrace.service, say' ;; esac
 	@echo 'installed; to run it as a service: systemctl daemon-reload && systemctl enable --now headrace (a cluster: docs/yarn.md)'
 
 uninstall: ## remove what install has put there; the state directory stays, and settings that were changed

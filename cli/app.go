@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"headrace/report"
 )
 
@@ -29,6 +31,18 @@ func (a *App) Notes(notes []string) {
 	for _, n := range notes {
 		a.Say("%s", n)
 	}
+}
+
+// TextOnly has a verb whose results are no JSON refuse --format json, which whoever gives it counts on.
+func (a *App) TextOnly(cmd *cobra.Command) *cobra.Command {
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if a.Format == FormatJSON {
+			return UsageErrorf("%s has no JSON: leave out --format", cmd.CommandPath())
+		}
+		return run(cmd, args)
+	}
+	return cmd
 }
 
 // Table writes a table for where standard output goes.

@@ -69,7 +69,7 @@ func Outcome(err error) (code int, line string) {
 		return ExitInterrupted, "interrupted"
 	}
 	if connect.CodeOf(err) == connect.CodeUnimplemented {
-		return ExitFailure, "the daemon does not know this call: it is older than this program; stop it and start headrace solo again (tasks go on)"
+		return ExitFailure, "the daemon does not know this call: it is older than this program; start it again (tasks go on)"
 	}
 	if remote := new(connect.Error); errors.As(err, &remote) && !connect.IsWireError(err) {
 		if connect.CodeOf(err) == connect.CodeInternal && errors.Is(err, proto.Error) {

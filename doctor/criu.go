@@ -9,13 +9,17 @@ import (
 	"headrace/internal/criu"
 )
 
-func criuFinding(ctx context.Context, noSmoke bool) Finding {
+func criuFinding(ctx context.Context, path string, noSmoke bool) Finding {
 	f := Finding{Name: "criu", Status: OK,
 		Why: "CRIU writes a task to storage and brings it back; without it tasks are suspended or killed to make room, and nothing survives a reboot."}
-	c, err := criu.Find()
+	find := criu.Find
+	if path != "" {
+		find = func() (criu.Criu, error) { return criu.At(path) }
+	}
+	c, err := find()
 	if err != nil {
 		f.Status, f.What = Missing, err.Error()
-		f.How = "scripts/setup (as root) puts CRIU 4.2 or newer into " + criu.SystemPrefix + "; another one is named by HEADRACE_CRIU."
+		f.How = "scripts/get-criu (as root) puts CRIU 4.2 or newer into " + criu.SystemPrefix + "; another one is named by --criu or HEADRACE_CRIU."
 		return f
 	}
 	f.What = fmt.Sprintf("%v at %s", c.Version, c.Path)
@@ -38,7 +42,7 @@ func criuFinding(ctx context.Context, noSmoke bool) Finding {
 	default:
 		f.Status = Missing
 		f.What += "; does not work here: " + err.Error()
-		f.How = "In a container: it needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and a writable /proc/sys (docker run --privileged). On a new kernel: scripts/setup for a newer CRIU."
+		f.How = "In a container: it needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and a writable /proc/sys (docker run --privileged). On a new kernel: scripts/get-criu for a newer CRIU."
 	}
 	return f
 }

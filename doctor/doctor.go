@@ -42,23 +42,31 @@ type Options struct {
 	// StateDir is where the daemon keeps, or will keep, its state and by default
 	// its checkpoints; it need not exist. Empty: the working directory.
 	StateDir string
+	// Stores are the directories of its checkpoints, if they are elsewhere.
+	Stores []string
+	// CRIU is the path of the one that it uses. Empty: it looks for one.
+	CRIU string
 	// NoSmoke leaves out CRIU's smoke test.
 	NoSmoke bool
 }
 
 // Check examines the machine. The findings come in a fixed order, the same ones
-// on every machine. When ctx ends, what is left to find out is reported as such.
+// on every machine, and then one for each of the stores. When ctx ends, what is left to find out is reported as such.
 func Check(ctx context.Context, o Options) []Finding {
 	if o.StateDir == "" {
 		o.StateDir = "."
 	}
 	m := machine{root: "/", uid: os.Geteuid()}
-	return []Finding{
-		m.user(), m.capabilities(), m.kernel(), criuFinding(ctx, o.NoSmoke), m.namespaces(ctx), m.tracing(), pidfds(),
+	findings := []Finding{
+		m.user(), m.capabilities(), m.kernel(), criuFinding(ctx, o.CRIU, o.NoSmoke), m.namespaces(ctx), m.tracing(), pidfds(),
 		m.swap(), m.swappiness(), m.pageOut(ctx), m.memoryCgroup(), m.freezer(), m.taskCgroups(), m.overcommit(), m.oom(), m.reclaimers(),
-		m.storage(o.StateDir), m.sharedMemory(), openFiles(), m.softDirty(), m.clock(),
+		m.storage("storage", o.StateDir, len(o.Stores) == 0), m.sharedMemory(), openFiles(), m.softDirty(), m.clock(),
 		m.cachestat(), m.pageCache(), m.lockedMemory(), m.diskRequests(), m.fuse(), m.loopDevices(), m.throttling(),
 	}
+	for _, dir := range o.Stores {
+		findings = append(findings, m.storage("store", dir, true))
+	}
+	return findings
 }
 
 // machine is where facts come from: the files below root, and who is asking.

@@ -39,7 +39,9 @@ func TestKernelFinding(t *testing.T) {
 	expect(t, kernelFinding("6.18.44-fc", "amd64"), OK, "6.18.44-fc on amd64", "")
 	expect(t, kernelFinding("6.5.0", "arm64"), OK, "arm64", "")
 	expect(t, kernelFinding("6.1.0-35-amd64", "amd64"), Warning, "6.1.0", "6.5")
-	expect(t, kernelFinding("5.4.0", "amd64"), Missing, "5.4.0", "5.10")
+	expect(t, kernelFinding("5.4.0", "amd64"), Missing, "5.4.0", "5.11")
+	expect(t, kernelFinding("5.10.0-32-amd64", "amd64"), Missing, "5.10.0", "5.11")
+	expect(t, kernelFinding("5.11.0", "amd64"), Warning, "5.11.0", "6.5")
 	expect(t, kernelFinding("6.12.1", "riscv64"), Warning, "riscv64", "HEADRACE_CRIU")
 	expect(t, kernelFinding("", "amd64"), Unknown, "unknown version", "")
 }
@@ -157,10 +159,11 @@ func TestReclaimersThatCannotBeSeen(t *testing.T) {
 
 func TestStorageFinding(t *testing.T) {
 	mem := linux.MemInfo{Total: 16 * gib}
-	expect(t, storageFinding(space{total: 100 * gib, free: 50 * gib, kind: unix.EXT4_SUPER_MAGIC}, "/var", mem), OK, "50.0 GiB free of 100.0 GiB at /var", "")
-	expect(t, storageFinding(space{total: 100 * gib, free: 5 * gib}, "/var", mem), Warning, "", "--state-dir")
-	expect(t, storageFinding(space{total: 100 * gib, free: 5 * mib}, "/var", mem), Missing, "5 MiB", "--state-dir")
-	expect(t, storageFinding(space{total: 100 * gib, free: 50 * gib, kind: unix.TMPFS_MAGIC}, "/tmp", mem), Warning, "in memory", "reboot")
+	expect(t, storageFinding("storage", space{total: 100 * gib, free: 50 * gib, kind: unix.EXT4_SUPER_MAGIC}, "/var", mem.Total), OK, "50.0 GiB free of 100.0 GiB at /var", "")
+	expect(t, storageFinding("storage", space{total: 100 * gib, free: 5 * gib}, "/var", mem.Total), Warning, "", "--state-dir")
+	expect(t, storageFinding("storage", space{total: 100 * gib, free: 5 * mib}, "/var", mem.Total), Missing, "5 MiB", "--state-dir")
+	expect(t, storageFinding("storage", space{total: 100 * gib, free: 50 * gib, kind: unix.TMPFS_MAGIC}, "/tmp", mem.Total), Warning, "in memory", "reboot")
+	expect(t, storageFinding("store", space{total: 100 * gib, free: 50 * gib, kind: unix.TMPFS_MAGIC}, "/dev/shm", mem.Total), OK, "50.0 GiB free of 100.0 GiB at /dev/shm", "")
 }
 
 const (

@@ -119,19 +119,19 @@ func (m machine) kernel() Finding {
 
 func kernelFinding(release, arch string) Finding {
 	f := Finding{Name: "kernel", Status: OK, What: fmt.Sprintf("Linux %s on %s", release, arch),
-		Why: "Memory of suspended tasks is paged out since 5.10 (process_madvise); the page cache is looked into since 6.5 (cachestat)."}
+		Why: "No task starts below 5.11 (close_range); the page cache is looked into since 6.5 (cachestat)."}
 	v, ok := parseRelease(release)
 	switch {
 	case !ok:
 		f.Status, f.What = Unknown, fmt.Sprintf("a kernel of unknown version (%q) on %s", release, arch)
-	case !v.atLeast(5, 10):
-		f.Status, f.How = Missing, "Install a newer kernel: 5.10 at least, better 6.5."
+	case !v.atLeast(5, 11):
+		f.Status, f.How = Missing, "Install a newer kernel: 5.11 at least, better 6.5."
 	case !v.atLeast(6, 5):
 		f.Status, f.How = Warning, "Works; a kernel from 6.5 on can do more."
 	}
 	if arch != "amd64" && arch != "arm64" {
 		f.Status = Warning
-		f.How = "CRIU is installed by scripts/setup on amd64 and arm64 only; elsewhere install it by hand and name it in HEADRACE_CRIU."
+		f.How = "CRIU is installed by scripts/get-criu on amd64 and arm64 only; elsewhere install it by hand and name it in HEADRACE_CRIU."
 	}
 	return f
 }

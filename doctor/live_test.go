@@ -56,7 +56,7 @@ func TestAbsentMachine(t *testing.T) {
 	m := machine{root: t.TempDir(), uid: 1000}
 	for _, f := range []Finding{
 		m.user(), m.kernel(), m.tracing(), m.swap(), m.swappiness(), m.memoryCgroup(), m.freezer(), m.overcommit(),
-		m.reclaimers(), m.sharedMemory(), m.clock(), m.fuse(), m.loopDevices(), m.throttling(), m.oom(), m.storage("/"),
+		m.reclaimers(), m.sharedMemory(), m.clock(), m.fuse(), m.loopDevices(), m.throttling(), m.oom(), m.storage("storage", "/", true),
 	} {
 		wellFormed(t, f)
 	}

@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"headrace/internal/linux"
 )
 
 // space is what a file system holds.
@@ -39,32 +37,38 @@ func spaceAt(dir string) (space, string, error) {
 	}
 }
 
-func (m machine) storage(dir string) Finding {
+// storage looks at a directory that is to have room: for checkpoints, or for logs and records alone.
+func (m machine) storage(name, dir string, checkpoints bool) Finding {
 	s, at, err := spaceAt(dir)
 	if err != nil {
-		return Finding{Name: "storage", Status: Missing, What: err.Error(), Why: storageWhy, How: "Name another directory with --state-dir."}
+		return Finding{Name: name, Status: Missing, What: err.Error(), Why: storageWhy, How: "Name another directory with --state-dir or --store."}
 	}
 	mem, err := m.procfs().MemInfo()
 	if err != nil {
-		return Finding{Name: "storage", Status: Unknown, What: err.Error(), Why: storageWhy}
+		return Finding{Name: name, Status: Unknown, What: err.Error(), Why: storageWhy}
 	}
-	return storageFinding(s, at, mem)
+	wanted := mem.Total
+	if !checkpoints {
+		wanted = 0
+	}
+	return storageFinding(name, s, at, wanted)
 }
 
 const storageWhy = "A checkpoint is as large as the task's memory, and is durable only on a real disk."
 
-func storageFinding(s space, at string, mem linux.MemInfo) Finding {
-	f := Finding{Name: "storage", Status: OK, Why: storageWhy,
+// storageFinding judges the room for checkpoints of so much memory. A store in memory is one that somebody has named.
+func storageFinding(name string, s space, at string, wanted int64) Finding {
+	f := Finding{Name: name, Status: OK, Why: storageWhy,
 		What: fmt.Sprintf("%s free of %s at %s", bytesText(s.free), bytesText(s.total), at)}
 	switch {
-	case s.kind == unix.TMPFS_MAGIC || s.kind == unix.RAMFS_MAGIC:
+	case name != "store" && (s.kind == unix.TMPFS_MAGIC || s.kind == unix.RAMFS_MAGIC):
 		f.Status, f.What = Warning, f.What+" (in memory)"
 		f.How = "Checkpoints there take the memory that they are to free, and are gone after a reboot: name a directory on a disk with --state-dir."
 	case s.free < gib:
-		f.Status, f.How = Missing, "Free some space there, or name another directory with --state-dir."
-	case s.free < mem.Total:
+		f.Status, f.How = Missing, "Free some space there, or name another directory with --state-dir or --store."
+	case s.free < wanted:
 		f.Status = Warning
-		f.How = fmt.Sprintf("Tasks that fill the memory (%s) do not fit: free some space, or name another directory with --state-dir.", bytesText(mem.Total))
+		f.How = fmt.Sprintf("Tasks that fill the memory (%s) do not fit: free some space, or name another directory with --state-dir or --store.", bytesText(wanted))
 	}
 	return f
 }

@@ -47,7 +47,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestTailOfLargeLog: what is before the last lines, and holes, is not read.
+// TestTailOfWhatCannotBeLookedAt: a file that is closed is an error.
 func TestTailOfWhatCannotBeLookedAt(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -61,6 +61,7 @@ func TestTailOfWhatCannotBeLookedAt(t *testing.T) {
 	}
 }
 
+// TestTailOfLargeLog: what is before the last lines, and holes, is not read.
 func TestTailOfLargeLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	const size = 1 << 40

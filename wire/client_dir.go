@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -30,7 +31,7 @@ func StateDirForDaemon(flag string) (string, error) {
 
 // StateDirForClient returns the state directory of the daemon to talk to. It is the
 // one of StateDirForDaemon, except that an ordinary user who has said nothing
-// and has no daemon of their own gets the system's if there is one.
+// and whose own daemon does not answer gets the system's if there is one.
 func StateDirForClient(flag string) (string, error) {
 	dir, err := chosenStateDir(flag)
 	if dir != "" || err != nil {
@@ -40,13 +41,34 @@ func StateDirForClient(flag string) (string, error) {
 		return SystemStateDir, nil
 	}
 	own, err := UserStateDir()
-	if err == nil && isSocket(SocketPath(own)) {
-		return own, nil
+	if err != nil {
+		if hasSocket(SystemStateDir) {
+			return SystemStateDir, nil
+		}
+		return "", err
 	}
-	if isSocket(SocketPath(SystemStateDir)) {
-		return SystemStateDir, nil
+	return clientDir(own, SystemStateDir), nil
+}
+
+// clientDir returns where a daemon answers, or else where there was one.
+func clientDir(own, system string) string {
+	for _, there := range []func(dir string) bool{answers, hasSocket} {
+		for _, dir := range []string{own, system} {
+			if there(dir) {
+				return dir
+			}
+		}
 	}
-	return own, err
+	return own
+}
+
+// answers reports whether somebody listens on a socket. It may be left by a daemon that was killed.
+func answers(stateDir string) bool {
+	conn, err := dial(context.Background(), SocketPath(stateDir))
+	if err == nil {
+		conn.Close()
+	}
+	return !errors.As(err, new(*NoDaemonError))
 }
 
 // UserStateDir returns $XDG_STATE_HOME/headrace, or ~/.local/state/headrace when
@@ -77,7 +99,7 @@ func chosenStateDir(flag string) (string, error) {
 	return abs, nil
 }
 
-func isSocket(path string) bool {
-	info, err := os.Stat(path)
+func hasSocket(stateDir string) bool {
+	info, err := os.Stat(SocketPath(stateDir))
 	return err == nil && info.Mode().Type() == os.ModeSocket
 }

@@ -40,7 +40,7 @@ the real daemon. Only calibration needs root.
 	flags := cmd.Flags()
 	flags.Lookup("seed").Usage = "of the first day; the next ones have the numbers after it"
 	flags.Lookup("repeats").Usage = "how many seeds, and how often the calibration runs (default 5; 2 with --quick)"
-	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: 3, 5, cost, seeds, swim, calibration (default: all)")
+	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: "+cli.List(sim.Experiments)+" (default: all)")
 	flags.StringVar(&o.Trace, "trace", "", "the `TRACE` of the day (default synthetic:google-day)")
 	flags.StringVar(&o.Swim, "swim", "", "the `TRACE` for reading (default swim:facebook-day)")
 	flags.Float64Var(&o.Scale, "scale", 0, "the size of the day, if it is synthetic (default 1; 0.02 with --quick)")

@@ -22,8 +22,10 @@ func newMover(spec, token, node string, c *solo.Config) (*migrate.Mover, error) 
 		return nil, cli.UsageErrorf("--archive: %w", err)
 	}
 	o := &migrate.Observer{Shim: c.Shim}
-	if found, err := criu.Find(); err == nil && c.CRIU != "" {
-		o.CRIU = found.Version.String()
+	if c.CRIU != "" {
+		if found, err := criu.At(c.CRIU); err == nil {
+			o.CRIU = found.Version.String()
+		}
 	}
 	return &migrate.Mover{Name: where, Observer: o, Node: node, Open: func(ctx context.Context) (*migrate.Archive, error) {
 		p, err := open(ctx)

@@ -16,6 +16,25 @@ import (
 	"headrace/wire"
 )
 
+// TestArchiveTellsTheCRIUThatIsUsed: that is the one of --criu, whatever else there is.
+func TestArchiveTellsTheCRIUThatIsUsed(t *testing.T) {
+	program := func(version string) string {
+		path := filepath.Join(t.TempDir(), "criu")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\necho Version: "+version+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	t.Setenv("HEADRACE_CRIU", program("4.3"))
+	m, err := newMover("webhdfs://h:9870/x", clusterToken, "n1", &solo.Config{CRIU: program("5.6.7")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Observer.CRIU; got != "5.6.7" {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestArchivePlaces: what can never be an archive is refused at the start, what may
 // only be away is not.
 func TestArchivePlaces(t *testing.T) {

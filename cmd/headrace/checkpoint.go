@@ -15,21 +15,30 @@ import (
 
 func checkpointVerb(a taskVerbs) *cobra.Command {
 	var store string
+	var many several
+	const is = "is running or suspended"
+	want := func(t *wire.Task) bool { return convert.In(t, headrace.Running, headrace.Suspended) }
 	cmd := &cobra.Command{
 		Use:   "checkpoint ID...",
 		Short: "Write tasks to storage and end their processes",
 		Long: `Checkpoint writes the whole state of a task to storage and then ends its
 processes, so that it uses neither processor nor memory and outlives a reboot.
 It stays there until headrace restore. The command returns when the checkpoint
-is durable. If anything goes wrong, the task runs on.`,
+is durable. If anything goes wrong, the task runs on.
+
+In place of ids, --job, --user and --all name all tasks that are running or
+suspended.`,
 		Example: `  headrace checkpoint nightly
-  headrace checkpoint --store fast t12`,
-		Args: cli.Takes(1, -1, "the id of a task"),
-		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool {
-			return convert.In(t, headrace.Running, headrace.Suspended) && t.NoCheckpoint == ""
-		}),
+  headrace checkpoint --store fast t12
+  headrace checkpoint --all`,
+		Args:              cli.Takes(0, -1, ""),
+		ValidArgsFunction: a.completeTasks(func(t *wire.Task) bool { return want(t) && t.NoCheckpoint == "" }),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+			ids, err := many.words(a, cmd, args, is, want)
+			if err != nil {
+				return err
+			}
+			return a.actOnEach(cmd, ids, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 				return d.Checkpoint(ctx, &wire.VerbRequest{Id: id, Store: store})
 			}, tellCheckpoint)
 		},
@@ -38,6 +47,7 @@ is durable. If anything goes wrong, the task runs on.`,
 	if err := cmd.RegisterFlagCompletionFunc("store", a.complete(completeStores)); err != nil {
 		panic(err) // the flag is defined one line above
 	}
+	many.define(cmd, is)
 	return cmd
 }
 

@@ -44,7 +44,7 @@ An arrow behind a container's state is what was ordered and is not done yet.`,
 	}
 	f.define(cmd)
 	cmd.Flags().StringVar(&f.application, "application", "", "list only the containers of this application, by the `ID` that its scheduler has given it")
-	cmd.AddCommand(drainVerb(a), forgetNodeVerb(a), jobsVerb(a))
+	cmd.AddCommand(a.TextOnly(drainVerb(a)), a.TextOnly(forgetNodeVerb(a)), jobsVerb(a))
 	return cmd
 }
 
@@ -114,7 +114,7 @@ func noManager(manager string, err error) error {
 	if remote != nil {
 		why = remote.Message()
 	}
-	return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no manager at %s: %s; start one with: headrace manager, or name another with --manager (https:// if it has a certificate)", manager, why))
+	return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no manager at %s: %s; see there: systemctl status headrace-manager, or name another with --manager (https:// if it has a certificate)", manager, why))
 }
 
 func nodesTable(res *wire.NodesResponse) *report.Table {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"headrace/cmd/headrace/filesystem"
 	"headrace/config"
 	"headrace/limits"
 	"headrace/report"
@@ -53,12 +54,10 @@ type settings struct {
 
 // loadSettings reads the file and sets those flags that were not given.
 func loadSettings(flags *pflag.FlagSet, own *configFlags) (*settings, error) {
-	s := &settings{flags: flags, own: own, known: settingNames(), from: map[string]string{}}
+	s := &settings{flags: flags, own: own, known: settingNames(flags), from: map[string]string{}}
 	s.path = own.path
-	if !flags.Changed("config") && os.Geteuid() == 0 {
-		if _, err := os.Stat(defaultConfig); !errors.Is(err, fs.ErrNotExist) {
-			s.path = defaultConfig
-		}
+	if s.byDefault() {
+		s.path = defaultFile()
 	}
 	flags.Visit(func(f *pflag.Flag) { s.from[f.Name] = "flag" })
 	file, unreadable := s.read()
@@ -71,14 +70,26 @@ func loadSettings(flags *pflag.FlagSet, own *configFlags) (*settings, error) {
 	return s, nil
 }
 
-// settingNames returns the flags of headrace solo that may be in the file: all but
+// byDefault reports whether the daemon reads the default file, if there is one.
+func (s *settings) byDefault() bool { return !s.flags.Changed("config") && os.Geteuid() == 0 }
+
+// defaultFile returns the path of the default file; empty: there is none.
+func defaultFile() string {
+	if _, err := os.Stat(defaultConfig); errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	return defaultConfig
+}
+
+// settingNames returns those flags of a daemon that may be in the file: all of headrace solo but
 // those about the file, and those for experiments.
-func settingNames() []string {
+func settingNames(flags *pflag.FlagSet) []string {
 	cmd := &cobra.Command{}
 	new(soloFlags).define(cmd)
+	defineBeside(cmd, new(filesystem.StartFlags))
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if !f.Hidden && !slices.Contains([]string{"config", "check-config", "limit"}, f.Name) {
+		if flags.Lookup(f.Name) != nil && (!f.Hidden || strings.HasPrefix(f.Name, "dfs-")) && !slices.Contains([]string{"config", "check-config", "limit"}, f.Name) {
 			names = append(names, f.Name)
 		}
 	})
@@ -111,7 +122,7 @@ func (s *settings) read() (*config.File, error) {
 	if file == nil {
 		return nil, err
 	}
-	return file, errors.Join(err, file.Repeated("store"), s.checkSections(file))
+	return file, errors.Join(err, file.Repeated("store", "dfs-disk", "dfs-new-disk", "dfs-join"), s.checkSections(file))
 }
 
 func (s *settings) checkSections(file *config.File) error {
@@ -172,11 +183,14 @@ func (s *settings) blame(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	for name, from := range s.from {
-		if from != "flag" && (strings.Contains(text, "--"+name) || strings.HasPrefix(text, name+" ")) {
-			return fmt.Errorf("%s: %w", from, err)
+	text, blamed := err.Error(), ""
+	for name := range s.from { // --dfs is the beginning of --dfs-listen
+		if (strings.Contains(text, "--"+name) || strings.HasPrefix(text, name+" ")) && len(name) > len(blamed) {
+			blamed = name
 		}
+	}
+	if from := s.from[blamed]; blamed != "" && from != "flag" {
+		return fmt.Errorf("%s: %w", from, err)
 	}
 	return err
 }
@@ -192,6 +206,13 @@ func (s *settings) table(file *config.File) (*limits.Table, []error, error) {
 // reload puts the limits of the file in force, if nothing is wrong with it, and
 // says what was done. Settings stay as they are.
 func (s *settings) reload(log *slog.Logger) {
+	if s.path == "" { // it may have been made since
+		s.path = defaultFile()
+	}
+	if s.path == "" {
+		log.Info("there are no limits to be read again: " + defaultConfig + " is not there")
+		return
+	}
 	file, unreadable := s.read()
 	table, warnings, wrong := s.table(file)
 	if err := errors.Join(unreadable, s.checkKeys(file), wrong); err != nil {
@@ -215,10 +236,10 @@ func (s *settings) checkKeys(file *config.File) error {
 	return errors.Join(wrong...)
 }
 
-// onHangup reads the limits again on every SIGHUP until ctx ends. Without a file a
-// SIGHUP does what it does to any program.
+// onHangup reads the limits again on every SIGHUP until ctx ends. Where no file is to be
+// read a SIGHUP does what it does to any program.
 func (s *settings) onHangup(ctx context.Context, log *slog.Logger) {
-	if s.path == "" {
+	if s.path == "" && !s.byDefault() {
 		return
 	}
 	hangups := make(chan os.Signal, 1)
@@ -250,6 +271,9 @@ func (s *settings) show(a *app) error {
 	for _, name := range s.known {
 		flag := s.flags.Lookup(name)
 		value, from := flag.Value.String(), s.from[name]
+		if from == "" && strings.HasPrefix(name, "dfs") {
+			continue // they count only when there is such a node
+		}
 		if from == "" {
 			from = "default"
 			if m := usageDefault.FindStringSubmatch(flag.Usage); m != nil {

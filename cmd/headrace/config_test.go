@@ -1,16 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"headrace"
+	"headrace/cmd/headrace/filesystem"
 	"headrace/limits"
 )
 
@@ -61,6 +65,31 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestHangupWithoutAFile: the daemon of a service goes on when it is reloaded and its settings are not there.
+func TestHangupWithoutAFile(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root's daemon has a file by default")
+	}
+	if defaultFile() != "" {
+		t.Skip(defaultConfig + " is there")
+	}
+	var f soloFlags
+	cmd := &cobra.Command{}
+	f.define(cmd)
+	s, err := loadSettings(cmd.Flags(), &f.configFlags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, to := io.Pipe()
+	s.onHangup(t.Context(), slog.New(slog.NewTextHandler(to, nil)))
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(log).ReadString('\n'); err != nil || !strings.Contains(line, "is not there") {
+		t.Errorf("%q, %v", line, err)
+	}
+}
+
 // TestExampleSettings: the example has every setting and every limit, and each of
 // its lines is valid.
 func TestExampleSettings(t *testing.T) {
@@ -85,6 +114,7 @@ func TestExampleSettings(t *testing.T) {
 	var f soloFlags
 	cmd := &cobra.Command{}
 	f.define(cmd)
+	defineBeside(cmd, new(filesystem.StartFlags))
 	if err := cmd.ParseFlags([]string{"--config", path}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +123,7 @@ func TestExampleSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range s.known {
-		if s.from[name] == "" {
+		if s.from[name] == "" && !strings.HasPrefix(name, "dfs-") {
 			t.Errorf("the example does not have %s", name)
 		}
 	}

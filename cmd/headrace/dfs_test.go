@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -48,6 +49,38 @@ func startDFS(t *testing.T, dir string, flags ...string) string {
 		t.Fatalf("%v\n%s", err, &log)
 	}
 	return strings.TrimSpace(line)
+}
+
+// TestDFSService: a node starts, and starts again, with the flags of the service and of the example beside it.
+func TestDFSService(t *testing.T) {
+	t.Setenv("HADOOP_USER_NAME", "")
+	state := t.TempDir()
+	var words []string
+	for file, before := range map[string]string{"headrace-dfs.service": "ExecStart=", "dfs.env": "HEADRACE_DFS="} {
+		text, err := os.ReadFile(filepath.Join("../../systemd", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, line, found := strings.Cut(string(text), "\n"+before)
+		line, _, _ = strings.Cut(line, "\n")
+		if !found || !strings.Contains(line, "/var/lib/headrace-dfs") {
+			t.Fatalf("no directory in %s of %s", before, file)
+		}
+		words = append(words, strings.Fields(strings.ReplaceAll(line, "/var/lib/headrace-dfs", state))...)
+	}
+	flag := func(name string) string {
+		t.Helper()
+		i := slices.Index(words, name)
+		if i < 0 || i+1 == len(words) {
+			t.Fatalf("no %s in %q", name, words)
+		}
+		return words[i+1]
+	}
+	for range 2 {
+		t.Run("start", func(t *testing.T) {
+			startDFS(t, flag("--dir"), "--token-file", flag("--token-file"), "--peer-port", "0", "--http-port", "0")
+		})
+	}
 }
 
 // TestDFSVerbs: status, ls and fsck tell what there is, to people and to programs.
@@ -94,7 +127,7 @@ func TestDFSVerbs(t *testing.T) {
 	}
 	contains(run(0, "fsck", "--fs", fs), "all files below / have a good copy of each block")
 	t.Setenv("HADOOP_USER_NAME", "anna")
-	contains(run(1, "fsck", "--fs", fs), "Superuser privilege is required")
+	contains(run(1, "fsck", "--fs", fs), "Superuser privilege is required: user "+u.Username+", or group supergroup")
 
 	for _, name := range []string{"meta.db", "LOCK", "blocks"} {
 		if i, err := os.Stat(filepath.Join(dir, name)); err != nil || i.Mode().Perm()&0o077 != 0 {

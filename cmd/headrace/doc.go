@@ -12,7 +12,8 @@
 //	1    it failed
 //	2    it was called wrongly: an unknown flag, a value out of range
 //	3    no daemon listens
-//	4    no such task
+//	4    no such task, or several of that name
+//	5    a container waits until its scheduler has room for it
 //	130  interrupted
 //
 // headrace wait and headrace run --wait end with the task's exit code, or
@@ -23,9 +24,10 @@
 //
 // Results are on standard output, everything else (errors, hints, the daemon's
 // log) on standard error. --format json, before or after the verb, turns the
-// results of run, ps, show, warm, cache, disks, doctor, version, sim, trace
-// describe and of the verbs that change a task into JSON: the messages of
-// wire/headrace.proto as the daemon itself speaks them, where it is asked. The flag is not called --output because run --output FILE is where the
+// results of run, ps, top, show, warm, cache, disks, cluster, cluster jobs, doctor,
+// version, sim, trace describe, dfs status, ring, ls, fsck, drain, fill and remove, and of
+// the verbs that change a task into JSON: the messages of wire/headrace.proto as the
+// daemon itself speaks them, where it is asked. Verbs that have none refuse it. The flag is not called --output because run --output FILE is where the
 // task writes. An error is one line that says what to do next. There are
 // colours only on a terminal, and none with NO_COLOR.
 //

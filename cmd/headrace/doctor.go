@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -15,21 +16,41 @@ import (
 )
 
 func doctorVerb(a *app) *cobra.Command {
-	var o doctor.Options
+	var f soloFlags
+	daemon := &cobra.Command{}
+	f.define(daemon)
+	noSmoke := false
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell what this machine can do, what not, why, and how to get it",
 		Long: `Doctor tries out what Headrace needs of this machine, as the user who calls it,
-and says what is missing, why it matters and how to get it. It needs no daemon.
-The exit code is 1 when something is missing, 0 when there are only warnings. What
-could not be found out is unknown.`,
+and says what is missing, why it matters and how to get it. It needs no daemon, and
+reads the settings as headrace solo does: which CRIU, and where checkpoints go. The
+code is 1 when something is missing, 0 when there are only warnings. What could not
+be found out is unknown.`,
 		Example: `  headrace doctor
   sudo headrace doctor
   headrace doctor --format json | jq '.[] | select(.status != "ok")'`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := loadSettings(daemon.Flags(), &f.configFlags); err != nil {
+				return err
+			}
+			o := doctor.Options{NoSmoke: noSmoke}
+			for _, s := range f.stores {
+				store, err := parseStore(s)
+				if err != nil {
+					return err
+				}
+				o.Stores = append(o.Stores, store.Dir)
+			}
 			var err error
+			if f.criu != "" {
+				if o.CRIU, err = filepath.Abs(f.criu); err != nil {
+					return err
+				}
+			}
 			if o.StateDir, err = wire.StateDirForDaemon(a.stateDir); err != nil {
 				return err
 			}
@@ -40,7 +61,8 @@ could not be found out is unknown.`,
 			return a.diagnosis(findings)
 		},
 	}
-	cmd.Flags().BoolVar(&o.NoSmoke, "no-smoke", false, "do not try to checkpoint and restore a process")
+	cmd.Flags().AddFlag(daemon.Flags().Lookup("config"))
+	cmd.Flags().BoolVar(&noSmoke, "no-smoke", false, "do not try to checkpoint and restore a process")
 	return cmd
 }
 

@@ -97,7 +97,8 @@ func forgetNodeVerb(a clusterVerbs) *cobra.Command {
 			if _, err := client.Forget(call, &wire.ForgetNodeRequest{Node: args[0]}); err != nil {
 				return noManager(f.manager, err)
 			}
-			return nil
+			_, err = fmt.Fprintln(a.Out, args[0]+" forgotten")
+			return err
 		},
 	}
 	f.define(cmd)

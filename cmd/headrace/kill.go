@@ -16,8 +16,7 @@ type killFlags struct {
 	grace  cli.Span
 	signal killSignal
 	nine   bool
-	all    bool
-	filter taskFilter
+	many   several
 }
 
 func killVerb(a taskVerbs) *cobra.Command {
@@ -46,25 +45,20 @@ ended, and --all every one of yours: for root, of everybody.`,
 	flags.Var(&f.grace, "grace", "time between SIGTERM and SIGKILL (0s: the daemon's default)")
 	flags.VarP(&f.signal, "signal", "s", "TERM: what is said above; KILL: SIGKILL at once")
 	flags.BoolVarP(&f.nine, "now", "9", false, "SIGKILL at once, as --signal KILL")
-	flags.StringArrayVarP(&f.filter.jobs, "job", "j", nil, "all tasks of this `JOB`; may be repeated")
-	flags.StringArrayVarP(&f.filter.users, "user", "u", nil, "all tasks of this `USER`; may be repeated")
-	flags.BoolVar(&f.all, "all", false, "all tasks that have not ended")
+	f.many.define(cmd, isNotOver)
 	cli.CompleteValues(cmd, "signal", "TERM", "KILL")
 	return cmd
 }
+
+const isNotOver = "has not ended"
 
 // atOnce is a grace that is none; 0 is the daemon's default.
 const atOnce = cli.Span(time.Millisecond)
 
 func (a taskVerbs) kill(cmd *cobra.Command, f *killFlags, words []string) error {
-	many := f.all || f.filter.given()
-	switch {
-	case many && len(words) > 0:
-		return cli.UsageErrorf("headrace kill: give either ids or --job, --user and --all")
-	case f.all && f.filter.given():
-		return cli.UsageErrorf("headrace kill: --all is every task; leave out --job and --user, or --all")
-	case !many && len(words) == 0:
-		return cli.UsageErrorf("headrace kill: the id of a task is missing (see headrace kill --help)")
+	words, err := f.many.words(a, cmd, words, isNotOver, notEnded)
+	if err != nil {
+		return err
 	}
 	if f.nine || f.signal == "KILL" {
 		if f.grace != 0 {
@@ -72,36 +66,9 @@ func (a taskVerbs) kill(cmd *cobra.Command, f *killFlags, words []string) error 
 		}
 		f.grace = atOnce
 	}
-	if many {
-		var err error
-		if words, err = a.idsToKill(cmd.Context(), f); err != nil {
-			return err
-		}
-	}
 	return a.actOnEach(cmd, words, killsSideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 		return d.Kill(ctx, &wire.VerbRequest{Id: id, Grace: f.grace.Seconds()})
 	}, tellState)
-}
-
-func (a taskVerbs) idsToKill(ctx context.Context, f *killFlags) ([]string, error) {
-	d, err := a.daemon()
-	if err != nil {
-		return nil, err
-	}
-	list, err := d.List(ctx, &wire.ListRequest{})
-	if err != nil {
-		return nil, err
-	}
-	var ids []string
-	for _, t := range list.Tasks {
-		if f.filter.picks(t) {
-			ids = append(ids, t.Id)
-		}
-	}
-	if len(ids) == 0 {
-		return nil, cli.Exit(cli.ExitNotFound, fmt.Errorf("no task that has not ended is meant: see headrace ps"))
-	}
-	return ids, nil
 }
 
 // killSignal is a flag for the signals of kill(1) that end a task.

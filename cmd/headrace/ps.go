@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"headrace"
 	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
@@ -31,12 +32,15 @@ narrow for all columns gets the most important ones.
 With --watch on a terminal the list is kept up to date in place. Elsewhere each
 change becomes a line (with --format json, a JSON object on a line).`,
 		Example: `  headrace ps
-  headrace ps --all --format json | jq '.tasks[].state'
+  headrace ps --all --format json | jq '.tasks[].taskState'
   headrace ps --state pending --job j7
   headrace ps --watch`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkStates(f.states); err != nil {
+				return err
+			}
 			d, err := a.daemon()
 			if err != nil {
 				return err
@@ -57,9 +61,22 @@ change becomes a line (with --format json, a JSON object on a line).`,
 	flags.StringArrayVarP(&f.users, "user", "u", nil, "only tasks of this `USER`; may be repeated")
 	flags.StringArrayVarP(&f.jobs, "job", "j", nil, "only tasks of this `JOB`; may be repeated")
 	flags.StringArrayVarP(&f.states, "state", "s", nil, "only tasks in this `STATE`, also if they have ended; may be repeated")
-	cli.CompleteValues(cmd, "state", "pending", "running", "suspended", "checkpointed", "done", "failed", "killed", "lost")
+	cli.CompleteValues(cmd, "state", states...)
 	flags.Var(&every, "interval", "with --watch on a terminal, the time between two looks")
 	return cmd
+}
+
+var states = []string{"pending", "running", "suspended", "checkpointed", "done", "failed", "killed", "lost"}
+
+// checkStates refuses what is neither a state nor what can be done to a task: nothing would be listed for it.
+func checkStates(words []string) error {
+	for _, w := range words {
+		_, noState := headrace.ParseTaskState(w)
+		if o, err := headrace.ParseOperation(w); noState != nil && (err != nil || o == headrace.Idle) {
+			return cli.UsageErrorf("--state %q: want %s, or what is being done, such as checkpointing", w, cli.List(states))
+		}
+	}
+	return nil
 }
 
 type psFlags struct {

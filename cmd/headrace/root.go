@@ -59,9 +59,9 @@ A task is named by its id, or by its name where only one task has it.`,
 	addVerbs(root, groupTasks, runVerb(tasks), psVerb(tasks), topVerb(tasks), showVerb(tasks), logsVerb(tasks), waitVerb(tasks),
 		suspendVerb(tasks), resumeVerb(tasks), checkpointVerb(tasks), restoreVerb(tasks), killVerb(tasks), forgetVerb(tasks))
 	addVerbs(root, groupData, warmVerb(data), cacheVerb(data), disksVerb(data), filesystem.Verb(&a.App))
-	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), versionVerb(a),
+	addVerbs(root, groupMachine, a.TextOnly(soloVerb(a)), doctorVerb(a), versionVerb(a),
 		cli.CompletionVerb("headrace", "verbs, flags and the\nids of tasks", a.Out))
-	addVerbs(root, groupCluster, managerVerb(cluster), nodeVerb(cluster), clusterVerb(cluster))
+	addVerbs(root, groupCluster, a.TextOnly(managerVerb(cluster)), a.TextOnly(nodeVerb(cluster)), clusterVerb(cluster))
 	addVerbs(root, groupSim, simulate.Verb(&a.App), traces.Verb(&a.App))
 	for _, verb := range []string{"bench", "demo", "yarn", "bench-task", "slow-disk"} {
 		root.AddCommand(movedVerb(verb))

@@ -80,6 +80,12 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 		},
 	}
 	f.define(cmd)
+	defineBeside(cmd, &fs)
+	return cmd
+}
+
+// defineBeside defines the flags of a node of a file system that is in the daemon.
+func defineBeside(cmd *cobra.Command, fs *filesystem.StartFlags) {
 	cmd.Flags().StringVar(&fs.Dir, "dfs", "", "be a node of a file system as well, in `DIR`, as headrace dfs start is; its other flags are called --dfs-listen and so on here")
 	fs.Define(cmd, "dfs-")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { // they have their own help
@@ -87,7 +93,6 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 			f.Hidden = true
 		}
 	})
-	return cmd
 }
 
 func (f *soloFlags) define(cmd *cobra.Command) {
@@ -113,7 +118,7 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.userConns, "user-connections", "the `NUMBER` of connections to each socket that one user may have, all but root three times as many (default 256)")
 	flags.StringArrayVar(&f.stores, "store", nil, "a `NAME=DIR` for checkpoints, with ,zstd behind it compressed; may be repeated (default: in the state directory)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus on this loopback `ADDR`, such as 127.0.0.1:9464")
-	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/setup puts it, else on PATH)")
+	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/get-criu puts it, else on PATH)")
 	flags.StringVar(&f.shim, "shim", "", "the `PATH` of headrace-shim (default: beside this program, else on PATH)")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
 	flags.BoolVar(&f.noResidencyOrder, "no-residency-order", false, "leave tasks and files in their order, whether they are in memory or not")
@@ -132,6 +137,11 @@ func (a *app) solo(ctx context.Context, f *soloFlags, fs *filesystem.StartFlags,
 		return s.blame(err)
 	}
 	config.Limits = s.limits
+	if fs.Dir != "" {
+		if err := fs.Check(); err != nil {
+			return s.blame(err)
+		}
+	}
 	daemon, err := solo.New(config)
 	if err != nil {
 		return s.blame(err)

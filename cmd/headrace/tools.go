@@ -44,7 +44,6 @@ func findCRIU(flag string) (path string, why, err error) {
 	return "", why, nil
 }
 
-// executable is the absolute path of a program that what names.
 // checkShim makes sure that a program is headrace-shim: another one would take the
 // tasks and say nothing.
 func checkShim(path string) error {
@@ -55,6 +54,7 @@ func checkShim(path string) error {
 	return nil
 }
 
+// executable is the absolute path of a program that what names.
 func executable(what, path string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

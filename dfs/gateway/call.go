@@ -122,10 +122,11 @@ func (c *call) ask(f func(meta.Query) error) error { return c.node.Query(c.by, f
 // walk is ask for what may look at much, as long as the caller is there.
 func (c *call) walk(f func(meta.Query) error) error { return c.node.Walk(c.ctx, c.by, f) }
 
-// privileged refuses who may not do all, as HDFS does.
+// privileged refuses who may not do all, as HDFS does, and says who may.
 func (c *call) privileged() error {
 	if c.by.Super {
 		return nil
 	}
-	return ipc.Throw(ipc.ClassAccess, "Access denied for user %s. Superuser privilege is required", c.by.User)
+	return ipc.Throw(ipc.ClassAccess, "Access denied for user %s. Superuser privilege is required: user %s, or group %s",
+		c.by.User, c.node.Identity.Owner, c.node.Identity.Group)
 }

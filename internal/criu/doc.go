@@ -3,7 +3,7 @@
 //
 // CRIU writes a process tree to files and makes it run again from them
 // (https://criu.org). Headrace needs 4.2 or later: earlier ones cannot dump a
-// process that holds a TCP socket on recent kernels. scripts/setup installs it
+// process that holds a TCP socket on recent kernels. scripts/get-criu installs it
 // into a prefix of its own.
 //
 // Smoke starts the calling program again, with the variable HEADRACE_CRIU_SMOKE

@@ -188,7 +188,7 @@ var explanations = []explanation{
 	known(`CAP_SYS_ADMIN|CAP_CHECKPOINT_RESTORE`,
 		"CRIU needs root"),
 	known(`vdso`,
-		"this CRIU does not know the vDSO of this kernel; run scripts/setup to get a newer one"),
+		"this CRIU does not know the vDSO of this kernel; run scripts/get-criu to get a newer one"),
 	known(`ns_last_pid`,
 		"process ids cannot be chosen here (/proc/sys/kernel/ns_last_pid is not writable)"),
 	known(`System call (\w+) is not supported|(\w+) syscall is not supported`,

@@ -17,16 +17,16 @@ import (
 // MinVersion is the oldest version that will do.
 var MinVersion = Version{4, 2, 0}
 
-// SystemPrefix is where scripts/setup puts CRIU when root runs it.
+// SystemPrefix is where scripts/get-criu puts CRIU when root runs it.
 const SystemPrefix = "/opt/headrace/criu"
 
 var (
 	// ErrNotFound: there is no CRIU in any of the places where it is looked for.
-	ErrNotFound = errors.New("CRIU not found: run scripts/setup, or name one in HEADRACE_CRIU")
+	ErrNotFound = errors.New("CRIU not found: run scripts/get-criu, or name one in HEADRACE_CRIU")
 	// ErrTooOld: there is one, but it is older than MinVersion.
-	ErrTooOld = errors.New("CRIU is too old: run scripts/setup to get a newer one beside it")
+	ErrTooOld = errors.New("CRIU is too old: run scripts/get-criu to get a newer one beside it")
 	// ErrBroken: there is one, but it does not even tell its version.
-	ErrBroken = errors.New("CRIU does not run: run scripts/setup, or name another in HEADRACE_CRIU")
+	ErrBroken = errors.New("CRIU does not run: run scripts/get-criu, or name another in HEADRACE_CRIU")
 )
 
 // Criu is a CRIU that runs and is new enough.
@@ -77,7 +77,7 @@ func ParseVersion(out string) (Version, error) {
 
 // Find returns the CRIU to use: the one that HEADRACE_CRIU names, and no other,
 // where that is set; else the first that will do among those in the prefix of
-// scripts/setup (HEADRACE_CRIU_PREFIX, or its defaults) and on PATH. It runs
+// scripts/get-criu (HEADRACE_CRIU_PREFIX, or its defaults) and on PATH. It runs
 // each with --version. The error wraps ErrNotFound, ErrTooOld or ErrBroken and
 // says what to do.
 func Find() (Criu, error) {
@@ -132,20 +132,30 @@ func (s search) find(version func(path string) (Version, error)) (Criu, error) {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) && s.getenv("HEADRACE_CRIU") == "" {
 			continue
 		}
-		v, err := version(path)
-		switch {
-		case err != nil:
-			failures = append(failures, fmt.Errorf("%w (%s: %w)", ErrBroken, path, err))
-		case !v.AtLeast(MinVersion):
-			failures = append(failures, fmt.Errorf("%w (%s is %v, %v is needed)", ErrTooOld, path, v, MinVersion))
-		default:
-			return Criu{Path: path, Version: v}, nil
+		c, err := at(path, version)
+		if err == nil {
+			return c, nil
 		}
+		failures = append(failures, err)
 	}
 	if len(failures) == 0 {
 		return Criu{}, ErrNotFound
 	}
 	return Criu{}, errors.Join(failures...)
+}
+
+// At is Find for the one at a path.
+func At(path string) (Criu, error) { return at(path, runVersion) }
+
+func at(path string, version func(path string) (Version, error)) (Criu, error) {
+	v, err := version(path)
+	switch {
+	case err != nil:
+		return Criu{}, fmt.Errorf("%w (%s: %w)", ErrBroken, path, err)
+	case !v.AtLeast(MinVersion):
+		return Criu{}, fmt.Errorf("%w (%s is %v, %v is needed)", ErrTooOld, path, v, MinVersion)
+	}
+	return Criu{Path: path, Version: v}, nil
 }
 
 func runVersion(path string) (Version, error) {

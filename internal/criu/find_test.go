@@ -56,7 +56,7 @@ func TestFindTakesTheFirstThatWillDo(t *testing.T) {
 		err  error
 		say  string
 	}{
-		{"nothing", "", nil, "", ErrNotFound, "scripts/setup"},
+		{"nothing", "", nil, "", ErrNotFound, "scripts/get-criu"},
 		{"first good one", "", []string{old, broken, good, newer}, good, nil, ""},
 		{"only old", "", []string{old}, "", ErrTooOld, "is 3.17.1, 4.2 is needed"},
 		{"only broken", "", []string{broken}, "", ErrBroken, "no such library"},

@@ -22,21 +22,11 @@ type CgroupMemory struct {
 	Limit, Free int64
 }
 
-// OwnCgroupMemory looks at the memory cgroup of this process and all above it
-// (v1 and v2), and returns the limit that leaves least. root stands for "/".
+// OwnMemory looks at the memory cgroup of this process and all above it (v1 and v2), many times a second: it finds out once a second which
+// cgroups those are, which takes most of the time. The zero value is ready. It may be used by several goroutines.
 //
 // v2 throttles processes past memory.high so that they hardly run: it counts as
 // a limit like memory.max.
-func OwnCgroupMemory(root string) (CgroupMemory, error) {
-	cgroups, err := ownMemoryCgroups(root)
-	if err != nil {
-		return CgroupMemory{}, err
-	}
-	return tightest(cgroups)
-}
-
-// OwnMemory does as OwnCgroupMemory for who asks many times a second: it finds out once a second which cgroups those are, which takes most
-// of the time. The zero value is ready. It may be used by several goroutines.
 type OwnMemory struct {
 	mu      sync.Mutex
 	cgroups []memoryCgroup

@@ -6,7 +6,7 @@ import "testing"
 func BenchmarkOwnMemory(b *testing.B) {
 	b.Run("anew", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := OwnCgroupMemory("/"); err != nil {
+			if _, err := ownCgroupMemory("/"); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -28,6 +28,15 @@ const (
 	v2Mount = "41 31 0:38 / /sys/fs/cgroup rw,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 )
 
+// ownCgroupMemory is what OwnMemory finds the first time, with root for "/".
+func ownCgroupMemory(root string) (CgroupMemory, error) {
+	cgroups, err := ownMemoryCgroups(root)
+	if err != nil {
+		return CgroupMemory{}, err
+	}
+	return tightest(cgroups)
+}
+
 func TestOwnCgroupMemory(t *testing.T) {
 	cases := map[string]struct {
 		files map[string]string
@@ -96,7 +105,7 @@ func TestOwnCgroupMemory(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got, err := OwnCgroupMemory(tree(t, c.files)); got != c.want || err != nil {
+			if got, err := ownCgroupMemory(tree(t, c.files)); got != c.want || err != nil {
 				t.Errorf("%+v, %v, want %+v", got, err, c.want)
 			}
 		})
@@ -113,7 +122,7 @@ func TestOwnCgroupMemoryThatCannotBeRead(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if c, err := OwnCgroupMemory(root); err == nil {
+		if c, err := ownCgroupMemory(root); err == nil {
 			t.Errorf("%s = %q: %+v", name, text, c)
 		}
 	}
@@ -122,7 +131,7 @@ func TestOwnCgroupMemoryThatCannotBeRead(t *testing.T) {
 		if err := os.Remove(filepath.Join(root, name)); err != nil {
 			t.Fatal(err)
 		}
-		if c, err := OwnCgroupMemory(root); err == nil {
+		if c, err := ownCgroupMemory(root); err == nil {
 			t.Errorf("without %s: %+v", name, c)
 		}
 	}
@@ -130,7 +139,7 @@ func TestOwnCgroupMemoryThatCannotBeRead(t *testing.T) {
 
 // What the kernel of this machine says can be read.
 func TestOwnCgroupMemoryHere(t *testing.T) {
-	c, err := OwnCgroupMemory("/")
+	c, err := ownCgroupMemory("/")
 	if err != nil || c.Free < 0 || c.Free > c.Limit {
 		t.Errorf("%+v, %v", c, err)
 	}

@@ -1,11 +1,13 @@
-// Package shim is the supervisor of one task, the whole of the headrace-shim
-// program. One binary plays several parts:
+// Package shim is the supervisor of one task. Its program, headrace-shim, plays several parts (and for
+// packages attach and consumer those of attached tasks and of a stream's reading end):
 //
 //	headrace-shim supervise   owns the task: logs, exit code, accounting; pid 1
 //	                          of the task's pid namespace; answers the daemon
 //	headrace-shim init        the root of the dumped tree: session leader, reaper
 //	headrace-shim exec        sets limits, becomes the user, opens the user's
 //	                          files, and becomes the command
+//	headrace-shim in-cgroups  becomes a program, CRIU for one, in the cgroups of
+//	                          a task
 //	headrace-shim dump        runs CRIU and the page server for one checkpoint, so
 //	                          that nothing that goes wrong there can end the task
 //	headrace-shim swap-probe  measures swap with memory of its own

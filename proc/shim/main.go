@@ -39,7 +39,8 @@ func Main(args []string) int {
 
 func usage() int {
 	fmt.Fprint(os.Stderr, `headrace-shim supervises one task of Headrace. The daemon starts it; there is
-nothing to do with it by hand. To see a task's processes: headrace show ID.
+nothing to do with it by hand. It keeps tasks/ID in the state directory open, and its
+children are the task's processes: fuser -v STATEDIR/tasks/ID names it.
 
   headrace-shim attach -socket SOCKET -id ID [-timeout 5s] -- COMMAND [ARG ...]
 

@@ -41,6 +41,7 @@ func Addresses(fs string) (all []string, err error) {
 
 func configVerb(a verbs) *cobra.Command {
 	var fs, name string
+	var offline bool
 	cmd := &cobra.Command{
 		Use:   "client-config [DIR]",
 		Short: "Write the configuration of HDFS's clients; prints its directory",
@@ -51,12 +52,13 @@ there that it has not written are left alone, and it fails.
 The file system is asked for its nodes. If there are several, or --fs names several,
 clients are told of all of them under one name, hdfs://NAME: they turn to the first,
 the one that leads now, and to another one when that is lost; any answers everything.
-Write it again when nodes have come or gone.`,
+Write it again when nodes have come or gone. If nobody answers, nothing is written,
+unless --offline says that the nodes are those of --fs.`,
 		Example: `  export HADOOP_CONF_DIR=$(headrace dfs client-config)
   headrace dfs client-config --fs hdfs://10.1.2.3:8020 /etc/hadoop/dfs`,
 		Args: cli.Takes(0, 1, "a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.clientsOf(cmd.Context(), fs)
+			c, err := a.clientsOf(cmd.Context(), fs, offline)
 			if err != nil {
 				return err
 			}
@@ -77,6 +79,7 @@ Write it again when nodes have come or gone.`,
 	}
 	fsFlag(cmd, &fs)
 	cmd.Flags().StringVar(&name, "name", "headrace", "the `NAME` of a file system of several nodes, for clients")
+	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask the file system: its nodes are those that --fs names")
 	return cmd
 }
 
@@ -91,27 +94,36 @@ type clientsView struct {
 // clientsNode is where clients reach a node; web may be empty.
 type clientsNode struct{ rpc, web string }
 
+// defaultCopies is dfs.replication of HDFS's clients.
+const defaultCopies = 3
+
+func rpcOf(addresses []string) (nodes []clientsNode) {
+	for _, address := range addresses {
+		nodes = append(nodes, clientsNode{rpc: address})
+	}
+	return nodes
+}
+
 // askTime is how long a file system may take to say which nodes it has.
 const askTime = 5 * time.Second
 
-// clientsOf asks a file system for its nodes.
-func (a verbs) clientsOf(ctx context.Context, fs string) (c clientsView, err error) {
+// clientsOf asks a file system for its nodes, or takes those that are named.
+func (a verbs) clientsOf(ctx context.Context, fs string, offline bool) (c clientsView, err error) {
 	addresses, err := Addresses(fs)
 	if err != nil {
 		return c, err
 	}
+	if offline {
+		return clientsView{nodes: rpcOf(addresses), copies: defaultCopies}, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	r, err := a.ring(ctx, fs)
-	if err != nil || len(r.Nodes) == 1 && len(addresses) == 1 {
-		if err != nil {
-			a.Say("what nodes there are is not known, so clients are told of none but %s: %v", strings.Join(addresses, " and "), err)
-		}
-		for _, address := range addresses {
-			c.nodes = append(c.nodes, clientsNode{rpc: address})
-		}
-		c.copies = min(3, len(c.nodes))
-		return c, nil
+	if err != nil { // what was written when it answered is better than a guess
+		return c, fmt.Errorf("nothing is written, for it is not known which nodes there are (--offline: those of --fs): %w", err)
+	}
+	if len(r.Nodes) == 1 && len(addresses) == 1 {
+		return clientsView{nodes: rpcOf(addresses), copies: 1}, nil
 	}
 	members := 0
 	for _, n := range r.Nodes {
@@ -120,8 +132,10 @@ func (a verbs) clientsOf(ctx context.Context, fs string) (c clientsView, err err
 		if m.GetWebPort() != 0 {
 			node.web = hostPort(m.GetHost(), m.GetWebPort())
 		}
-		if n.State != ring.IsOut.String() && !n.Leaving {
+		if !n.Leaving { // one that is out may come back, or another in its place
 			members++
+		}
+		if n.State != ring.IsOut.String() && !n.Leaving {
 			c.nodes = append(c.nodes, node)
 			if n.Leads { // the others pass on to it what is about names, which costs more than to answer it
 				last := len(c.nodes) - 1

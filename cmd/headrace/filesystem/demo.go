@@ -106,7 +106,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	conf := filepath.Join(d.dir, "conf")
-	c, err := d.clientsOf(ctx, d.nodes[0].fs)
+	c, err := d.clientsOf(ctx, d.nodes[0].fs, false)
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,8 @@ without Java on this side. All nodes are alike, and each answers every client. S
 docs/dfs.md for what it promises and what not.`,
 		Example: `  headrace dfs start --dir /srv/dfs
   HADOOP_CONF_DIR=$(headrace dfs client-config) hdfs dfs -ls /`,
-	}, startVerb(a), configVerb(a), statusVerb(a), ringVerb(a), listVerb(a), catVerb(a), getVerb(a), putVerb(a), checkVerb(a),
-		drainVerb(a), fillVerb(a), removeVerb(a), demoVerb(a))
+	}, a.TextOnly(startVerb(a)), a.TextOnly(configVerb(a)), statusVerb(a), ringVerb(a), listVerb(a), a.TextOnly(catVerb(a)), a.TextOnly(getVerb(a)),
+		a.TextOnly(putVerb(a)), checkVerb(a), drainVerb(a), fillVerb(a), removeVerb(a), a.TextOnly(demoVerb(a)))
 	return cmd
 }
 
@@ -54,6 +54,8 @@ type StartFlags struct {
 	syncOnClose, trust     bool
 	minBlock, fetchRate    cli.Size
 	level                  cli.Level
+	// prefix begins the names of the flags but for that of Dir.
+	prefix string
 	// up hears where clients come, once they may.
 	up func(addresses string)
 	// webAsked says whether a port for WebHDFS was given.
@@ -106,6 +108,7 @@ reach each other at --peer-port; nobody else can do anything there.`,
 // Define defines the flags that are about the file system, whose names begin with prefix.
 func (f *StartFlags) Define(cmd *cobra.Command, prefix string) {
 	flags := cmd.Flags()
+	f.prefix = prefix
 	flags.StringArrayVar(&f.disks, prefix+"disk", nil, "a `DIR` for blocks, one for each disk; may be repeated (default: blocks in the file system's)")
 	flags.StringArrayVar(&f.newDisks, prefix+"new-disk", nil, "a `DIR` of these that is empty because the disk that was there before is lost; may be repeated. Otherwise such a disk is left out, for it may just not be mounted")
 	flags.StringVar(&f.listen, prefix+"listen", "127.0.0.1", "the IP `ADDRESS` to listen on")
@@ -117,24 +120,41 @@ func (f *StartFlags) Define(cmd *cobra.Command, prefix string) {
 	f.peers.add(cmd, prefix)
 	flags.BoolVar(&f.syncOnClose, prefix+"sync-on-close", false, "make each block durable when it is closed; otherwise a power failure may take what nobody has synced, as in HDFS")
 	flags.BoolVar(&f.trust, prefix+"trust-names", false, "believe callers of this machine that they are who they say (HADOOP_USER_NAME), as HDFS does")
-	f.minBlock, f.fetchRate = 1<<20, 100<<20
+	f.minBlock, f.fetchRate = 1<<20, 100e6
 	flags.Var(&f.minBlock, prefix+"min-block-size", "the smallest block size of a file, for a file system that is made now")
 	flags.Var(&f.fetchRate, prefix+"fetch-rate", "how much a second is fetched from other nodes to make copies that are missing, 32MB at least; 0: as much as goes")
+	flags.Lookup(prefix+"min-block-size").DefValue, flags.Lookup(prefix+"fetch-rate").DefValue = "1MiB", "100MB" // and not numbers of bytes
+}
+
+// Check refuses flags that cannot be followed, whatever the machine is like.
+func (f *StartFlags) Check() error {
+	if _, _, err := f.addresses(); err != nil {
+		return err
+	}
+	if rate := int64(f.fetchRate); rate != 0 && rate < leastFetchRate {
+		return cli.UsageErrorf("--%sfetch-rate %v: want 32MB or more, or 0; copies that take too long are begun again", f.prefix, f.fetchRate)
+	}
+	for _, dir := range f.newDisks {
+		if !slices.Contains(f.disks, dir) && (len(f.disks) > 0 || filepath.Clean(dir) != filepath.Join(f.Dir, "blocks")) {
+			return cli.UsageErrorf("--%[1]snew-disk %[2]s: it is no --%[1]sdisk", f.prefix, dir)
+		}
+	}
+	return f.peers.check()
 }
 
 // addresses are where to listen, and what clients are told.
 func (f *StartFlags) addresses() (listen, advertise netip.Addr, err error) {
 	if listen, err = netip.ParseAddr(f.listen); err != nil {
-		return listen, advertise, cli.UsageErrorf("--listen %q: want an IP address, such as 127.0.0.1", f.listen)
+		return listen, advertise, cli.UsageErrorf("--%slisten %q: want an IP address, such as 127.0.0.1", f.prefix, f.listen)
 	}
 	if f.advertise == "" {
 		if listen.IsUnspecified() {
-			return listen, advertise, cli.UsageErrorf("--listen %s is all addresses: say with --advertise by which of them clients reach this machine", f.listen)
+			return listen, advertise, cli.UsageErrorf("--%[1]slisten %[2]s is all addresses: say with --%[1]sadvertise by which of them clients reach this machine", f.prefix, f.listen)
 		}
 		return listen, listen, nil
 	}
 	if advertise, err = netip.ParseAddr(f.advertise); err != nil {
-		return listen, advertise, cli.UsageErrorf("--advertise %q: want an IP address", f.advertise)
+		return listen, advertise, cli.UsageErrorf("--%sadvertise %q: want an IP address", f.prefix, f.advertise)
 	}
 	return listen, advertise, nil
 }
@@ -142,6 +162,9 @@ func (f *StartFlags) addresses() (listen, advertise netip.Addr, err error) {
 func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error {
 	if f.Dir == "" {
 		return cli.UsageErrorf("--dir is missing: name the directory of the file system")
+	}
+	if err := f.Check(); err != nil {
+		return err
 	}
 	listen, advertise, err := f.addresses()
 	if err != nil {
@@ -151,12 +174,12 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 	if err != nil {
 		return fmt.Errorf("find out who owns the file system: %w", err)
 	}
-	rpc, err := listenTCP(listen, f.port, "--port")
+	rpc, err := listenTCP(listen, f.port, "--"+f.prefix+"port")
 	if err != nil {
 		return err
 	}
 	defer rpc.Close()
-	data, err := listenTCP(listen, f.dataPort, "--data-port")
+	data, err := listenTCP(listen, f.dataPort, "--"+f.prefix+"data-port")
 	if err != nil {
 		return err
 	}
@@ -171,16 +194,8 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 	m := meta.DefaultConfig()
 	m.MinBlockSize = int64(f.minBlock)
 	rate := int64(f.fetchRate)
-	switch {
-	case rate == 0:
+	if rate == 0 {
 		rate = -1
-	case rate < leastFetchRate:
-		return cli.UsageErrorf("--fetch-rate %v: want 32MB or more, or 0; copies that take too long are begun again", f.fetchRate)
-	}
-	for _, dir := range f.newDisks {
-		if !slices.Contains(f.disks, dir) && (len(f.disks) > 0 || filepath.Clean(dir) != filepath.Join(f.Dir, "blocks")) {
-			return cli.UsageErrorf("--new-disk %s: it is no --disk", dir)
-		}
 	}
 	c := dfs.Config{Dir: f.Dir, FetchRate: rate, Disks: f.disks, NewDisks: f.newDisks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
 		Self: dfs.Member{Host: advertise.String(), RPC: uint16(portOf(rpc)), Data: uint16(portOf(data)), Rack: f.peers.rack}}
@@ -224,7 +239,7 @@ func (f *StartFlags) listenHTTP(on netip.Addr, log *slog.Logger) (net.Listener, 
 	if f.web == 0 {
 		return nil, nil
 	}
-	l, err := listenTCP(on, f.web, "--http-port")
+	l, err := listenTCP(on, f.web, "--"+f.prefix+"http-port")
 	if err != nil && !f.webAsked() && errors.Is(err, syscall.EADDRINUSE) {
 		log.Warn("WebHDFS is not served", "err", err)
 		return nil, nil

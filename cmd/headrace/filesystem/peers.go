@@ -29,10 +29,12 @@ type peerFlags struct {
 	join            []string
 	tokenFile, rack string
 	port            uint16
+	prefix          string
 }
 
 func (f *peerFlags) add(cmd *cobra.Command, prefix string) {
 	flags := cmd.Flags()
+	f.prefix = prefix
 	flags.StringVar(&f.tokenFile, prefix+"token-file", "", "let nodes join, and join them, who have this `FILE`; the first node makes it")
 	flags.StringArrayVar(&f.join, prefix+"join", nil, "join the file system that the node at `HOST[:PORT]` is of; may be repeated (needs --"+prefix+"token-file)")
 	flags.Uint16Var(&f.port, prefix+"peer-port", peerPort, "the `PORT` where other nodes reach this one; 0: any")
@@ -47,11 +49,19 @@ func (f *peerFlags) seeds() (all []string, err error) {
 			host, port = h, p
 		}
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-			return nil, cli.UsageErrorf("--join %q: want HOST or HOST:PORT, as 10.1.2.3", to)
+			return nil, cli.UsageErrorf("--%sjoin %q: want HOST or HOST:PORT, as 10.1.2.3", f.prefix, to)
 		}
 		all = append(all, net.JoinHostPort(host, port))
 	}
 	return all, nil
+}
+
+func (f *peerFlags) check() error {
+	if f.tokenFile == "" && len(f.join) > 0 {
+		return cli.UsageErrorf("--%[1]sjoin wants --%[1]stoken-file: copy the file of the node that you join", f.prefix)
+	}
+	_, err := f.seeds()
+	return err
 }
 
 // peers are how a node reaches others, and they it. All of its methods do nothing for nil, which is that of a node that is alone.
@@ -66,14 +76,12 @@ type peers struct {
 // openPeers opens the port of a node that is to be one of several, and joins the others if it has not yet. It
 // completes the node's configuration.
 func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, c *dfs.Config) (p *peers, err error) {
-	seeds, err := f.seeds()
-	switch {
-	case err != nil:
-		return nil, err
-	case f.tokenFile == "" && len(seeds) > 0:
-		return nil, cli.UsageErrorf("--join wants --token-file: copy the file of the node that you join")
-	case f.tokenFile == "":
+	if f.tokenFile == "" {
 		return nil, nil
+	}
+	seeds, err := f.seeds()
+	if err != nil {
+		return nil, err
 	}
 	if len(seeds) == 0 {
 		made, err := token.Make(f.tokenFile)
@@ -94,7 +102,7 @@ func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, c
 	}
 	p = &peers{port: peer.New(secret, peer.Limits{}, c.Log)}
 	p.circle = member.New(member.Config{Port: p.port, Seeds: seeds, Log: c.Log})
-	if p.listener, err = listenTCP(listen, f.port, "--peer-port"); err == nil {
+	if p.listener, err = listenTCP(listen, f.port, "--"+f.prefix+"peer-port"); err == nil {
 		c.Self.Peer = uint16(portOf(p.listener))
 		if len(seeds) > 0 {
 			err = p.join(ctx, seeds, c)

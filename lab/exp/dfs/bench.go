@@ -146,7 +146,7 @@ func (b *bench) cold() (err error) {
 	return err
 }
 
-// have makes files once, side by side.
+// files makes files once, side by side.
 func (b *bench) files(ctx context.Context, system, name string, o yarn.FileOrder) error {
 	o.Kind, o.Path = "write", dir(system, name)
 	if b.made[o.Path] {
