@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -94,6 +95,60 @@ func TestFollowerIsFull(t *testing.T) {
 		f.bytes = 0
 	}
 	f.Drop("waits")
+}
+
+// Paths that lead to a file server that does not answer keep those who follow others waiting once.
+func TestFollowerBesideSilentServer(t *testing.T) {
+	datatest.NeedCachestat(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can look with the rights of others")
+	}
+	b := newBed(t)
+	b.start()
+	dir, silent := testkit.OpenDir(t), t.TempDir()
+	fail := testkit.SilentFS(t, silent)
+	hot := testkit.File(t, dir, "hot", datatest.FileSize, 0o644)
+	f := b.files.NewFollower()
+	stranger := linux.Credentials{UID: 54321, GID: 54321}
+	if err := os.Chown(hot, 54321, 54321); err != nil { // what is in memory of a file its owner may know
+		t.Fatal(err)
+	}
+	f.Follow("silent", linux.Self(), []string{silent + "/x"})
+	f.Follow("behind", linux.Self(), []string{dir})
+	f.Follow("other", stranger, []string{dir})
+	measure := func(of ...string) bool {
+		t.Helper()
+		if !f.Begin() {
+			t.Fatal("no measurement begins")
+		}
+		resident, err := f.Measure(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range of {
+			if resident[key] != datatest.FileSize {
+				return false
+			}
+		}
+		return true
+	}
+	if !measure("other") {
+		t.Error("another user's set was not followed")
+	}
+	f.Follow("later", linux.Self(), []string{dir})
+	f.Follow("new", stranger, []string{dir})
+	began := time.Now()
+	if !measure("other", "new") {
+		t.Error("a new set of another user was not followed")
+	}
+	if took := time.Since(began); took >= followTime {
+		t.Errorf("a server that is known to be silent has held up a measurement for %v", took)
+	}
+	fail()
+	testkit.Await(t, "all sets to be followed", func() bool { return measure("behind", "other", "later", "new") })
+	for _, key := range []string{"silent", "behind", "other", "later", "new"} {
+		f.Drop(key)
+	}
 }
 
 // What somebody has read of a set, and what of that is in memory.
