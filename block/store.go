@@ -20,6 +20,10 @@ type Config struct {
 	Dirs []string
 	// Known are those of Dirs that have had a store before: where there is none now a disk is not mounted, and left out.
 	Known []string
+	// Pool names the file system that the blocks are of: a disk with those of another one is refused (ErrForeign). Empty: nobody asks.
+	Pool string
+	// Unnamed are those of Dirs that may not say of which file system they are, since an earlier version has made them: they become Pool's.
+	Unnamed []string
 	// FS is the file system that they are in: vfs.OS, if it is nil.
 	FS vfs.FS
 	// Turns deals out the disks to readers; nil: everybody reads at once. Devices finds
@@ -185,7 +189,7 @@ func Open(c Config) (*Store, error) {
 	for i, v := range s.volumes {
 		if errs[i] == nil {
 			usable = true
-		} else if v.lock == nil && errors.Is(errs[i], vfs.ErrLocked) {
+		} else if v.lock == nil && errors.Is(errs[i], vfs.ErrLocked) || errors.Is(errs[i], ErrForeign) {
 			s.Close()
 			return nil, errs[i] // a mistake, not a broken disk
 		} else {

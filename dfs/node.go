@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
@@ -116,12 +117,16 @@ func (n *Node) openBlocks() error {
 		return err
 	}
 	io.WriteString(boot, id)
-	known, err := n.knownDisks()
+	had, err := n.hadDisks()
 	if err != nil {
 		return err
 	}
+	known := slices.DeleteFunc(slices.Clone(had), func(dir string) bool { return slices.Contains(cleaned(n.Config.NewDisks), dir) })
+	if had == nil { // a version has made this node that did not note its disks
+		had = n.Config.Disks
+	}
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Known: known, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)
@@ -140,8 +145,11 @@ func (n *Node) openBlocks() error {
 	if err == nil {
 		err = n.rememberDisks(known)
 	}
-	if errors.Is(err, block.ErrNotMounted) {
+	switch {
+	case errors.Is(err, block.ErrNotMounted):
 		err = fmt.Errorf("%w: mount it, or, if it is lost, start once with --new-disk and its directory", err)
+	case errors.Is(err, block.ErrForeign):
+		err = fmt.Errorf("%w: name an empty directory, or start with the --dir and the --disk to which it belongs", err)
 	}
 	return err
 }
