@@ -37,8 +37,8 @@ type Config struct {
 	// Memory is about how many bytes readers may hold in extents (default 256 MB). Those who wait for
 	// the disk hold none.
 	Memory int64
-	// Patience is how long an operation of a disk may take before the disk counts as
-	// broken (default 30 s).
+	// Patience is how long nothing at all may end on a disk that is waited for before it counts as broken (default 2 min). One operation may take
+	// five times as long.
 	Patience time.Duration
 	// Boot tells the time since the machine was started from others; 0: it is not known. What was flushed since then is here still.
 	Boot uint64
@@ -175,7 +175,7 @@ func (s *Store) at(point string) {
 func Open(c Config) (*Store, error) {
 	c.FS = cmp.Or[vfs.FS](c.FS, vfs.OS{})
 	c.KeepFree, c.Reserve = cmp.Or(c.KeepFree, 0.05), cmp.Or(c.Reserve, 0.01)
-	c.Memory, c.Patience = cmp.Or(c.Memory, 256<<20), cmp.Or(c.Patience, 30*time.Second)
+	c.Memory, c.Patience = cmp.Or(c.Memory, 256<<20), cmp.Or(c.Patience, 2*time.Minute)
 	c.Log, c.piece = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.piece, Piece)
 	if c.Devices == nil {
 		c.Devices = &disk.Devices{}
@@ -403,7 +403,7 @@ func (s *Store) Volumes() []Volume {
 	for i, v := range s.volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
-		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Room: Room{Out: err != nil, Total: total, Free: free - v.promised, Writers: v.writers}}
+		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Room: Room{Out: err != nil || v.late.Load(), Total: total, Free: free - v.promised, Writers: v.writers}}
 		s.mu.Unlock()
 	}
 	return all
