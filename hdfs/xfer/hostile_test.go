@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -157,6 +158,24 @@ func FuzzPacket(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPipelinesWithin: a pipeline goes to each node once, and to few.
+func TestPipelinesWithin(t *testing.T) {
+	var all []*pb.DatanodeInfoProto
+	for i := range mostTargets + 1 {
+		all = append(all, &pb.DatanodeInfoProto{Id: &pb.DatanodeIDProto{IpAddr: proto.String("10.0.0.1"), XferPort: pbUint32(uint32(i))}})
+	}
+	if err := passable(all[:mostTargets]); err != nil {
+		t.Error(err)
+	}
+	if passable(all) == nil || passable([]*pb.DatanodeInfoProto{all[0], all[1], all[0]}) == nil {
+		t.Error("it may go on for ever")
+	}
+	a, b := start(t, &Server{}, nil), start(t, &Server{}, nil)
+	if _, err := Write(a.dial(t), setup(block(1), pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, a, b, a, b)); err == nil || !strings.Contains(err.Error(), "twice") {
+		t.Errorf("a pipeline goes back and forth: %v", err)
+	}
 }
 
 // FuzzMessages reads any bytes as operations, answers and acknowledgements.
