@@ -253,6 +253,7 @@ func (s *Store) adopt(r *replica) error {
 	old := s.blocks[r.head.block]
 	if old == nil || better(r, old) {
 		s.blocks[r.head.block] = r
+		r.count(true)
 	}
 	s.mu.Unlock()
 	if old == nil {

@@ -152,8 +152,31 @@ type replica struct {
 	// suspect: it was closed shortly before the end of a process, and perhaps of the
 	// machine. Then bytes may be missing that nobody had made durable.
 	suspect bool
-	// promised is what its volume counts as promised to it.
+	// promised is what its volume counts as promised to it, counted whether it counts it at all.
 	promised int64
+	counted  bool
+}
+
+// show has readers see a replica up to a mark; io and Store.mu are held.
+func (r *replica) show(to mark) {
+	if r.counted {
+		r.file.v.used += to.length - r.visible.length
+	}
+	r.visible = to
+}
+
+// count has the volume count a replica that is there, or no longer; Store.mu is held.
+func (r *replica) count(there bool) {
+	if r.counted == there {
+		return
+	}
+	v, n := r.file.v, int64(1)
+	if !there {
+		n = -1
+	}
+	r.counted = there
+	v.replicas += n
+	v.used += n * r.visible.length
 }
 
 func (r *replica) info() Info {
@@ -390,6 +413,8 @@ func (s *table) Number() int {
 type Volume struct {
 	Dir string
 	Room
+	// Replicas is how many replicas there are, those included that are being made, Used how many bytes readers see of them.
+	Replicas, Used int64
 	// Cause is why it is out of use, nil if it is not.
 	Cause error
 	// Unseen is why there may be replicas on it that are not known, so that ErrNotFound does not say that there are none: it could
@@ -403,7 +428,7 @@ func (s *Store) Volumes() []Volume {
 	for i, v := range s.volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
-		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Room: Room{Out: err != nil || v.late.Load(), Total: total, Free: free - v.promised, Writers: v.writers}}
+		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Replicas: v.replicas, Used: v.used, Room: Room{Out: err != nil || v.late.Load(), Total: total, Free: free - v.promised, Writers: v.writers}}
 		s.mu.Unlock()
 	}
 	return all

@@ -50,6 +50,8 @@ type volume struct {
 	// Guarded by Store.mu.
 	files    map[uint64]*combined
 	promised int64 // bytes that writers may still need
+	replicas int64 // see Volume
+	used     int64
 	writers  int
 	scrubbed uint64 // the last file that was looked through
 }

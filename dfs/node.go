@@ -154,6 +154,9 @@ func (n *Node) openBlocks() error {
 	return err
 }
 
+// Go has f done beside everything else. Close waits for it; f does not go on once queries fail.
+func (n *Node) Go(f func()) { n.running.Go(f) }
+
 // Close ends the node. Nobody may use its blocks any more.
 func (n *Node) Close() error {
 	n.stop()

@@ -21,7 +21,7 @@ func (n *Node) Places() Places {
 	if n.Config.Peers != nil {
 		p.Full = func(node string) bool {
 			if node == n.Identity.Node {
-				return n.space().Full()
+				return n.Room().Full()
 			}
 			r, ok := n.Config.Peers.Room(node)
 			return ok && r.Full()

@@ -144,7 +144,7 @@ func TestJudge(t *testing.T) {
 			b.run(30)
 			b.watch = DefaultPatience.Follow(b.table, b.watch, b.now) // another one judges
 		}
-		b.want("110 ring.Down {n2}", "740 ring.Out {n2}")
+		b.want("110 ring.Down {n2}", "759 ring.Out {n2}")
 	})
 	t.Run("heard while it is down", func(t *testing.T) {
 		b := newBench(t, names(5)...)
