@@ -25,7 +25,7 @@ type Config struct {
 	SegmentSize int64
 	// KeepEntries and KeepBytes say how much of a group's log is kept for replicas that
 	// are behind, before they have to get a snapshot: 10,000 and 16 MB. Up to twice that is
-	// in memory.
+	// in memory, and up to 16 times while a replica takes over a snapshot and catches up.
 	KeepEntries, KeepBytes int
 	// MaxProposal is the size of the longest proposal, MaxPending the number of proposals,
 	// and of reads, that wait in a group: 1 MB and 4,096.

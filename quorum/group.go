@@ -55,8 +55,9 @@ type group struct {
 	change    *proposal
 	changeID  uint64
 
-	out map[Replica]*outgoing
-	in  *incoming
+	out    map[Replica]*outgoing
+	behind map[Replica]*behind
+	in     *incoming
 }
 
 // start makes the replica of what is in the log.
@@ -84,7 +85,7 @@ func (n *Node) start(id uint64, s *storage) (*group, error) {
 		durable--
 	}
 	g := &group{id: id, store: s, machine: m, applied: s.start.index, given: durable, confs: []point{s.start},
-		proposals: map[uint64]proposal{}, reads: map[uint64]*read{}, out: map[Replica]*outgoing{}}
+		proposals: map[uint64]proposal{}, reads: map[uint64]*read{}, out: map[Replica]*outgoing{}, behind: map[Replica]*behind{}}
 	s.applied = g.point
 	s.hard = proto.CloneOf(s.hard)
 	s.hard.Commit = new(max(s.hard.GetCommit(), s.start.index, durable))
@@ -243,6 +244,9 @@ func (g *group) follow(st raft.BasicStatus, tell func(group, term uint64, leader
 	if g.leading && (!leading || st.GetTerm() != g.term) {
 		g.fail(ErrUncertain, &NotLeader{Replica(st.Lead)})
 	}
+	if !leading {
+		clear(g.behind)
+	}
 	g.leading, g.term, g.leader = leading, st.GetTerm(), Replica(st.Lead)
 	if changed {
 		tell(g.id, g.term, g.leader)
@@ -288,6 +292,9 @@ func (g *group) cut(keepEntries, keepBytes int) (point, bool) {
 		bytes += len(s.entries[i].GetData())
 	}
 	to := min(g.machine.Durable(), s.start.index+uint64(i), g.applied)
+	if len(s.entries) <= keepLonger*keepEntries && s.bytes <= keepLonger*keepBytes {
+		to = g.needed(to)
+	}
 	if to <= max(s.start.index, g.cutTo) {
 		return point{}, false
 	}

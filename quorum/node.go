@@ -171,6 +171,7 @@ func (n *Node) Tick() {
 		if n.err == nil {
 			g.raft.Tick()
 			n.remind(g)
+			g.waits(patience * n.config.ElectionTicks)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func (n *Node) offer(g *group, m *pb.Message) {
 	n.streams++
 	o := &outgoing{stream: n.streams, content: content}
 	o.now = Message{Kind: Chunk, Group: g.id, From: g.store.replica, To: to, Stream: o.stream, Payload: marshal(m)}
-	g.out[to] = o
+	g.out[to], g.behind[to] = o, &behind{match: m.GetSnapshot().GetMetadata().GetIndex()}
 	n.config.Send(o.now)
 }
 

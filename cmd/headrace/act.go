@@ -72,7 +72,7 @@ func (a taskVerbs) actOn(ctx context.Context, words []string, atOnce int, do fun
 				return r.err
 			}
 			code, line := cli.Outcome(r.err)
-			a.say("%s: %s", word, line)
+			a.Say("%s: %s", word, line)
 			if first == 0 {
 				first = code
 			}

@@ -54,10 +54,10 @@ func (a fileVerbs) cache(ctx context.Context, paths []string) error {
 	if err != nil {
 		return err
 	}
-	r := &cacheReport{app: a.app, out: bufio.NewWriterSize(a.out, 64<<10)}
+	r := &cacheReport{app: a.app, out: bufio.NewWriterSize(a.Out, 64<<10)}
 	err = d.cache(ctx, paths, r)
 	if without := (*wire.NoDaemonError)(nil); errors.As(err, &without) && r.files == 0 {
-		a.say("no daemon at %s: what it keeps in memory is not known", without.Socket)
+		a.Say("no daemon at %s: what it keeps in memory is not known", without.Socket)
 		r.keepsUnknown = true
 		err = localCache(ctx, paths, r)
 	}
@@ -119,7 +119,7 @@ func localCache(ctx context.Context, paths []string, r *cacheReport) error {
 // problem says what is wrong with a file and goes on.
 func (r *cacheReport) problem(err error) error {
 	r.problems++
-	r.app.say("%v", err)
+	r.app.Say("%v", err)
 	return nil
 }
 
@@ -138,11 +138,11 @@ const cacheLine = "%9s  %9s  %7s  %9s  %s\n"
 
 func (r *cacheReport) chunk(c *wire.CacheChunk) error {
 	if c.ResidencyWhy != "" && c.Residency == "none" {
-		r.app.say("nothing is known about what is in memory: %s", c.ResidencyWhy)
+		r.app.Say("nothing is known about what is in memory: %s", c.ResidencyWhy)
 	}
 	for _, p := range c.Problems {
 		r.problems++
-		r.app.say("%s: %s", p.Path, p.Reason)
+		r.app.Say("%s: %s", p.Path, p.Reason)
 	}
 	for _, f := range c.Files {
 		if err := r.file(f); err != nil {
@@ -161,7 +161,7 @@ func (r *cacheReport) file(f *wire.CacheFile) error {
 	if f.Resident < 0 {
 		r.untold++
 	}
-	if r.app.format == cli.FormatJSON {
+	if r.app.Format == cli.FormatJSON {
 		return writeMessageLine(r.out, f)
 	}
 	if first {
@@ -194,7 +194,7 @@ func (r *cacheReport) line(size, resident, pinned int64, name string) error {
 
 // end writes the sums, and says by its error that there were problems.
 func (r *cacheReport) end() error {
-	if r.files > 0 && r.app.format != cli.FormatJSON {
+	if r.files > 0 && r.app.Format != cli.FormatJSON {
 		resident := r.resident
 		if r.untold > 0 {
 			resident = -1
@@ -207,10 +207,10 @@ func (r *cacheReport) end() error {
 		return err
 	}
 	if r.files == 0 && r.problems == 0 {
-		r.app.say("there are no files in it")
+		r.app.Say("there are no files in it")
 	}
 	if r.untold > 0 {
-		r.app.say("%s: the kernel tells what is in memory only to the owner, to those who may write the file, and to root", files(r.untold))
+		r.app.Say("%s: the kernel tells what is in memory only to the owner, to those who may write the file, and to root", files(r.untold))
 	}
 	if r.problems > 0 {
 		return cli.Exit(cli.ExitFailure, nil)

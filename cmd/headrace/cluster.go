@@ -20,9 +20,6 @@ import (
 	"headrace/wire/wireconnect"
 )
 
-// clusterTime is how long a manager may take to answer a person.
-const clusterTime = 10 * time.Second
-
 type askFlags struct {
 	manager, tokenFile, ca, application string
 }
@@ -76,7 +73,7 @@ func (a clusterVerbs) cluster(ctx context.Context, f *askFlags) error {
 	if err != nil {
 		return err
 	}
-	call, cancel := context.WithTimeout(ctx, clusterTime)
+	call, cancel := context.WithTimeout(ctx, cli.AnswerTime)
 	defer cancel()
 	res, tables, err := askCluster(call, client, f.application)
 	switch {
@@ -84,10 +81,10 @@ func (a clusterVerbs) cluster(ctx context.Context, f *askFlags) error {
 		return noManager(f.manager, err)
 	case err != nil:
 		return err
-	case a.format == cli.FormatJSON:
-		return writeMessage(a.out, res)
+	case a.Format == cli.FormatJSON:
+		return writeMessage(a.Out, res)
 	}
-	return a.tables(tables)
+	return a.Tables(tables)
 }
 
 // askCluster gets what there is to show: of all nodes, or of one application.

@@ -17,20 +17,20 @@ import (
 )
 
 func TestEveryCommandHasHelp(t *testing.T) {
-	clitest.EveryCommandHasHelp(t, newRoot(&app{in: os.Stdin, out: os.Stdout, err: os.Stderr}), 15)
+	clitest.EveryCommandHasHelp(t, newRoot(&app{App: cli.App{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}), 15)
 }
 
 func TestSpans(t *testing.T) {
 	for text, want := range map[string]float64{"10": 10, "1.5": 1.5, "1m30s": 90, "0": 0, "250ms": 0.25} {
-		var d span
-		if err := d.Set(text); err != nil || d.seconds() != want {
-			t.Errorf("%q: %v, %v, want %v s", text, d.seconds(), err, want)
+		var d cli.Span
+		if err := d.Set(text); err != nil || d.Seconds() != want {
+			t.Errorf("%q: %v, %v, want %v s", text, d.Seconds(), err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "-1s", "soon", "1e400", "99999999999h"} {
-		var d span
+		var d cli.Span
 		if err := d.Set(text); err == nil {
-			t.Errorf("%q: accepted as %v s", text, d.seconds())
+			t.Errorf("%q: accepted as %v s", text, d.Seconds())
 		}
 	}
 }

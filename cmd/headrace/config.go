@@ -259,7 +259,7 @@ func (s *settings) show(a *app) error {
 		t.Add(report.Str(name), report.Str(value), report.Str(from))
 	}
 	for _, w := range s.warnings {
-		a.say("%v", w)
+		a.Say("%v", w)
 	}
 	rows := s.limits.Now().Rows()
 	l := &report.Table{}
@@ -273,5 +273,5 @@ func (s *settings) show(a *app) error {
 		}
 		l.Add(cells...)
 	}
-	return a.tables([]*report.Table{t, l})
+	return a.Tables([]*report.Table{t, l})
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -18,6 +19,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/filesystem"
+	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/internal/freeport"
 	"headrace/internal/testkit"
@@ -68,21 +71,24 @@ func TestDFSVerbs(t *testing.T) {
 			}
 		}
 	}
-	if err := (dfsVerbs{&app{}}).reach(t.Context(), fs, func(a asker) error {
-		path, mode := "/d\nx", uint32(0o1750)
-		return a.Call(a.ctx, "mkdirs", &pb.MkdirsRequestProto{Src: &path, Masked: &pb.FsPermissionProto{Perm: &mode}, CreateParent: proto.Bool(true)}, &pb.MkdirsResponseProto{})
-	}); err != nil {
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, mode := "/d\nx", uint32(0o1750)
+	n := dfsProcess{t: t, fs: fs}
+	if err := n.as(u.Username, ipc.ClientID{}, 1, "mkdirs", &pb.MkdirsRequestProto{Src: &path, Masked: &pb.FsPermissionProto{Perm: &mode}, CreateParent: proto.Bool(true)}, &pb.MkdirsResponseProto{}); err != nil {
 		t.Fatal(err)
 	}
 
 	contains(run(0, "ls", "--fs", fs), "supergroup", "d; x") // a name does not break the table
-	var entries []dfsEntry
+	var entries []filesystem.Entry
 	if err := json.Unmarshal([]byte(run(0, "ls", "--fs", fs, "--format", "json", "/")), &entries); err != nil || len(entries) != 1 || entries[0].Name != "d\nx" || entries[0].Mode != "dtrwxr-x---" {
 		t.Errorf("%+v, %v", entries, err)
 	}
 	contains(run(cli.ExitNotFound, "ls", "--fs", fs, "/none"), "there is no /none")
 	contains(run(0, "status", "--fs", fs), "capacity", "without a good one")
-	var s dfsStatus
+	var s filesystem.Status
 	if err := json.Unmarshal([]byte(run(0, "status", "--fs", fs, "--format", "json")), &s); err != nil || s.Address != fs || s.Capacity == 0 || s.Missing != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/filesystem"
 	"headrace/dfs/dfstest"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
@@ -56,7 +57,7 @@ func dfsRun(t *testing.T, want int, args ...string) string {
 }
 
 // ring asks a node for all.
-func (n *dfsProcess) ring() (r dfsRing) {
+func (n *dfsProcess) ring() (r filesystem.Ring) {
 	n.t.Helper()
 	var out, errOut bytes.Buffer
 	if code := execute(n.t.Context(), []string{"dfs", "ring", "--fs", n.fs, "--format", "json"}, nil, &out, &errOut); code != 0 {
@@ -69,14 +70,14 @@ func (n *dfsProcess) ring() (r dfsRing) {
 	return r
 }
 
-// node is one in a ring, by its address of RPC.
-func (r dfsRing) node(fs string) dfsNode {
+// nodeOf is one in a ring, by its address of RPC.
+func nodeOf(r filesystem.Ring, fs string) filesystem.Node {
 	for _, n := range r.Nodes {
 		if "hdfs://"+n.Address == fs {
 			return n
 		}
 	}
-	return dfsNode{}
+	return filesystem.Node{}
 }
 
 // as calls a method as a user.
@@ -84,7 +85,7 @@ func (n *dfsProcess) as(user string, id ipc.ClientID, call int32, method string,
 	n.t.Helper()
 	ctx, cancel := context.WithTimeout(n.t.Context(), time.Minute)
 	defer cancel()
-	c, err := ipc.Dial(ctx, strings.TrimPrefix(n.fs, "hdfs://"), ipc.Options{Protocol: clientProtocol, User: ipc.User{Name: user}, ID: id})
+	c, err := ipc.Dial(ctx, strings.TrimPrefix(n.fs, "hdfs://"), ipc.Options{Protocol: "org.apache.hadoop.hdfs.protocol.ClientProtocol", User: ipc.User{Name: user}, ID: id})
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,7 @@ func TestDFSNodes(t *testing.T) {
 		var lead, left, other *dfsProcess
 		r := a.ring()
 		for _, n := range all {
-			if r.node(n.fs).Leads {
+			if nodeOf(r, n.fs).Leads {
 				lead = n
 			} else if left == nil {
 				left = n
@@ -234,11 +235,11 @@ func TestDFSNodes(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		testkit.Await(t, "it to be down", func() bool { return left.ring().node(lead.fs).State == "down" })
+		testkit.Await(t, "it to be down", func() bool { return nodeOf(left.ring(), lead.fs).State == "down" })
 		name := map[*dfsProcess]string{a: "a", b: "b", c: "c"}[lead]
 		again := startNode(whole, at(name), strings.Split(strings.TrimPrefix(lead.fs, "hdfs://"), ":")[0])
-		testkit.Await(t, "it to be back, at another port", func() bool { return left.ring().node(again.fs).State == "up" })
-		testkit.Await(t, "it to know so", func() bool { return again.ring().node(again.fs).State == "up" })
+		testkit.Await(t, "it to be back, at another port", func() bool { return nodeOf(left.ring(), again.fs).State == "up" })
+		testkit.Await(t, "it to know so", func() bool { return nodeOf(again.ring(), again.fs).State == "up" })
 		if err := again.mkdir("root", "/back"); err != nil {
 			t.Error(err)
 		}
@@ -255,13 +256,13 @@ func TestDFSNodes(t *testing.T) {
 			if !bytes.Contains(site, []byte("<value>"+strings.TrimPrefix(n.fs, "hdfs://")+"</value>")) {
 				t.Errorf("%s is not in\n%s", n.fs, site)
 			}
-			if address := strings.TrimPrefix(n.fs, "hdfs://"); b.ring().node(n.fs).Leads && !bytes.Contains(site, []byte(".n1</name><value>"+address+"<")) {
+			if address := strings.TrimPrefix(n.fs, "hdfs://"); nodeOf(b.ring(), n.fs).Leads && !bytes.Contains(site, []byte(".n1</name><value>"+address+"<")) {
 				t.Errorf("%s leads, and is not the first in\n%s", n.fs, site)
 			}
 		}
 	})
 
-	d := startNode(t, at("d"), "127.0.0.34", "--join", b.ring().node(b.fs).Peer)
+	d := startNode(t, at("d"), "127.0.0.34", "--join", nodeOf(b.ring(), b.fs).Peer)
 	all = append(all, d)
 	complete()
 	t.Run("a node leaves", func(t *testing.T) {
@@ -271,7 +272,7 @@ func TestDFSNodes(t *testing.T) {
 		dfsRun(t, 0, "fill", "--fs", b.fs, "127.0.0.33")
 		dfsRun(t, 0, "drain", "--fs", b.fs, "127.0.0.33")
 		testkit.Await(t, "it to hold nothing, and to vote no more", func() bool {
-			n := b.ring().node(c.fs)
+			n := nodeOf(b.ring(), c.fs)
 			return n.Leaving && n.Holds == 0 && !n.Votes
 		})
 		c.kill(syscall.SIGTERM)
@@ -345,7 +346,7 @@ func TestDFSFoundedAgain(t *testing.T) {
 	}
 	lost(a)
 	again := startNode(t, at("a"), "127.0.0.41", "--peer-port", port)
-	testkit.Await(t, "the lost one to be down", func() bool { return votes(b) == 2 && b.ring().node(a.fs).State == "down" })
+	testkit.Await(t, "the lost one to be down", func() bool { return votes(b) == 2 && nodeOf(b.ring(), a.fs).State == "down" })
 	for _, n := range []*dfsProcess{b, c} {
 		if err := n.mkdir("root", "/kept/on"); err != nil {
 			t.Error(err)
@@ -362,10 +363,10 @@ func TestDFSFoundedAgain(t *testing.T) {
 	}
 
 	lost(again)
-	d := startNode(t, at("a"), "127.0.0.41", "--peer-port", port, "--join", b.ring().node(b.fs).Peer)
+	d := startNode(t, at("a"), "127.0.0.41", "--peer-port", port, "--join", nodeOf(b.ring(), b.fs).Peer)
 	testkit.Await(t, "it to be one of them, beside the one that it was", func() bool {
 		r := c.ring()
-		return len(r.Nodes) == 4 && r.node(d.fs).State == "up" && r.node(a.fs).State == "down"
+		return len(r.Nodes) == 4 && nodeOf(r, d.fs).State == "up" && nodeOf(r, a.fs).State == "down"
 	})
 	if err := d.mkdir("root", "/kept/on/and"); err != nil {
 		t.Error(err)

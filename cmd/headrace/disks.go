@@ -17,7 +17,7 @@ import (
 )
 
 func disksVerb(a fileVerbs) *cobra.Command {
-	every := span(time.Second)
+	every := cli.Span(time.Second)
 	var samples count
 	var follow bool
 	cmd := &cobra.Command{
@@ -58,14 +58,14 @@ shows that many intervals, with --format json an object on a line for each.`,
 }
 
 // disks shows samples; a negative number has no end.
-func (a fileVerbs) disks(ctx context.Context, every span, left int) error {
+func (a fileVerbs) disks(ctx context.Context, every cli.Span, left int) error {
 	d, err := a.daemon()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := d.data.Disks(ctx, &wire.DisksRequest{Interval: every.seconds()})
+	stream, err := d.data.Disks(ctx, &wire.DisksRequest{Interval: every.Seconds()})
 	if err != nil {
 		return err
 	}
@@ -94,17 +94,17 @@ func (a fileVerbs) disks(ctx context.Context, every span, left int) error {
 
 // disksShow returns how samples are shown here, and what ends it.
 func (a fileVerbs) disksShow(left int) (show func(*wire.DisksSample) error, end func()) {
-	if a.format == cli.FormatJSON {
+	if a.Format == cli.FormatJSON {
 		if left == 1 {
-			return func(s *wire.DisksSample) error { return writeMessage(a.out, s) }, func() {}
+			return func(s *wire.DisksSample) error { return writeMessage(a.Out, s) }, func() {}
 		}
-		return func(s *wire.DisksSample) error { return writeMessageLine(a.out, s) }, func() {}
+		return func(s *wire.DisksSample) error { return writeMessageLine(a.Out, s) }, func() {}
 	}
-	if _, is := cli.AsTerminal(a.out); is && left < 0 {
-		p := newPainter(a.out, false)
+	if _, is := cli.AsTerminal(a.Out); is && left < 0 {
+		p := newPainter(a.Out, false)
 		return func(s *wire.DisksSample) error {
 			var frame bytes.Buffer
-			if err := writeDisks(&frame, s, cli.TerminalOf(a.out)); err != nil {
+			if err := writeDisks(&frame, s, cli.TerminalOf(a.Out)); err != nil {
 				return err
 			}
 			return p.paint(frame.String())
@@ -113,12 +113,12 @@ func (a fileVerbs) disksShow(left int) (show func(*wire.DisksSample) error, end 
 	first := true
 	return func(s *wire.DisksSample) error {
 		if !first {
-			if _, err := io.WriteString(a.out, "\n"); err != nil {
+			if _, err := io.WriteString(a.Out, "\n"); err != nil {
 				return err
 			}
 		}
 		first = false
-		return writeDisks(a.out, s, cli.TerminalOf(a.out))
+		return writeDisks(a.Out, s, cli.TerminalOf(a.Out))
 	}, func() {}
 }
 

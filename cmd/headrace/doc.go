@@ -33,12 +33,11 @@
 //
 // Package cli starts root.go, ends with the exit codes and has what the programs
 // share. root.go holds the global flags and wires the verbs; each verb has a file of
-// its own. daemon.go is the connection and finds tasks by name, follow.go outlasts
-// restarts of the daemon, input.go reads the flags about what a task reads, runwait.go
-// and lines.go wait for several tasks, values.go reads flags, tools.go finds the
-// programs that the daemon needs, screen.go shows frames on a terminal. traceload.go
-// opens traces, for trace and sim; simruns.go says which simulations are run, and
-// runs them, simfiles.go writes files whole or not at all.
+// its own, and those of traces, of the simulator and of the file system have packages:
+// traces, simulate, filesystem. daemon.go is the connection and finds tasks by name,
+// follow.go outlasts restarts of the daemon, input.go reads the flags about what a task
+// reads, runwait.go and lines.go wait for several tasks, values.go reads flags, tools.go
+// finds the programs that the daemon needs, screen.go shows frames on a terminal.
 //
 // testdata/script runs against a fake daemon (TestScript), testdata/alone without
 // one (TestScriptAlone), testdata/real against the real one with real tasks

@@ -46,9 +46,9 @@ could not be found out is unknown.`,
 
 // diagnosis shows the findings; the error has the exit code.
 func (a *app) diagnosis(findings []doctor.Finding) error {
-	show := func() error { return writeFindings(a.out, findings, cli.TerminalOf(a.out)) }
-	if a.format == cli.FormatJSON {
-		show = func() error { return cli.WriteJSON(a.out, findings) }
+	show := func() error { return writeFindings(a.Out, findings, cli.TerminalOf(a.Out)) }
+	if a.Format == cli.FormatJSON {
+		show = func() error { return cli.WriteJSON(a.Out, findings) }
 	}
 	if err := show(); err != nil {
 		return err

@@ -35,7 +35,7 @@ func TestDiagnosis(t *testing.T) {
 		code     int
 	}{{ailing, cli.ExitFailure}, {ailing[:2], 0}, {nil, 0}} {
 		var out bytes.Buffer
-		a := &app{format: cli.FormatTable, out: &out}
+		a := &app{App: cli.App{Format: cli.FormatTable, Out: &out}}
 		if code, line := cli.Outcome(a.diagnosis(c.findings)); code != c.code || line != "" {
 			t.Errorf("%d findings: exit code %d and %q, want %d", len(c.findings), code, line, c.code)
 		}
@@ -44,7 +44,7 @@ func TestDiagnosis(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	a := &app{format: cli.FormatJSON, out: &out}
+	a := &app{App: cli.App{Format: cli.FormatJSON, Out: &out}}
 	if code, _ := cli.Outcome(a.diagnosis(ailing)); code != cli.ExitFailure {
 		t.Errorf("JSON: exit code %d", code)
 	}

@@ -46,7 +46,7 @@ Machines get more to do for a while than their scheduler has given out.`,
 func (a clusterVerbs) drain(ctx context.Context, client wireconnect.ManagerServiceClient, f *askFlags, end bool) error {
 	said := ""
 	for {
-		call, cancel := context.WithTimeout(ctx, clusterTime)
+		call, cancel := context.WithTimeout(ctx, cli.AnswerTime)
 		res, err := client.Drain(call, &wire.DrainRequest{End: end})
 		cancel()
 		switch {
@@ -55,19 +55,19 @@ func (a clusterVerbs) drain(ctx context.Context, client wireconnect.ManagerServi
 		case err != nil:
 			return err
 		case end:
-			fmt.Fprintln(a.out, "containers give way again")
+			fmt.Fprintln(a.Out, "containers give way again")
 			return nil
 		case res.Left == 0 && res.Away == 0:
-			fmt.Fprintln(a.out, "all containers run, and none gives way")
+			fmt.Fprintln(a.Out, "all containers run, and none gives way")
 			return nil
 		case res.Left == 0:
 			return fmt.Errorf("%d containers are on machines that nothing is heard of: start headrace node there, or headrace cluster forget NODE", res.Away)
 		}
 		if now := fmt.Sprintf("%d containers do not run yet", res.Left); now != said {
 			said = now
-			a.say("%s", now)
+			a.Say("%s", now)
 			for _, p := range res.Problems {
-				a.say("%s", p)
+				a.Say("%s", p)
 			}
 		}
 		select {
@@ -92,7 +92,7 @@ func forgetNodeVerb(a clusterVerbs) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			call, cancel := context.WithTimeout(cmd.Context(), clusterTime)
+			call, cancel := context.WithTimeout(cmd.Context(), cli.AnswerTime)
 			defer cancel()
 			if _, err := client.Forget(call, &wire.ForgetNodeRequest{Node: args[0]}); err != nil {
 				return noManager(f.manager, err)

@@ -24,12 +24,12 @@ var errSevered = errors.New("the daemon ended the connection")
 type follower struct {
 	*daemon
 	// patience is how long the daemon may be away.
-	patience span
+	patience cli.Span
 	say      func(format string, args ...any)
 }
 
-func patienceFlag(cmd *cobra.Command, patience *span) {
-	*patience = span(30 * time.Second)
+func patienceFlag(cmd *cobra.Command, patience *cli.Span) {
+	*patience = cli.Span(30 * time.Second)
 	cmd.Flags().Var(patience, "reconnect", "how long to wait for a daemon that goes away")
 }
 
@@ -202,7 +202,7 @@ func (a taskVerbs) verdict(t *wire.Task) error {
 		return nil
 	}
 	if !convert.In(t, headrace.Failed) || t.Reason != "" {
-		a.say("task %s %s%s", t.Id, ending(convert.StateName(t)), because(t.Reason))
+		a.Say("task %s %s%s", t.Id, ending(convert.StateName(t)), because(t.Reason))
 	}
 	return cli.Exit(code, nil)
 }

@@ -126,13 +126,13 @@ func TestRunProgress(t *testing.T) {
 	}
 	defer fake.stop()
 	var screen screenOf
-	a := &app{stateDir: strings.TrimSuffix(fake.socket, "/"+wire.SocketName), format: cli.FormatTable, out: &screen, err: &screen}
+	a := &app{stateDir: strings.TrimSuffix(fake.socket, "/"+wire.SocketName), App: cli.App{Format: cli.FormatTable, Out: &screen, Err: &screen}}
 	d, err := a.daemon()
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &runWait{app: taskVerbs{a}, ids: []string{"t1"}, logs: true, dealt: true}
-	w.follower = &follower{daemon: d, patience: span(time.Second), say: w.say}
+	w.follower = &follower{daemon: d, patience: cli.Span(time.Second), say: w.say}
 	stop := w.follow(t.Context(), report.NewProgress(&screen, true))
 	screen.await(t, "250 B of 1.0 kB dealt")
 	fake.change(func() { fake.chunks["t1"] = []*wire.LogChunk{{Data: []byte("hel")}} })

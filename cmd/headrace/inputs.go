@@ -57,10 +57,10 @@ func (a fileVerbs) warmInputs(ctx context.Context, f *warmFlags, paths []string)
 		if err != nil {
 			return notInCluster(err)
 		}
-		if a.format == cli.FormatJSON {
-			return writeMessage(a.out, res)
+		if a.Format == cli.FormatJSON {
+			return writeMessage(a.Out, res)
 		}
-		_, err = fmt.Fprintf(a.out, "%s ended, %s left to the kernel\n", requests(int64(res.Ended)), report.Bytes(res.Released))
+		_, err = fmt.Fprintf(a.Out, "%s ended, %s left to the kernel\n", requests(int64(res.Ended)), report.Bytes(res.Released))
 		return err
 	}
 	q := &wire.WarmInputsRequest{Paths: paths, Job: f.job, Budget: int64(f.budget)}
@@ -73,17 +73,17 @@ func (a fileVerbs) warmInputs(ctx context.Context, f *warmFlags, paths []string)
 			return err
 		}
 	}
-	if a.format == cli.FormatJSON {
-		err = writeMessage(a.out, st)
+	if a.Format == cli.FormatJSON {
+		err = writeMessage(a.Out, st)
 	} else {
-		_, err = fmt.Fprintln(a.out, inputsLine(st))
+		_, err = fmt.Fprintln(a.Out, inputsLine(st))
 	}
 	if err != nil {
 		return err
 	}
 	a.pathProblems(st.Failures, int64(st.Failed))
 	if st.NotFit > 0 {
-		a.say("%s: %s do not fit%s", st.Job, report.Bytes(st.NotFit), because(st.NotFitReason))
+		a.Say("%s: %s do not fit%s", st.Job, report.Bytes(st.NotFit), because(st.NotFitReason))
 	}
 	if st.Failed > 0 || st.NotFit > 0 {
 		return cli.Exit(cli.ExitFailure, nil)
@@ -108,11 +108,11 @@ func requests(n int64) string {
 // awaitInputs follows what was asked for with q until all that fits is in memory. It asks once
 // more when the manager was started again since: then that knows nothing of it, or only what
 // nodes have told.
-func (a fileVerbs) awaitInputs(ctx context.Context, d *daemon, q *wire.WarmInputsRequest, st *wire.InputsStatus, patience span) (*wire.InputsStatus, error) {
-	bar := a.bar()
+func (a fileVerbs) awaitInputs(ctx context.Context, d *daemon, q *wire.WarmInputsRequest, st *wire.InputsStatus, patience cli.Span) (*wire.InputsStatus, error) {
+	bar := a.Bar()
 	defer bar.Done()
 	f := &follower{daemon: d, patience: patience, say: func(format string, args ...any) {
-		bar.Interrupt(func() error { a.say(format, args...); return nil })
+		bar.Interrupt(func() error { a.Say(format, args...); return nil })
 	}}
 	user := st.User
 	q.Job, q.Hold, q.SubmittedMs = st.Job, q.Job == "", st.SubmittedMs
@@ -184,23 +184,23 @@ func (a fileVerbs) cacheInputs(ctx context.Context, paths []string) error {
 				share = report.Percent(float64(f.Resident) / float64(f.Size))
 			}
 		}
-		_, err := fmt.Fprintf(a.out, "%9s  %9s  %7s  %s\n", report.Bytes(f.Size), in, share, name)
+		_, err := fmt.Fprintf(a.Out, "%9s  %9s  %7s  %s\n", report.Bytes(f.Size), in, share, name)
 		return err
 	}
 	for stream.Receive() {
 		for _, p := range stream.Msg().Problems {
 			problems++
-			a.say("%s: %s", p.Path, p.Reason)
+			a.Say("%s: %s", p.Path, p.Reason)
 		}
 		for _, f := range stream.Msg().Files {
-			if a.format == cli.FormatJSON {
-				if err := writeMessageLine(a.out, f); err != nil {
+			if a.Format == cli.FormatJSON {
+				if err := writeMessageLine(a.Out, f); err != nil {
 					return err
 				}
 				continue
 			}
 			if shown == 0 {
-				if _, err := fmt.Fprintf(a.out, "%9s  %9s  %7s  %s\n", "size", "in memory", "", "file"); err != nil {
+				if _, err := fmt.Fprintf(a.Out, "%9s  %9s  %7s  %s\n", "size", "in memory", "", "file"); err != nil {
 					return err
 				}
 			}
@@ -283,18 +283,18 @@ that (read cold), where the kernel tells that and no other job wants the same bl
 			if err != nil {
 				return cli.UsageErrorf("%w", err)
 			}
-			call, cancel := context.WithTimeout(cmd.Context(), clusterTime)
+			call, cancel := context.WithTimeout(cmd.Context(), cli.AnswerTime)
 			defer cancel()
-			res, err := client.Inputs(call, &wire.InputsRequest{User: "root", Paths: a.format == cli.FormatJSON})
+			res, err := client.Inputs(call, &wire.InputsRequest{User: "root", Paths: a.Format == cli.FormatJSON})
 			switch {
 			case err != nil && cmd.Context().Err() == nil:
 				return noManager(f.manager, err)
 			case err != nil:
 				return err
-			case a.format == cli.FormatJSON:
-				return writeMessage(a.out, res)
+			case a.Format == cli.FormatJSON:
+				return writeMessage(a.Out, res)
 			}
-			return a.table(inputsTable(res.Inputs))
+			return a.Table(inputsTable(res.Inputs))
 		},
 	}
 	f.define(cmd)

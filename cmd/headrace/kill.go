@@ -13,7 +13,7 @@ import (
 )
 
 type killFlags struct {
-	grace  span
+	grace  cli.Span
 	signal killSignal
 	nine   bool
 	all    bool
@@ -54,7 +54,7 @@ ended, and --all every one of yours: for root, of everybody.`,
 }
 
 // atOnce is a grace that is none; 0 is the daemon's default.
-const atOnce = span(time.Millisecond)
+const atOnce = cli.Span(time.Millisecond)
 
 func (a taskVerbs) kill(cmd *cobra.Command, f *killFlags, words []string) error {
 	many := f.all || f.filter.given()
@@ -79,7 +79,7 @@ func (a taskVerbs) kill(cmd *cobra.Command, f *killFlags, words []string) error 
 		}
 	}
 	return a.actOnEach(cmd, words, killsSideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
-		return d.Kill(ctx, &wire.VerbRequest{Id: id, Grace: f.grace.seconds()})
+		return d.Kill(ctx, &wire.VerbRequest{Id: id, Grace: f.grace.Seconds()})
 	}, tellState)
 }
 

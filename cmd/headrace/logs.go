@@ -9,7 +9,7 @@ import (
 
 func logsVerb(a taskVerbs) *cobra.Command {
 	var follow, onlyOut, onlyErr bool
-	var patience span
+	var patience cli.Span
 	var tail uint32
 	cmd := &cobra.Command{
 		Use:        "logs ID",
@@ -38,11 +38,11 @@ lines before the end, of each of the two.`,
 				req.Tail = &tail
 			}
 			if follow {
-				f := &follower{daemon: d, patience: patience, say: a.say}
-				return f.logs(cmd.Context(), req, a.out, a.err)
+				f := &follower{daemon: d, patience: patience, say: a.Say}
+				return f.logs(cmd.Context(), req, a.Out, a.Err)
 			}
 			return d.logsOnce(cmd.Context(), req, func(c *wire.LogChunk) error {
-				return writeChunk(c.Stream, c.Data, req.Stream, a.out, a.err)
+				return writeChunk(c.Stream, c.Data, req.Stream, a.Out, a.Err)
 			})
 		},
 	}

@@ -21,13 +21,13 @@ const defaultManager = "127.0.0.1:7411"
 type managerFlags struct {
 	listen, tokenFile, cert, key string
 	policy                       string
-	minRun                       rule
+	minRun                       cli.Rule
 	network                      cli.Size
 	hdfs                         []string
 	hdfsProxy                    string
 	kerberos                     hdfs.Kerberos
 	drain                        bool
-	level                        level
+	level                        cli.Level
 }
 
 func managerVerb(a clusterVerbs) *cobra.Command {
@@ -80,7 +80,7 @@ func (a clusterVerbs) manager(ctx context.Context, f *managerFlags) error {
 	c := manager.Config{
 		Listen: f.listen, Cert: f.cert, Key: f.key, Version: cli.Version,
 		Policy: policy.Config{MinRun: time.Duration(f.minRun)}, Network: float64(f.network), Drain: f.drain,
-		Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)})),
+		Log: slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.Level(f.level)})),
 	}
 	var err error
 	if c.Policy.Policy, err = policy.ParsePolicy(f.policy); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/filesystem"
 	"headrace/data/blocks"
 	"headrace/hdfs/replica"
 	"headrace/node"
@@ -84,7 +85,7 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings) error
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
+	log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
 	agent := node.Config{Manager: f.manager, Name: f.name, Version: cli.Version, CA: f.ca, Unclaimed: f.unclaimed, Log: log}
 	if agent.Token, err = a.token(f.tokenFile); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (f *nodeFlags) dataNode(log *slog.Logger) (*solo.DataNode, error) {
 	case len(dirs) > 0 && f.hdfsSite != "", f.dfsNode != "" && (len(dirs) > 0 || f.hdfsSite != ""):
 		return nil, cli.UsageErrorf("give one of --hdfs-data, --hdfs-site and --dfs-node")
 	case f.dfsNode != "":
-		addresses, err := fsAddresses(f.dfsNode)
+		addresses, err := filesystem.Addresses(f.dfsNode)
 		if err != nil || len(addresses) != 1 {
 			return nil, cli.UsageErrorf("--dfs-node %q: want hdfs://HOST:PORT", f.dfsNode)
 		}

@@ -17,7 +17,7 @@ import (
 
 func psVerb(a taskVerbs) *cobra.Command {
 	var f psFlags
-	every := span(time.Second)
+	every := cli.Span(time.Second)
 	cmd := &cobra.Command{
 		Use:        "ps",
 		Short:      "List tasks",
@@ -41,11 +41,11 @@ change becomes a line (with --format json, a JSON object on a line).`,
 			if err != nil {
 				return err
 			}
-			_, onTerminal := cli.AsTerminal(a.out)
+			_, onTerminal := cli.AsTerminal(a.Out)
 			switch {
 			case !f.watch:
 				return a.psOnce(cmd.Context(), d, &f)
-			case onTerminal && a.format == cli.FormatTable:
+			case onTerminal && a.Format == cli.FormatTable:
 				return a.psInPlace(cmd.Context(), d, &f, time.Duration(every))
 			}
 			return a.psChanges(cmd.Context(), d, &f)
@@ -86,10 +86,10 @@ func (a taskVerbs) psOnce(ctx context.Context, d *daemon, f *psFlags) error {
 	if err != nil {
 		return err
 	}
-	if a.format == cli.FormatJSON {
-		return writeMessage(a.out, list)
+	if a.Format == cli.FormatJSON {
+		return writeMessage(a.Out, list)
 	}
-	return writeTasks(a.out, list.Tasks, cli.TerminalOf(a.out))
+	return writeTasks(a.Out, list.Tasks, cli.TerminalOf(a.Out))
 }
 
 func writeTasks(w io.Writer, tasks []*wire.Task, term report.Terminal) error {
@@ -107,7 +107,7 @@ func writeTasks(w io.Writer, tasks []*wire.Task, term report.Terminal) error {
 }
 
 func (a taskVerbs) psInPlace(ctx context.Context, d *daemon, f *psFlags, every time.Duration) error {
-	p := newPainter(a.out, false)
+	p := newPainter(a.Out, false)
 	defer p.close()
 	return repeat(ctx, every, nil, func() error {
 		list, err := f.list(ctx, d)
@@ -115,7 +115,7 @@ func (a taskVerbs) psInPlace(ctx context.Context, d *daemon, f *psFlags, every t
 			return err
 		}
 		var frame bytes.Buffer
-		if err := writeTasks(&frame, list.Tasks, cli.TerminalOf(a.out)); err != nil {
+		if err := writeTasks(&frame, list.Tasks, cli.TerminalOf(a.Out)); err != nil {
 			return err
 		}
 		return p.paint(frame.String())
@@ -156,9 +156,9 @@ func (a taskVerbs) psChanges(ctx context.Context, d *daemon, f *psFlags) error {
 }
 
 func (a taskVerbs) psChange(t *wire.Task, line string) error {
-	if a.format == cli.FormatJSON {
-		return writeMessageLine(a.out, t)
+	if a.Format == cli.FormatJSON {
+		return writeMessageLine(a.Out, t)
 	}
-	_, err := fmt.Fprintln(a.out, cli.OneLine(line))
+	_, err := fmt.Fprintln(a.Out, cli.OneLine(line))
 	return err
 }

@@ -10,16 +10,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/cli"
-	"headrace/report"
+	"headrace/cmd/headrace/filesystem"
+	"headrace/cmd/headrace/simulate"
+	"headrace/cmd/headrace/traces"
 )
 
 // app is what the verbs share: the global flags and where to write.
 type app struct {
+	cli.App
 	stateDir string
-	format   cli.Format
-
-	in       *os.File
-	out, err io.Writer
 }
 
 // The families of verbs have what is about their subject beside what all share.
@@ -27,12 +26,11 @@ type (
 	taskVerbs    struct{ *app }
 	fileVerbs    struct{ *app }
 	clusterVerbs struct{ *app }
-	simVerbs     struct{ *app }
 )
 
 // execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, in *os.File, out, errOut io.Writer) int {
-	return cli.Execute(ctx, newRoot(&app{in: in, out: out, err: errOut}), args, in, out, errOut)
+	return cli.Execute(ctx, newRoot(&app{App: cli.App{In: in, Out: out, Err: errOut}}), args, in, out, errOut)
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -51,20 +49,20 @@ A task is named by its id, or by its name where only one task has it.`,
 	})
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.stateDir, "state-dir", "", "the daemon's state `DIR`, with its socket (default $HEADRACE_STATE_DIR, else by user)")
-	a.format.Define(root, flags)
+	a.Format.Define(root, flags)
 
 	root.AddGroup(&cobra.Group{ID: groupTasks, Title: "Tasks:"},
 		&cobra.Group{ID: groupData, Title: "Files:"}, &cobra.Group{ID: groupMachine, Title: "This machine:"},
 		&cobra.Group{ID: groupCluster, Title: "Cluster:"},
 		&cobra.Group{ID: groupSim, Title: "Simulation:"})
-	tasks, data, cluster, sims := taskVerbs{a}, fileVerbs{a}, clusterVerbs{a}, simVerbs{a}
+	tasks, data, cluster := taskVerbs{a}, fileVerbs{a}, clusterVerbs{a}
 	addVerbs(root, groupTasks, runVerb(tasks), psVerb(tasks), topVerb(tasks), showVerb(tasks), logsVerb(tasks), waitVerb(tasks),
 		suspendVerb(tasks), resumeVerb(tasks), checkpointVerb(tasks), restoreVerb(tasks), killVerb(tasks), forgetVerb(tasks))
-	addVerbs(root, groupData, warmVerb(data), cacheVerb(data), disksVerb(data), dfsVerb(dfsVerbs{a}))
+	addVerbs(root, groupData, warmVerb(data), cacheVerb(data), disksVerb(data), filesystem.Verb(&a.App))
 	addVerbs(root, groupMachine, soloVerb(a), doctorVerb(a), versionVerb(a),
-		cli.CompletionVerb("headrace", "verbs, flags and the\nids of tasks", a.out))
+		cli.CompletionVerb("headrace", "verbs, flags and the\nids of tasks", a.Out))
 	addVerbs(root, groupCluster, managerVerb(cluster), nodeVerb(cluster), clusterVerb(cluster))
-	addVerbs(root, groupSim, simVerb(sims), traceVerb(sims))
+	addVerbs(root, groupSim, simulate.Verb(&a.App), traces.Verb(&a.App))
 	for _, verb := range []string{"bench", "demo", "yarn", "bench-task", "slow-disk"} {
 		root.AddCommand(movedVerb(verb))
 	}
@@ -102,35 +100,12 @@ func movedVerb(name string) *cobra.Command {
 	}
 }
 
-// say writes one line for the person; it is not a result.
-func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.err, "headrace: %s\n", cli.OneLine(fmt.Sprintf(format, args...)))
-}
-
 // answer writes what the daemon has answered: the message for programs, the line for
 // people.
 func (a *app) answer(m proto.Message, line string) error {
-	if a.format == cli.FormatJSON {
-		return writeMessage(a.out, m)
+	if a.Format == cli.FormatJSON {
+		return writeMessage(a.Out, m)
 	}
-	_, err := fmt.Fprintln(a.out, line)
+	_, err := fmt.Fprintln(a.Out, line)
 	return err
-}
-
-// table writes a table for where standard output goes.
-func (a *app) table(t *report.Table) error { return t.WriteTerminal(a.out, cli.TerminalOf(a.out)) }
-
-// tables writes tables with a line between them.
-func (a *app) tables(tables []*report.Table) error {
-	for i, t := range tables {
-		if i > 0 {
-			if _, err := fmt.Fprintln(a.out); err != nil {
-				return err
-			}
-		}
-		if err := a.table(t); err != nil {
-			return err
-		}
-	}
-	return nil
 }

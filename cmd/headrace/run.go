@@ -22,8 +22,8 @@ import (
 
 type runFlags struct {
 	name, job, user    string
-	priority           priority
-	cpus               slots
+	priority           cli.Priority
+	cpus               cli.CPUs
 	memory             cli.Size
 	pids               int64
 	ioWeight           uint32
@@ -33,12 +33,12 @@ type runFlags struct {
 	restart, held      bool
 	wait, logs, quiet  bool
 	spooled            bool // stdin is a file of ours
-	patience           span
+	patience           cli.Span
 	input              inputFlags
 }
 
 func runVerb(a taskVerbs) *cobra.Command {
-	f := runFlags{priority: priority(headrace.Normal), cpus: 1}
+	f := runFlags{priority: cli.Priority(headrace.Normal), cpus: 1}
 	cmd := &cobra.Command{
 		Use:        "run [flags] [--] COMMAND [ARG...]",
 		Short:      "Accept a command as a task; prints its id",
@@ -124,7 +124,7 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 		return err
 	}
 	defer done()
-	req, err := f.request(argv, a.say)
+	req, err := f.request(argv, a.Say)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 	w.follower = &follower{daemon: d, patience: f.patience, say: w.say}
 	err = w.run(ctx)
 	if f.spooled && ctx.Err() != nil { // the task still reads it
-		a.say("what was piped to it is in %s: remove that when the task has ended", f.stdin)
+		a.Say("what was piped to it is in %s: remove that when the task has ended", f.stdin)
 		f.spooled = false
 	}
 	return err
@@ -184,19 +184,19 @@ func (a taskVerbs) tellIDs(f *runFlags, resp *wire.RunResponse, ids []string) er
 	switch {
 	case f.quiet:
 		return nil
-	case a.format == cli.FormatJSON && f.logs:
-		return writeMessage(a.err, resp)
-	case a.format == cli.FormatJSON:
-		return writeMessage(a.out, resp)
+	case a.Format == cli.FormatJSON && f.logs:
+		return writeMessage(a.Err, resp)
+	case a.Format == cli.FormatJSON:
+		return writeMessage(a.Out, resp)
 	case f.logs || f.wait:
 		what := "task"
 		if len(ids) > 1 {
 			what = "tasks"
 		}
-		a.say("%s %s", what, strings.Join(ids, " "))
+		a.Say("%s %s", what, strings.Join(ids, " "))
 		return nil
 	}
-	_, err := fmt.Fprintln(a.out, strings.Join(ids, "\n"))
+	_, err := fmt.Fprintln(a.Out, strings.Join(ids, "\n"))
 	return err
 }
 

@@ -71,14 +71,14 @@ func (w *runWait) goOn() string {
 // showLogs shows what all tasks write until they have ended.
 func (w *runWait) showLogs(ctx context.Context) {
 	if len(w.ids) == 1 && w.bar == nil {
-		w.showLog(ctx, w.ids[0], w.app.out, w.app.err)
+		w.showLog(ctx, w.ids[0], w.app.Out, w.app.Err)
 		return
 	}
 	lines := &lineMerger{around: w.interrupt}
 	var all sync.WaitGroup
 	for _, id := range w.ids {
 		all.Go(func() {
-			out, errOut := lines.writer(w.app.out), lines.writer(w.app.err)
+			out, errOut := lines.writer(w.app.Out), lines.writer(w.app.Err)
 			w.showLog(ctx, id, out, errOut)
 			out.flush()
 			errOut.flush()
@@ -107,7 +107,7 @@ func (w *runWait) say(format string, args ...any) {
 		return
 	}
 	w.said, w.when = line, time.Now()
-	w.interrupt(func() error { w.app.say("%s", line); return nil })
+	w.interrupt(func() error { w.app.Say("%s", line); return nil })
 }
 
 // interrupt writes to the terminal beside the progress.
@@ -120,12 +120,12 @@ func (w *runWait) interrupt(write func() error) error {
 
 // showProgress shows how much of the input has been dealt until stop is called.
 func (w *runWait) showProgress(ctx context.Context) (stop func()) {
-	_, is := cli.AsTerminal(w.app.err)
-	if !is || !w.dealt || w.app.format == cli.FormatJSON {
+	_, is := cli.AsTerminal(w.app.Err)
+	if !is || !w.dealt || w.app.Format == cli.FormatJSON {
 		return func() {}
 	}
-	bar := report.NewProgress(w.app.err, true)
-	bar.Terminal = cli.TerminalOf(w.app.err)
+	bar := report.NewProgress(w.app.Err, true)
+	bar.Terminal = cli.TerminalOf(w.app.Err)
 	return w.follow(ctx, bar)
 }
 

@@ -38,8 +38,8 @@ func showVerb(a taskVerbs) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.format == cli.FormatJSON {
-				return writeMessage(a.out, task)
+			if a.Format == cli.FormatJSON {
+				return writeMessage(a.Out, task)
 			}
 			return a.showTask(task)
 		},
@@ -47,14 +47,14 @@ func showVerb(a taskVerbs) *cobra.Command {
 }
 
 func (a taskVerbs) showTask(task *wire.Task) error {
-	term := cli.TerminalOf(a.out)
-	if err := taskTable(task).WriteTerminal(a.out, term); err != nil || len(task.History) == 0 {
+	term := cli.TerminalOf(a.Out)
+	if err := taskTable(task).WriteTerminal(a.Out, term); err != nil || len(task.History) == 0 {
 		return err
 	}
-	if _, err := io.WriteString(a.out, "\n"); err != nil {
+	if _, err := io.WriteString(a.Out, "\n"); err != nil {
 		return err
 	}
-	return historyTable(task.History).WriteTerminal(a.out, term)
+	return historyTable(task.History).WriteTerminal(a.Out, term)
 }
 
 func taskTable(task *wire.Task) *report.Table {

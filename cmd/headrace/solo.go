@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/filesystem"
 	"headrace/internal/linux"
 	"headrace/policy"
 	"headrace/policy/prefetch"
@@ -23,29 +24,29 @@ import (
 
 type soloFlags struct {
 	configFlags
-	slots                   slots
+	slots                   cli.CPUs
 	memory                  budget
 	swapReserve             cli.Size
 	enforce                 bool
 	warmBudget, buffer      cli.Size
 	noWarm                  bool
 	policy, victims         string
-	minRun, ageing          rule
-	suspendGrace, killGrace span
+	minRun, ageing          cli.Rule
+	suspendGrace, killGrace cli.Span
 	keepEnded               kept
-	stallLimit              span
+	stallLimit              cli.Span
 	requests, userRequests  budget
 	userConns               kept
 	stores                  []string
 	metrics, criu, shim     string
-	level                   level
+	level                   cli.Level
 
 	noResidencyOrder, warmFIFO bool
 }
 
 func soloVerb(a *app) *cobra.Command {
 	var f soloFlags
-	var fs dfsStartFlags
+	var fs filesystem.StartFlags
 	cmd := &cobra.Command{
 		Use:        "solo",
 		Short:      "The daemon: run tasks on this machine",
@@ -75,13 +76,12 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 			if err != nil {
 				return err
 			}
-			fs.webAsked = cmd.Flags().Changed("dfs-http-port")
 			return a.solo(cmd.Context(), &f, &fs, settings)
 		},
 	}
 	f.define(cmd)
-	cmd.Flags().StringVar(&fs.dir, "dfs", "", "be a node of a file system as well, in `DIR`, as headrace dfs start is; its other flags are called --dfs-listen and so on here")
-	fs.define(cmd, "dfs-")
+	cmd.Flags().StringVar(&fs.Dir, "dfs", "", "be a node of a file system as well, in `DIR`, as headrace dfs start is; its other flags are called --dfs-listen and so on here")
+	fs.Define(cmd, "dfs-")
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { // they have their own help
 		if strings.HasPrefix(f.Name, "dfs-") {
 			f.Hidden = true
@@ -125,8 +125,8 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	cli.CompleteValues(cmd, "log-level", "debug", "info", "warn", "error")
 }
 
-func (a *app) solo(ctx context.Context, f *soloFlags, fs *dfsStartFlags, s *settings) error {
-	log := slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
+func (a *app) solo(ctx context.Context, f *soloFlags, fs *filesystem.StartFlags, s *settings) error {
+	log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
 	config, err := f.config(a.stateDir, log)
 	if err != nil {
 		return s.blame(err)
@@ -144,7 +144,7 @@ func (a *app) solo(ctx context.Context, f *soloFlags, fs *dfsStartFlags, s *sett
 	}
 	s.onHangup(ctx, log)
 	go notifyReady(ctx, daemon.Ready(), log)
-	defer dfsVerbs{a}.beside(ctx, fs, log)()
+	defer filesystem.Beside(ctx, &a.App, fs, log)()
 	if err := daemon.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

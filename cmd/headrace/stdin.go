@@ -68,11 +68,11 @@ func whatIsPiped(in *os.File, patience time.Duration) piped {
 // checkStdin refuses to run a command whose caller pipes it something that it
 // would not get.
 func (a taskVerbs) checkStdin() error {
-	switch whatIsPiped(a.in, listenFor) {
+	switch whatIsPiped(a.In, listenFor) {
 	case something:
 		return cli.UsageErrorf("standard input is not passed to the command: hand it over with --stdin - (up to %s), or name a file with --stdin FILE; for none, < /dev/null", report.Bytes(spoolMost))
 	case unclear:
-		a.say("standard input is not passed to the command; --stdin - does that")
+		a.Say("standard input is not passed to the command; --stdin - does that")
 	}
 	return nil
 }
@@ -80,8 +80,8 @@ func (a taskVerbs) checkStdin() error {
 // spool copies standard input into a file that the task can read, and returns its
 // path. Whoever calls it removes the file when the task has ended.
 func (a taskVerbs) spool(owner string) (path string, err error) {
-	if term.IsTerminal(int(a.in.Fd())) {
-		a.say("reading standard input up to its end (Ctrl-D)")
+	if term.IsTerminal(int(a.In.Fd())) {
+		a.Say("reading standard input up to its end (Ctrl-D)")
 	}
 	// Not /tmp: the file must outlive a reboot as the task does.
 	f, err := os.CreateTemp("/var/tmp", "headrace-stdin-*")
@@ -94,7 +94,7 @@ func (a taskVerbs) spool(owner string) (path string, err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	n, err := io.Copy(f, io.LimitReader(a.in, spoolMost+1))
+	n, err := io.Copy(f, io.LimitReader(a.In, spoolMost+1))
 	if err != nil {
 		return "", fmt.Errorf("keep standard input for the task: %w", err)
 	}

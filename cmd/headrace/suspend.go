@@ -12,7 +12,7 @@ import (
 )
 
 func suspendVerb(a taskVerbs) *cobra.Command {
-	var grace span
+	var grace cli.Span
 	cmd := &cobra.Command{
 		Use:        "suspend ID...",
 		Short:      "Stop the processes of tasks; their memory stays theirs",
@@ -28,7 +28,7 @@ headrace resume. The command returns when every process has been seen stopped.`,
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
-				return d.Suspend(ctx, &wire.VerbRequest{Id: id, Grace: grace.seconds()})
+				return d.Suspend(ctx, &wire.VerbRequest{Id: id, Grace: grace.Seconds()})
 			}, tellState)
 		},
 	}

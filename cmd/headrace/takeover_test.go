@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
-
-	"golang.org/x/sys/unix"
 )
 
 // olderDir is where testdata/older/make had its daemon: the images of its checkpoints

@@ -1,28 +1,16 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"headrace/manager"
+	"headrace/cmd/headrace/token"
 	"headrace/wire"
 )
 
 // tokenName is the file in the state directory that is used when no other is named.
 const tokenName = "cluster-token"
-
-// tokenBytes is how many random bytes a token is made of.
-const tokenBytes = 32
 
 func tokenFlag(cmd *cobra.Command, file *string) {
 	cmd.Flags().StringVar(file, "token-file", "", "the `FILE` with the cluster's token, readable by its owner only (default: "+tokenName+" in the state directory)")
@@ -46,7 +34,7 @@ func (a clusterVerbs) token(flag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return readToken(file, "headrace manager")
+	return token.Read(file, "headrace manager")
 }
 
 // madeToken does as token, for the one program that makes the file when it is not there.
@@ -55,82 +43,12 @@ func (a clusterVerbs) madeToken(flag string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	made, err := makeToken(file)
+	made, err := token.Make(file)
 	if err != nil {
 		return "", err
 	}
 	if made {
-		a.say("a token was made in %s; nodes and schedulers need a copy of that file", file)
+		a.Say("a token was made in %s; nodes and schedulers need a copy of that file", file)
 	}
-	return readToken(file, "headrace manager")
-}
-
-// readToken refuses a file that others than its owner can read. What systemd hands to a
-// service (LoadCredential=) may belong to root, with an access control list that lets
-// one user more read it: the mode then shows that as the right of root's group.
-func readToken(file, maker string) (string, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no waiting, should it be a pipe
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no token in %s; copy the file that %s has made, or name it with --token-file", file, maker)
-	}
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no file; name the one with the token with --token-file", file)
-	}
-	owner := info.Sys().(*syscall.Stat_t)
-	fromSystemd := info.Mode().Perm() == 0o440 && owner.Uid == 0 && owner.Gid == 0
-	if info.Mode().Perm()&0o077 != 0 && !fromSystemd {
-		return "", fmt.Errorf("the token in %s can be read by others; chmod 600 it, and make a new one if it was so for long", file)
-	}
-	if owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
-		return "", fmt.Errorf("the token in %s belongs to user %d, who could change it; chown it", file, owner.Uid)
-	}
-	const most = 4096
-	raw, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return "", fmt.Errorf("read the token: %w", err)
-	}
-	token := strings.TrimSpace(string(raw))
-	odd := strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
-	if len(token) < manager.MinToken || len(raw) > most || odd {
-		return "", fmt.Errorf("there is no token in %s: want one line of %d to %d printable characters; remove the file to have %s make one", file, manager.MinToken, most, maker)
-	}
-	return token, nil
-}
-
-// makeToken makes the file, complete or not at all, unless it is there.
-func makeToken(file string) (made bool, err error) {
-	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return false, fmt.Errorf("make a token: %w; choose another file with --token-file", err)
-	}
-	random := make([]byte, tokenBytes)
-	rand.Read(random)
-	f, err := os.CreateTemp(dir, ".token-*") // mode 0600
-	if err != nil {
-		return false, fmt.Errorf("make a token: %w; choose another file with --token-file", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = fmt.Fprintln(f, hex.EncodeToString(random))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return false, fmt.Errorf("make a token: %w", err)
-	}
-	err = os.Link(f.Name(), file)
-	if errors.Is(err, fs.ErrExist) {
-		return false, nil // somebody else was quicker
-	}
-	if err != nil {
-		return false, fmt.Errorf("make a token: %w", err)
-	}
-	return true, nil
+	return token.Read(file, "headrace manager")
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func topVerb(a taskVerbs) *cobra.Command {
-	every := span(time.Second)
+	every := cli.Span(time.Second)
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch the machine and the tasks that use it",
@@ -37,8 +37,8 @@ is typed; elsewhere it is written once, with the use over the whole running time
 				return err
 			}
 			t := &top{daemon: d}
-			_, onTerminal := cli.AsTerminal(a.out)
-			if !onTerminal || a.format == cli.FormatJSON {
+			_, onTerminal := cli.AsTerminal(a.Out)
+			if !onTerminal || a.Format == cli.FormatJSON {
 				return a.topOnce(cmd.Context(), t)
 			}
 			return a.topLive(cmd.Context(), t, time.Duration(every))
@@ -53,16 +53,16 @@ func (a taskVerbs) topOnce(ctx context.Context, t *top) error {
 	if err != nil {
 		return err
 	}
-	if a.format == cli.FormatJSON {
-		return writeMessage(a.out, list)
+	if a.Format == cli.FormatJSON {
+		return writeMessage(a.Out, list)
 	}
-	return t.write(a.out, list, cli.TerminalOf(a.out))
+	return t.write(a.Out, list, cli.TerminalOf(a.Out))
 }
 
 func (a taskVerbs) topLive(ctx context.Context, t *top, every time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	keyboard, restore, err := rawKeyboard(a.in)
+	keyboard, restore, err := rawKeyboard(a.In)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (a taskVerbs) topLive(ctx context.Context, t *top, every time.Duration) err
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	p := newPainter(a.out, true)
+	p := newPainter(a.Out, true)
 	defer p.close()
 	if err := t.paint(ctx, p); err != nil {
 		return err

@@ -33,8 +33,8 @@ func versionVerb(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.format == cli.FormatJSON {
-				return cli.WriteJSON(a.out, v)
+			if a.Format == cli.FormatJSON {
+				return cli.WriteJSON(a.Out, v)
 			}
 			running := v.Daemon
 			if running == "" {
@@ -42,7 +42,7 @@ func versionVerb(a *app) *cobra.Command {
 			}
 			t := v.Table("headrace")
 			t.Add(report.Str("daemon"), report.Str(running))
-			return a.table(t)
+			return a.Table(t)
 		},
 	}
 }

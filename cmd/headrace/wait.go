@@ -9,7 +9,7 @@ import (
 )
 
 func waitVerb(a taskVerbs) *cobra.Command {
-	var patience span
+	var patience cli.Span
 	cmd := &cobra.Command{
 		Use:   "wait ID...",
 		Short: "Wait for tasks to end; exit with their exit code",
@@ -27,7 +27,7 @@ plus the signal that ended it; with several tasks, the first that is not 0.`,
 	return cmd
 }
 
-func (a taskVerbs) waitAll(cmd *cobra.Command, words []string, patience span) error {
+func (a taskVerbs) waitAll(cmd *cobra.Command, words []string, patience cli.Span) error {
 	d, err := a.daemon()
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (a taskVerbs) waitAll(cmd *cobra.Command, words []string, patience span) er
 		}
 		ids[i] = task.Id
 	}
-	f := &follower{daemon: d, patience: patience, say: a.say}
+	f := &follower{daemon: d, patience: patience, say: a.Say}
 	var verdicts []error
 	for _, id := range ids {
 		task, err := f.end(cmd.Context(), id)

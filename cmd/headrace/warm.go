@@ -19,7 +19,7 @@ type warmFlags struct {
 	budget             cli.Size
 	job                string
 	ids                []string
-	patience           span
+	patience           cli.Span
 }
 
 func warmVerb(a fileVerbs) *cobra.Command {
@@ -142,8 +142,8 @@ func (a fileVerbs) warmNew(ctx context.Context, d *daemon, f *warmFlags, paths [
 		return err
 	}
 	if f.wait {
-		if a.format != cli.FormatJSON {
-			if _, err := fmt.Fprintln(a.out, warmPlan(status)); err != nil {
+		if a.Format != cli.FormatJSON {
+			if _, err := fmt.Fprintln(a.Out, warmPlan(status)); err != nil {
 				return err
 			}
 		}
@@ -176,10 +176,10 @@ func files(n int64) string {
 }
 
 // warmWait follows a request until what fits is in memory.
-func (a fileVerbs) warmWait(ctx context.Context, d *daemon, id string, patience span) error {
-	bar := a.bar()
+func (a fileVerbs) warmWait(ctx context.Context, d *daemon, id string, patience cli.Span) error {
+	bar := a.Bar()
 	say := func(format string, args ...any) {
-		bar.Interrupt(func() error { a.say(format, args...); return nil })
+		bar.Interrupt(func() error { a.Say(format, args...); return nil })
 	}
 	f := &follower{daemon: d, patience: patience, say: say}
 	status, err := f.warmed(ctx, id, func(s *wire.WarmStatus) { bar.Set(warmShare(s), warmDoing(s)) })
@@ -194,14 +194,6 @@ func (a fileVerbs) warmWait(ctx context.Context, d *daemon, id string, patience 
 		return err
 	}
 	return a.warmProblems(status)
-}
-
-// bar returns a progress bar on a terminal, and nothing elsewhere.
-func (a *app) bar() *report.Progress {
-	_, is := cli.AsTerminal(a.err)
-	bar := report.NewProgress(a.err, is && a.format != cli.FormatJSON)
-	bar.Terminal = cli.TerminalOf(a.err)
-	return bar
 }
 
 // warmed returns the last status of a request; each is told of all of them.
@@ -277,10 +269,10 @@ func readFor(s *wire.WarmStatus) int64 {
 func (a fileVerbs) warmProblems(s *wire.WarmStatus) error {
 	a.pathProblems(s.Failures, int64(s.Failed))
 	if s.NotFit > 0 {
-		a.say("%s: %s do not fit%s", s.Id, report.Bytes(s.NotFit), because(s.NotFitReason))
+		a.Say("%s: %s do not fit%s", s.Id, report.Bytes(s.NotFit), because(s.NotFitReason))
 	}
 	if s.State == "released" {
-		a.say("%s: the request has ended: nothing is kept in memory for it any more", s.Id)
+		a.Say("%s: the request has ended: nothing is kept in memory for it any more", s.Id)
 	}
 	if s.NotFit > 0 || s.Failed > 0 || s.State == "released" {
 		return cli.Exit(cli.ExitFailure, nil)
@@ -291,10 +283,10 @@ func (a fileVerbs) warmProblems(s *wire.WarmStatus) error {
 // pathProblems says what could not be done with the first of n paths.
 func (a fileVerbs) pathProblems(first []*wire.PathProblem, n int64) {
 	for _, p := range first {
-		a.say("%s: %s", p.Path, p.Reason)
+		a.Say("%s: %s", p.Path, p.Reason)
 	}
 	if more := n - int64(len(first)); more > 0 {
-		a.say("and %s more", files(more))
+		a.Say("and %s more", files(more))
 	}
 }
 
@@ -349,10 +341,10 @@ func (a fileVerbs) warmList(ctx context.Context, d *daemon, all bool) error {
 	if !all {
 		list.Requests = slices.DeleteFunc(list.Requests, internal)
 	}
-	if a.format == cli.FormatJSON {
-		return writeMessage(a.out, list)
+	if a.Format == cli.FormatJSON {
+		return writeMessage(a.Out, list)
 	}
-	return a.table(requestsTable(list.Requests))
+	return a.Table(requestsTable(list.Requests))
 }
 
 func requestsTable(requests []*wire.WarmStatus) *report.Table {

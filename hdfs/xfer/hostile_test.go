@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +62,14 @@ func TestRefused(t *testing.T) {
 	} else if got, err := io.ReadAll(b); string(got) != "abc" || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
+}
+
+// TestSameNodesInAPipeline: a client does not have nodes connect to each other again and again.
+func TestSameNodesInAPipeline(t *testing.T) {
+	a, b, c := start(t, &Server{}, nil), start(t, &Server{}, nil), start(t, &Server{}, nil)
+	_, err := Write(a.dial(t), setup(block(1), pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, a, b, c, b))
+	wantStatus(t, err, pb.Status_ERROR_INVALID, "the same")
+	put(t, block(1), []byte("abc"), a, b, c)
 }
 
 // TestSASL: a client that wants a handshake hears that there is none.
@@ -158,24 +165,6 @@ func FuzzPacket(f *testing.F) {
 			}
 		}
 	})
-}
-
-// TestPipelinesWithin: a pipeline goes to each node once, and to few.
-func TestPipelinesWithin(t *testing.T) {
-	var all []*pb.DatanodeInfoProto
-	for i := range mostTargets + 1 {
-		all = append(all, &pb.DatanodeInfoProto{Id: &pb.DatanodeIDProto{IpAddr: proto.String("10.0.0.1"), XferPort: pbUint32(uint32(i))}})
-	}
-	if err := passable(all[:mostTargets]); err != nil {
-		t.Error(err)
-	}
-	if passable(all) == nil || passable([]*pb.DatanodeInfoProto{all[0], all[1], all[0]}) == nil {
-		t.Error("it may go on for ever")
-	}
-	a, b := start(t, &Server{}, nil), start(t, &Server{}, nil)
-	if _, err := Write(a.dial(t), setup(block(1), pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, a, b, a, b)); err == nil || !strings.Contains(err.Error(), "twice") {
-		t.Errorf("a pipeline goes back and forth: %v", err)
-	}
 }
 
 // FuzzMessages reads any bytes as operations, answers and acknowledgements.

@@ -30,8 +30,8 @@ func (c *conn) write(ctx context.Context, op Op, q *pb.OpWriteBlockProto) error 
 	if h.GetClientName() == "" || isCopy(q.GetStage()) && len(q.GetTargets()) > 0 {
 		return c.fail(refuse(pb.Status_ERROR_UNSUPPORTED, "data nodes copy replicas for clients, one at a time"))
 	}
-	if err := passable(q.Targets); err != nil {
-		return c.fail(err)
+	if !distinct(q.GetTargets()) {
+		return c.fail(refuse(pb.Status_ERROR_INVALID, "a pipeline of %d more nodes, some of which are the same", len(q.GetTargets())))
 	}
 	var w Writer
 	r := writeRequest(q)
@@ -65,24 +65,13 @@ func (c *conn) write(ctx context.Context, op Op, q *pb.OpWriteBlockProto) error 
 	return n.run(ctx)
 }
 
-// mostTargets is how many nodes a pipeline has at most, behind the first.
-const mostTargets = 16
-
-// passable refuses pipelines that no writer has: each node has a connection to the next one, and one that went back and forth would use up those
-// between two.
-func passable(targets []*pb.DatanodeInfoProto) error {
-	if len(targets) > mostTargets {
-		return refuse(pb.Status_ERROR_INVALID, "a pipeline of %d nodes more", len(targets))
-	}
+// distinct tells whether the nodes of a pipeline are all different. Otherwise it could be as long as a client likes.
+func distinct(nodes []*pb.DatanodeInfoProto) bool {
 	seen := map[string]bool{}
-	for _, n := range targets {
-		a := Address(n)
-		if seen[a] {
-			return refuse(pb.Status_ERROR_INVALID, "%.64q is twice in a pipeline", a)
-		}
-		seen[a] = true
+	for _, n := range nodes {
+		seen[Address(n)] = true
 	}
-	return nil
+	return len(seen) == len(nodes)
 }
 
 func writeRequest(q *pb.OpWriteBlockProto) WriteRequest {

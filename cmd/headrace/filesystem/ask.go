@@ -1,0 +1,289 @@
+package filesystem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"headrace/cli"
+	"headrace/hdfs/ipc"
+	"headrace/hdfs/pb"
+	"headrace/report"
+)
+
+// asker is a connection to a file system.
+type asker struct {
+	*ipc.Client
+	ctx  context.Context
+	user string
+}
+
+// clientProtocol is by which clients ask an HDFS.
+const clientProtocol = "org.apache.hadoop.hdfs.protocol.ClientProtocol"
+
+// reach connects to a file system, as Hadoop's clients do.
+func (a verbs) reach(ctx context.Context, fs string, f func(asker) error) error {
+	return a.reachFor(ctx, fs, clientProtocol, f)
+}
+
+// reachFor connects to a file system for a protocol: to the first of its nodes that answers.
+func (a verbs) reachFor(ctx context.Context, fs, protocol string, f func(asker) error) error {
+	addresses, err := Addresses(fs)
+	if err != nil {
+		return err
+	}
+	name := os.Getenv("HADOOP_USER_NAME")
+	if name == "" {
+		u, err := user.Current()
+		if err != nil {
+			return fmt.Errorf("find out who asks: %w; or set HADOOP_USER_NAME", err)
+		}
+		name = u.Username
+	}
+	var unheard error
+	for _, address := range addresses {
+		dial, cancel := context.WithTimeout(ctx, cli.AnswerTime)
+		c, err := ipc.Dial(dial, address, ipc.Options{Protocol: protocol, User: ipc.User{Name: name}})
+		cancel()
+		if err == nil {
+			defer c.Close()
+			return readable(f(asker{c, ctx, name}))
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		unheard = err
+	}
+	return cli.Exit(cli.ExitNoDaemon, fmt.Errorf("no file system at %s: %w; start one with: headrace dfs start, or name another with --fs", fs, unheard))
+}
+
+// readable leaves out the class of an exception.
+func readable(err error) error {
+	if e := new(ipc.Exception); errors.As(err, &e) {
+		return errors.New(e.Message)
+	}
+	return err
+}
+
+func statusVerb(a verbs) *cobra.Command {
+	var fs string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Tell what the file system has and has room for",
+		Long: `Status asks the file system how full its disks are, how many of its blocks cannot
+be read, and how many have fewer copies than they are to have. Headrace dfs ring says
+more about its nodes.`,
+		Example: `  headrace dfs status
+  headrace dfs status --format json | jq .remaining`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.status(c, fs) })
+		},
+	}
+	fsFlag(cmd, &fs)
+	return cmd
+}
+
+// Status is what headrace dfs status tells.
+type Status struct {
+	Address   string `json:"address"`
+	Capacity  uint64 `json:"capacity"`
+	Used      uint64 `json:"used"`
+	Remaining uint64 `json:"remaining"`
+	// Blocks are copies of blocks, of all nodes.
+	Blocks  uint32 `json:"blocks"`
+	Missing uint64 `json:"missing"`
+	// Lacking have fewer copies than they are to have.
+	Lacking  uint64 `json:"lacking"`
+	Nodes    int    `json:"nodes"`
+	Down     int    `json:"down"`
+	SafeMode bool   `json:"safeMode"`
+}
+
+func (a verbs) status(c asker, fs string) error {
+	var stats pb.GetFsStatsResponseProto
+	var nodes, dead pb.GetDatanodeReportResponseProto
+	var safe pb.SetSafeModeResponseProto
+	err := errors.Join(c.Call(c.ctx, "getFsStats", &pb.GetFsStatusRequestProto{}, &stats),
+		c.Call(c.ctx, "getDatanodeReport", &pb.GetDatanodeReportRequestProto{Type: pb.DatanodeReportTypeProto_LIVE.Enum()}, &nodes),
+		c.Call(c.ctx, "getDatanodeReport", &pb.GetDatanodeReportRequestProto{Type: pb.DatanodeReportTypeProto_DEAD.Enum()}, &dead),
+		c.Call(c.ctx, "setSafeMode", &pb.SetSafeModeRequestProto{Action: pb.SafeModeActionProto_SAFEMODE_GET.Enum()}, &safe))
+	if err != nil {
+		return err
+	}
+	s := Status{Address: fs, Capacity: stats.GetCapacity(), Used: stats.GetUsed(), Remaining: stats.GetRemaining(), Missing: stats.GetMissingBlocks(),
+		Lacking: stats.GetUnderReplicated(), Nodes: len(nodes.Di) + len(dead.Di), Down: len(dead.Di), SafeMode: safe.GetResult()}
+	for _, n := range nodes.Di {
+		s.Blocks += n.GetNumBlocks()
+	}
+	if a.Format == cli.FormatJSON {
+		return cli.WriteJSON(a.Out, s)
+	}
+	title := fs
+	if s.Nodes > 1 {
+		title += fmt.Sprintf(", %d nodes", s.Nodes)
+	}
+	if s.Down > 0 {
+		title += fmt.Sprintf(", %d of them down", s.Down)
+	}
+	if s.SafeMode {
+		title += ", in safe mode: nothing can be changed"
+	}
+	t := &report.Table{Title: title, Columns: []report.Column{{Title: "capacity", Align: report.Right}, {Title: "used", Align: report.Right},
+		{Title: "free", Align: report.Right}, {Title: "copies of blocks", Align: report.Right}, {Title: "with too few", Align: report.Right}, {Title: "without a good one", Align: report.Right}}}
+	bytes := func(n uint64) report.Cell { return report.Str(report.Bytes(int64(n))) }
+	t.Add(bytes(s.Capacity), bytes(s.Used), bytes(s.Remaining), report.Num(float64(s.Blocks), report.UnitNone), report.Num(float64(s.Lacking), report.UnitNone),
+		report.Num(float64(s.Missing), report.UnitNone))
+	return a.Table(t)
+}
+
+func listVerb(a verbs) *cobra.Command {
+	var fs string
+	cmd := &cobra.Command{
+		Use:   "ls [PATH]",
+		Short: "List a directory of the file system",
+		Long: `Ls lists what is in a directory, by default the root, or a file. It needs no
+Java; hdfs dfs does the rest.`,
+		Example: `  headrace dfs ls /
+  headrace dfs ls --format json /logs | jq -r '.[].name'`,
+		Args:              cli.Takes(0, 1, "a path"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.list(c, pathOr(args, "/")) })
+		},
+	}
+	fsFlag(cmd, &fs)
+	return cmd
+}
+
+func pathOr(args []string, otherwise string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return otherwise
+}
+
+// Entry is a line of headrace dfs ls.
+type Entry struct {
+	Name     string    `json:"name"`
+	Mode     string    `json:"mode"`
+	Owner    string    `json:"owner"`
+	Group    string    `json:"group"`
+	Size     uint64    `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+func (a verbs) list(c asker, path string) error {
+	all := []Entry{}
+	need := false
+	for after := []byte{}; after != nil; {
+		var l pb.GetListingResponseProto
+		if err := c.Call(c.ctx, "getListing", &pb.GetListingRequestProto{Src: &path, StartAfter: after, NeedLocation: &need}, &l); err != nil {
+			return err
+		}
+		if l.DirList == nil {
+			return cli.Exit(cli.ExitNotFound, fmt.Errorf("there is no %s", path))
+		}
+		after = nil
+		for _, s := range l.DirList.PartialListing {
+			all = append(all, dfsEntryOf(s, path))
+			if l.DirList.GetRemainingEntries() > 0 {
+				after = s.Path
+			}
+		}
+	}
+	if a.Format == cli.FormatJSON {
+		return cli.WriteJSON(a.Out, all)
+	}
+	t := &report.Table{Columns: []report.Column{{Title: "mode"}, {Title: "owner"}, {Title: "group"}, {Title: "size", Align: report.Right},
+		{Title: "modified"}, {Title: "name", Flex: true}}}
+	for _, e := range all {
+		t.Add(report.Str(e.Mode), report.Str(cli.OneLine(e.Owner)), report.Str(cli.OneLine(e.Group)), report.Str(report.Bytes(int64(e.Size))),
+			report.Str(e.Modified.Local().Format("2006-01-02 15:04")), report.Str(cli.OneLine(e.Name)))
+	}
+	return a.Table(t)
+}
+
+func dfsEntryOf(s *pb.HdfsFileStatusProto, path string) Entry {
+	mode := fs.FileMode(s.GetPermission().GetPerm() & 0o777)
+	if s.GetFileType() == pb.HdfsFileStatusProto_IS_DIR {
+		mode |= fs.ModeDir
+	}
+	if s.GetPermission().GetPerm()&0o1000 != 0 {
+		mode |= fs.ModeSticky
+	}
+	name := string(s.Path)
+	if name == "" {
+		name = path
+	}
+	return Entry{name, mode.String(), s.GetOwner(), s.GetGroup(), s.GetLength(), time.UnixMilli(int64(s.GetModificationTime())).UTC()}
+}
+
+func checkVerb(a verbs) *cobra.Command {
+	var fs string
+	cmd := &cobra.Command{
+		Use:   "fsck [PATH]",
+		Short: "Name the files that cannot be read whole",
+		Long: `Fsck lists the files below a path, by default all, that have a block of which no
+copy can be read: missing, damaged, not what the file says, or on nodes that are
+down. It looks at what nodes know of their copies, and reads none; each node itself
+reads all of its own every week. It ends with 1 when there is such a file. Only who
+may do all may ask.`,
+		Example:           `  headrace dfs fsck /user`,
+		Args:              cli.Takes(0, 1, "a path"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.check(c, pathOr(args, "/")) })
+		},
+	}
+	fsFlag(cmd, &fs)
+	return cmd
+}
+
+func (a verbs) check(c asker, path string) error {
+	bad := []string{}
+	for cookie := (*string)(nil); ; {
+		var r pb.ListCorruptFileBlocksResponseProto
+		if err := c.Call(c.ctx, "listCorruptFileBlocks", &pb.ListCorruptFileBlocksRequestProto{Path: &path, Cookie: cookie}, &r); err != nil {
+			return err
+		}
+		if len(r.Corrupt.GetFiles()) == 0 {
+			break
+		}
+		for _, f := range r.Corrupt.Files {
+			if len(bad) == 0 || bad[len(bad)-1] != f {
+				bad = append(bad, f)
+			}
+		}
+		cookie = r.Corrupt.Cookie
+	}
+	if a.Format == cli.FormatJSON {
+		if err := cli.WriteJSON(a.Out, bad); err != nil {
+			return err
+		}
+	} else {
+		for _, f := range bad {
+			fmt.Fprintln(a.Out, cli.OneLine(f))
+		}
+	}
+	if len(bad) > 0 {
+		return cli.Exit(cli.ExitFailure, fmt.Errorf("%d files cannot be read whole", len(bad)))
+	}
+	var stats pb.GetFsStatsResponseProto
+	if err := c.Call(c.ctx, "getFsStats", &pb.GetFsStatusRequestProto{}, &stats); err != nil {
+		return err
+	}
+	more := ""
+	if n := stats.GetUnderReplicated(); n > 0 {
+		more = fmt.Sprintf("; %d blocks of all have fewer copies than they are to have", n)
+	}
+	a.Say("all files below %s have a good copy of each block%s", path, more)
+	return nil
+}

@@ -1,0 +1,197 @@
+package filesystem
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"headrace/cli"
+	"headrace/dfs/gateway"
+	"headrace/report"
+	"headrace/wire"
+)
+
+// ring asks the nodes of a file system about themselves.
+func (a verbs) ring(ctx context.Context, fs string) (r *wire.RingResponse, err error) {
+	r = new(wire.RingResponse)
+	return r, a.reachFor(ctx, fs, gateway.RingProtocol, func(c asker) error { return c.Call(c.ctx, "Ring", &wire.RingRequest{}, r) })
+}
+
+func ringVerb(a verbs) *cobra.Command {
+	var fs string
+	cmd := &cobra.Command{
+		Use:   "ring",
+		Short: "Tell which nodes there are, how they stand, and what is being moved",
+		Long: `Ring lists the nodes of the file system in the order of the ring, on which each has
+its copies with its neighbours. A node owns a part of all segments, holds the copies
+of more, and is to get some yet while nodes come or go. Down is a node that was not
+heard for some seconds: nothing is moved for it. Out is one that is not expected
+back: others have taken over.`,
+		Example: `  headrace dfs ring
+  headrace dfs ring --format json | jq -r '.nodes[] | select(.state != "up").name'`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.ring(cmd.Context(), fs)
+			if err != nil {
+				return err
+			}
+			return a.showRing(r)
+		},
+	}
+	fsFlag(cmd, &fs)
+	return cmd
+}
+
+// Ring is what headrace dfs ring tells.
+type Ring struct {
+	Epoch    uint64 `json:"epoch"`
+	Term     uint64 `json:"term"`
+	Leader   string `json:"leader"`
+	Replicas uint32 `json:"replicas"`
+	Segments uint32 `json:"segments"`
+	Missing  uint32 `json:"missing"`
+	Moves    uint32 `json:"moves"`
+	Nodes    []Node `json:"nodes"`
+}
+
+// Node is a node in that.
+type Node struct {
+	Name      string `json:"name"`
+	State     string `json:"state"`
+	Leaving   bool   `json:"leaving"`
+	Leads     bool   `json:"leads"`
+	Votes     bool   `json:"votes"`
+	Address   string `json:"address"`
+	Peer      string `json:"peer"`
+	Rack      string `json:"rack"`
+	Owns      uint32 `json:"owns"`
+	Holds     uint32 `json:"holds"`
+	Fills     uint32 `json:"fills"`
+	Capacity  uint64 `json:"capacity"`
+	Used      uint64 `json:"used"`
+	Remaining uint64 `json:"remaining"`
+	Blocks    uint64 `json:"blocks"`
+	// SilentS is for how long it was not heard, in seconds; below 0: it was not heard at all.
+	SilentS float64 `json:"silentS"`
+}
+
+func ringOf(w *wire.RingResponse) Ring {
+	r := Ring{w.Epoch, w.Term, w.Leader, w.Replicas, w.Segments, w.Missing, w.Moves, []Node{}}
+	for _, n := range w.Nodes {
+		m, room := n.GetMember(), n.GetRoom()
+		r.Nodes = append(r.Nodes, Node{m.GetName(), n.State, n.Leaving, n.Leads, n.Votes, hostPort(m.GetHost(), m.GetRpcPort()), hostPort(m.GetHost(), m.GetPeerPort()),
+			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent})
+	}
+	return r
+}
+
+func hostPort(host string, port uint32) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
+}
+
+// shortName is as much of a node's name as tells it from others, mostly.
+func shortName(name string) string { return name[:min(8, len(name))] }
+
+func (a verbs) showRing(w *wire.RingResponse) error {
+	r := ringOf(w)
+	if a.Format == cli.FormatJSON {
+		return cli.WriteJSON(a.Out, r)
+	}
+	title := fmt.Sprintf("epoch %d, %d copies", r.Epoch, min(int(r.Replicas), len(r.Nodes)))
+	if r.Moves > 0 {
+		title += fmt.Sprintf(", %d copies of segments are to be made", r.Moves)
+	}
+	if r.Missing > 0 {
+		title += fmt.Sprintf(", %d of %d segments are missing", r.Missing, r.Segments)
+	}
+	right := report.Right
+	t := &report.Table{Title: title, Columns: []report.Column{{Title: "node"}, {Title: "address"}, {Title: "rack"}, {Title: "state"}, {Title: "heard", Align: right}, {Title: "owns", Align: right},
+		{Title: "holds", Align: right}, {Title: "to get", Align: right}, {Title: "used", Align: right}, {Title: "free", Align: right}, {Title: "blocks", Align: right}}}
+	part := func(n uint32) report.Cell {
+		return report.Str(fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(1, r.Segments))))
+	}
+	for _, n := range r.Nodes {
+		state := n.State
+		switch {
+		case n.Leaving:
+			state += ", leaves"
+		case n.Leads:
+			state += ", leads"
+		case n.Votes:
+			state += ", votes"
+		}
+		heard, used, free := "never", "–", "–"
+		if n.SilentS >= 0 {
+			heard = time.Duration(n.SilentS * float64(time.Second)).Round(100 * time.Millisecond).String()
+			used, free = report.Bytes(int64(n.Used)), report.Bytes(int64(n.Remaining))
+		}
+		t.Add(report.Str(shortName(n.Name)), report.Str(n.Address), report.Str(cli.OneLine(n.Rack)), report.Str(state), report.Str(heard), part(n.Owns), part(n.Holds), part(n.Fills),
+			report.Str(used), report.Str(free), report.Num(float64(n.Blocks), report.UnitNone))
+	}
+	return a.Table(t)
+}
+
+func drainVerb(a verbs) *cobra.Command {
+	return changeVerb(a, "Drain", func(node string) proto.Message { return &wire.RingDrainRequest{Node: node} }, &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Have others take what a node has, so that it can be taken away",
+		Long: `Drain has other nodes get copies of all that a node has. It serves on meanwhile.
+When headrace dfs ring says that it holds nothing any more, it can be stopped, and
+taken off the ring by headrace dfs remove. Headrace dfs fill takes a drain back.`,
+		Example: `  headrace dfs drain 10.1.2.4`,
+	})
+}
+
+func fillVerb(a verbs) *cobra.Command {
+	return changeVerb(a, "Fill", func(node string) proto.Message { return &wire.RingFillRequest{Node: node} }, &cobra.Command{
+		Use:     "fill NODE",
+		Short:   "Give a node its share, after a drain for instance",
+		Long:    `Fill gives a node its share of all there is, and takes a drain back.`,
+		Example: `  headrace dfs fill 10.1.2.4`,
+	})
+}
+
+func removeVerb(a verbs) *cobra.Command {
+	return changeVerb(a, "Remove", func(node string) proto.Message { return &wire.RingRemoveRequest{Node: node} }, &cobra.Command{
+		Use:   "remove NODE",
+		Short: "Take a node off the ring that is out, or drained",
+		Long: `Remove takes a node off the ring that is out or was drained, and that holds nothing
+which is needed. It never is one of this file system again with what it has: to use
+the machine again, start with an empty directory.`,
+		Example: `  headrace dfs remove 10.1.2.4`,
+	})
+}
+
+// changeVerb completes a verb that has something happen to a node.
+func changeVerb(a verbs, method string, request func(node string) proto.Message, cmd *cobra.Command) *cobra.Command {
+	var fs string
+	cmd.Long += `
+
+The node is named by its address, with or without the port, or by the beginning of
+its name. Only who may do all may ask, on a machine that has a node, by the address
+of that one: who calls from elsewhere cannot prove who it is.`
+	cmd.Args = cli.Takes(1, 1, "a node")
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var r wire.RingChangeResponse
+		if err := a.reachFor(cmd.Context(), fs, gateway.RingProtocol, func(c asker) error { return c.Call(c.ctx, method, request(args[0]), &r) }); err != nil {
+			return err
+		}
+		if a.Format == cli.FormatJSON {
+			return cli.WriteJSON(a.Out, struct {
+				Epoch uint64 `json:"epoch"`
+				Moves uint32 `json:"moves"`
+			}{r.Epoch, r.Moves})
+		}
+		a.Say("epoch %d: %d copies of segments are to be made", r.Epoch, r.Moves)
+		return nil
+	}
+	fsFlag(cmd, &fs)
+	return cmd
+}

@@ -1,0 +1,89 @@
+package token
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"headrace/manager"
+)
+
+// tokenBytes is how many random bytes a token is made of.
+const tokenBytes = 32
+
+// Read refuses a file that others than its owner can read. What systemd hands to a
+// service (LoadCredential=) may belong to root, with an access control list that lets
+// one user more read it: the mode then shows that as the right of root's group.
+func Read(file, maker string) (string, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) // no waiting, should it be a pipe
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no token in %s; copy the file that %s has made, or name it with --token-file", file, maker)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is no file; name the one with the token with --token-file", file)
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	fromSystemd := info.Mode().Perm() == 0o440 && owner.Uid == 0 && owner.Gid == 0
+	if info.Mode().Perm()&0o077 != 0 && !fromSystemd {
+		return "", fmt.Errorf("the token in %s can be read by others; chmod 600 it, and make a new one if it was so for long", file)
+	}
+	if owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+		return "", fmt.Errorf("the token in %s belongs to user %d, who could change it; chown it", file, owner.Uid)
+	}
+	const most = 4096
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	token := strings.TrimSpace(string(raw))
+	odd := strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
+	if len(token) < manager.MinToken || len(raw) > most || odd {
+		return "", fmt.Errorf("there is no token in %s: want one line of %d to %d printable characters; remove the file to have %s make one", file, manager.MinToken, most, maker)
+	}
+	return token, nil
+}
+
+// Make makes the file, complete or not at all, unless it is there.
+func Make(file string) (made bool, err error) {
+	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return false, fmt.Errorf("make a token: %w; choose another file with --token-file", err)
+	}
+	random := make([]byte, tokenBytes)
+	rand.Read(random)
+	f, err := os.CreateTemp(dir, ".token-*") // mode 0600
+	if err != nil {
+		return false, fmt.Errorf("make a token: %w; choose another file with --token-file", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = fmt.Fprintln(f, hex.EncodeToString(random))
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return false, fmt.Errorf("make a token: %w", err)
+	}
+	err = os.Link(f.Name(), file)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil // somebody else was quicker
+	}
+	if err != nil {
+		return false, fmt.Errorf("make a token: %w", err)
+	}
+	return true, nil
+}
