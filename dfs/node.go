@@ -35,8 +35,9 @@ type Node struct {
 
 	lock io.Closer
 	db   *bolt.DB
-	wake chan struct{}
 	news news
+	// unclosed and left have upkeep look for blocks to be recovered, and for what was deleted.
+	unclosed, left chan struct{}
 
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -50,7 +51,7 @@ func Open(c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Config: c, lock: lock, wake: make(chan struct{}, 1)}
+	n := &Node{Config: c, lock: lock, unclosed: make(chan struct{}, 1), left: make(chan struct{}, 1)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.Keeper = newKeeper(n)
 	if n.db, n.Identity, err = openState(c); err == nil {
@@ -64,6 +65,8 @@ func Open(c Config) (*Node, error) {
 	}
 	close(n.Keeper.ready)
 	n.running.Go(n.upkeep)
+	n.running.Go(n.recoverBlocks)
+	n.running.Go(n.keepIndex)
 	n.running.Go(n.Keeper.keep)
 	n.running.Go(n.Keeper.verifyCopies)
 	n.running.Go(n.tellMemory)
