@@ -80,8 +80,8 @@ type TaskView struct {
 	// time and whenever it had to leave; zero while it runs.
 	Waiting time.Duration
 	// Room is the node of the last order that made room for this task (Order.For), or
-	// kept room for it (Order.To), until it starts; else empty. What was freed for a task
-	// is not given to others.
+	// kept room for it (Order.To), until it starts, or nothing is done for it any more; else
+	// empty. What was freed for a task is not given to others.
 	Room NodeID
 	// Waited is what Waiting was when it was last started or brought back: a task
 	// that came to run because it had waited long is not pushed aside at once, and one
@@ -115,6 +115,9 @@ type TaskView struct {
 	// NoSuspend and NoCheckpoint say why the mechanism is out of the question
 	// for this task; empty when it is possible as far as is known.
 	NoSuspend, NoCheckpoint string
+	// NoKill is the greatest priority of tasks for which it is not killed, though it may
+	// leave for them in another way; 0: there are none.
+	NoKill Priority
 	// Held tasks were suspended, checkpointed or held back by a user: only a user
 	// brings them back.
 	Held bool
@@ -157,6 +160,9 @@ type Progress struct {
 	Lost time.Duration
 	// Share is the part done, 0 to 1; negative when unknown.
 	Share float64
+	// Promised is the earliest end that the task has told by its share so far, as a
+	// TotalWall; zero: none. One that has outlived it says little by its share.
+	Promised time.Duration
 }
 
 // CheckpointView is a committed checkpoint.

@@ -159,7 +159,7 @@ func resident(h *handle, off, n int64) bool {
 	have := false
 	linux.Control(f, func(fd int) error {
 		pages, err := linux.CachedPages(fd, off, n)
-		have = err == nil && pages*page >= n
+		have = err == nil && pages*pageSize >= n
 		return nil
 	})
 	return have

@@ -1,6 +1,9 @@
 package block
 
-import "hash/crc32"
+import (
+	"hash/crc32"
+	"os"
+)
 
 const (
 	// Chunk is how many bytes have one checksum, as HDFS's clients want it.
@@ -11,9 +14,13 @@ const (
 	// block of VeloxDFS.
 	Piece = 8 << 20
 
+	// page is what parts of a file begin at a multiple of, on every machine. The kernel's pages may be larger.
 	page       = 4096
 	headerSize = page
 )
+
+// pageSize is that of the kernel's pages.
+var pageSize = int64(os.Getpagesize())
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 

@@ -10,8 +10,7 @@ import (
 	"headrace/internal/linux"
 )
 
-// Extent is where the bytes of a closed block lie, with its header and checksums: Size bytes at Off of a file. Off is a
-// multiple of a page.
+// Extent is where the bytes of a closed block lie, with its header and checksums: Size bytes at Off of a file.
 type Extent struct {
 	Path      string
 	Off, Size int64
@@ -174,7 +173,7 @@ func (m *Memory) look(c *combined) error {
 					if err != nil {
 						return err
 					}
-					has += pages * page
+					has += min(pages*pageSize, part[1])
 				}
 				if has >= r.needed/10*9 {
 					in = append(in, r.id)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"headrace/data/blocks"
 	"headrace/disk"
@@ -43,6 +44,8 @@ type Config struct {
 	Requests Table
 	Jobs     Jobs
 	Log      *slog.Logger
+
+	again time.Duration // againFirst, but for tests
 }
 
 // Files reads and keeps the files of this machine.
@@ -79,8 +82,15 @@ func Open(c Config) (*Files, error) {
 			return nil, err
 		}
 	}
+	limits, err := pagecache.ReadLimits()
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	left, _ := leftForBuffers(limits)
 	f.streams, err = stream.New(stream.Config{
-		Dir: c.Streams, Source: &source.Local{Cache: r.cache, Disks: r.disks, Devices: r.devices},
+		Memory: left / 2,
+		Dir:    c.Streams, Source: &source.Local{Cache: r.cache, Disks: r.disks, Devices: r.devices},
 		NoResidentFirst: c.NoResidentFirst, Read: f.warming.streamRead, Log: c.Log,
 	})
 	if err != nil {

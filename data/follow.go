@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,8 +18,14 @@ const (
 	// of one set.
 	maxFollowed    = 8192
 	maxFollowedOne = 256
-	// followStep is how many sets a measurement begins to follow.
+	// maxFollowedBytes and maxFollowedBytesOne are how large these may be in all: what is known
+	// of a sparse file takes memory as of any other. The page cache follows as much again for others.
+	maxFollowedBytes    = 32 << 40
+	maxFollowedBytesOne = 4 << 40
+	// followStep is how many sets of a user a measurement begins to follow, and followTime how long it waits until they are
+	// found.
 	followStep = 256
+	followTime = 5 * time.Second
 )
 
 // Follower follows how much of sets of files is in memory. A set is named by its
@@ -26,11 +33,15 @@ const (
 type Follower struct {
 	reading *reading
 
-	mu    sync.Mutex
-	sets  map[string]*followed
-	fresh []*followed // will be looked up in the next measurement
-	files int
-	busy  bool
+	mu   sync.Mutex
+	sets map[string]*followed
+	// fresh are the sets of each user that will be looked up in the next measurement, looking the users whose sets are
+	// being looked up.
+	fresh   map[uint32][]*followed
+	looking map[uint32]bool
+	files   int
+	bytes   int64
+	busy    bool
 }
 
 // followed is a set of files. Of a set with too many no file is watched.
@@ -48,6 +59,13 @@ type watchedFile struct {
 	fileAt
 }
 
+func (files watched) bytes() (n int64) {
+	for _, w := range files {
+		n += w.size
+	}
+	return n
+}
+
 func (files watched) close() {
 	for _, w := range files {
 		w.Close()
@@ -56,7 +74,7 @@ func (files watched) close() {
 
 // NewFollower makes one. It uses nothing once everything is dropped.
 func (f *Files) NewFollower() *Follower {
-	return &Follower{reading: f.reading, sets: map[string]*followed{}}
+	return &Follower{reading: f.reading, sets: map[string]*followed{}, fresh: map[uint32][]*followed{}, looking: map[uint32]bool{}}
 }
 
 // Follow has a set looked up in the next measurement; false: there is too much to
@@ -64,11 +82,11 @@ func (f *Files) NewFollower() *Follower {
 func (f *Follower) Follow(key string, owner linux.Credentials, paths []string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.fresh) >= followStep || f.files >= maxFollowed {
+	if len(f.fresh[owner.UID]) >= followStep || f.files >= maxFollowed {
 		return false
 	}
 	s := &followed{key: key, owner: owner, paths: paths}
-	f.sets[key], f.fresh = s, append(f.fresh, s)
+	f.sets[key], f.fresh[owner.UID] = s, append(f.fresh[owner.UID], s)
 	return true
 }
 
@@ -79,6 +97,7 @@ func (f *Follower) Drop(key string) {
 	if s := f.sets[key]; s != nil {
 		delete(f.sets, key)
 		f.files -= len(s.watched)
+		f.bytes -= s.watched.bytes()
 		s.watched.close()
 	}
 }
@@ -98,13 +117,7 @@ func (f *Follower) Begin() bool {
 // Measure brings what is known up to date and returns how many bytes of each set
 // are in memory. It searches and asks the kernel.
 func (f *Follower) Measure(ctx context.Context) (map[string]int64, error) {
-	f.mu.Lock()
-	fresh := f.fresh
-	f.fresh = nil
-	f.mu.Unlock()
-	for _, s := range fresh {
-		f.took(s, f.reading.watch(ctx, s.owner, s.paths))
-	}
+	f.lookUp(ctx)
 	err := f.reading.cache.Refresh(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,6 +129,45 @@ func (f *Follower) Measure(ctx context.Context) (map[string]int64, error) {
 		}
 	}
 	return resident, err
+}
+
+// lookUp begins to follow what is fresh. A path may lead to a file server that does not answer, which nothing can interrupt:
+// then the goroutine of that user stays until there is an answer, and further sets of the user wait for it.
+func (f *Follower) lookUp(ctx context.Context) {
+	f.mu.Lock()
+	users, done := 0, make(chan struct{}, len(f.fresh))
+	for user, sets := range f.fresh {
+		if f.looking[user] {
+			continue
+		}
+		delete(f.fresh, user)
+		f.looking[user] = true
+		users++
+		go func() {
+			for len(sets) > 0 && f.hasRoom() {
+				s := sets[0]
+				sets = sets[1:]
+				f.took(s, f.reading.watch(ctx, s.owner, s.paths))
+			}
+			f.mu.Lock()
+			delete(f.looking, user)
+			if len(sets) > 0 { // these wait until there is room
+				f.fresh[user] = append(sets, f.fresh[user]...)
+			}
+			f.mu.Unlock()
+			done <- struct{}{}
+		}()
+	}
+	f.mu.Unlock()
+	timeout := time.NewTimer(followTime)
+	defer timeout.Stop()
+	for range users {
+		select {
+		case <-done:
+		case <-timeout.C:
+			return
+		}
+	}
 }
 
 // Had returns how much of a set somebody has read who is at the given positions and has asked
@@ -153,6 +205,13 @@ func coldBefore(at int64, resident []int64) (cold int64) {
 	return cold
 }
 
+// hasRoom tells whether another set can be followed, whatever it has.
+func (f *Follower) hasRoom() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.files+maxFollowedOne <= maxFollowed && f.bytes+maxFollowedBytesOne <= maxFollowedBytes
+}
+
 // took takes in the files of a set.
 func (f *Follower) took(s *followed, files watched) {
 	f.mu.Lock()
@@ -163,13 +222,15 @@ func (f *Follower) took(s *followed, files watched) {
 	}
 	s.watched = files
 	f.files += len(files)
+	f.bytes += files.bytes()
 }
 
 var errEnough = errors.New("enough files")
 
-// watch begins to follow the files that paths mean, none if they are too many. A
-// file that cannot be opened counts as not in memory.
+// watch begins to follow the files that paths mean, none if they are too many or too large.
+// A file that cannot be opened counts as not in memory.
 func (r *reading) watch(ctx context.Context, owner linux.Credentials, paths []string) (files watched) {
+	var bytes int64
 	err := findAs(ctx, owner, paths, fileset.Visitor{File: func(found fileset.File) error {
 		if len(files) == maxFollowedOne {
 			return errEnough
@@ -182,6 +243,9 @@ func (r *reading) watch(ctx context.Context, owner linux.Credentials, paths []st
 		var st unix.Stat_t
 		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 			return nil
+		}
+		if bytes = fileset.AddSizes(bytes, st.Size); bytes > maxFollowedBytesOne {
+			return errEnough
 		}
 		if w, err := r.cache.Watch(f); err == nil {
 			files = append(files, watchedFile{w, fileAt{linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}, st.Size}})

@@ -2,7 +2,9 @@ package data
 
 import (
 	"fmt"
+	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,7 +31,11 @@ func TestFollower(t *testing.T) {
 	if f.Begin() {
 		t.Error("there is nothing to measure, and it begins")
 	}
-	for key, path := range map[string]string{"both": dir, "cold": cold, "many": many, "none": dir + "/none", "gone": hot} {
+	large := testkit.File(t, testkit.OpenDir(t), "large", 1, 0o644)
+	if err := os.Truncate(large, maxFollowedBytesOne+1); err != nil {
+		t.Skip(err)
+	}
+	for key, path := range map[string]string{"both": dir, "cold": cold, "many": many, "large": large, "none": dir + "/none", "gone": hot} {
 		if !f.Follow(key, cred, []string{path}) {
 			t.Errorf("%s is not followed", key)
 		}
@@ -61,8 +67,87 @@ func TestFollower(t *testing.T) {
 		t.Errorf("afterwards: %v", got)
 	}
 	f.Drop("both")
-	if f.files != 0 || f.Begin() {
-		t.Errorf("%d files are followed for nobody", f.files)
+	if f.files != 0 || f.bytes != 0 || f.Begin() {
+		t.Errorf("%d files of %d bytes are followed for nobody", f.files, f.bytes)
+	}
+}
+
+// A set that there is no room for waits until others are dropped.
+func TestFollowerIsFull(t *testing.T) {
+	datatest.NeedCachestat(t)
+	b := newBed(t)
+	b.start()
+	path := testkit.File(t, testkit.OpenDir(t), "f", 1, 0o644)
+	cred, err := me().Credentials()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := b.files.NewFollower()
+	f.bytes = maxFollowedBytes - maxFollowedBytesOne + 1
+	f.Follow("waits", cred, []string{path})
+	for _, want := range []int{0, 1} {
+		if !f.Begin() {
+			t.Fatal("nothing is measured")
+		}
+		if got, err := f.Measure(t.Context()); err != nil || len(got) != want {
+			t.Errorf("%v, %v; want %d sets", got, err, want)
+		}
+		f.bytes = 0
+	}
+	f.Drop("waits")
+}
+
+// Paths that lead to a file server that does not answer keep those who follow others waiting once.
+func TestFollowerBesideSilentServer(t *testing.T) {
+	datatest.NeedCachestat(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can look with the rights of others")
+	}
+	b := newBed(t)
+	b.start()
+	dir, silent := testkit.OpenDir(t), t.TempDir()
+	fail := testkit.SilentFS(t, silent)
+	hot := testkit.File(t, dir, "hot", datatest.FileSize, 0o644)
+	f := b.files.NewFollower()
+	stranger := linux.Credentials{UID: 54321, GID: 54321}
+	if err := os.Chown(hot, 54321, 54321); err != nil { // what is in memory of a file its owner may know
+		t.Fatal(err)
+	}
+	f.Follow("silent", linux.Self(), []string{silent + "/x"})
+	f.Follow("behind", linux.Self(), []string{dir})
+	f.Follow("other", stranger, []string{dir})
+	measure := func(of ...string) bool {
+		t.Helper()
+		if !f.Begin() {
+			t.Fatal("no measurement begins")
+		}
+		resident, err := f.Measure(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range of {
+			if resident[key] != datatest.FileSize {
+				return false
+			}
+		}
+		return true
+	}
+	if !measure("other") {
+		t.Error("another user's set was not followed")
+	}
+	f.Follow("later", linux.Self(), []string{dir})
+	f.Follow("new", stranger, []string{dir})
+	began := time.Now()
+	if !measure("other", "new") {
+		t.Error("a new set of another user was not followed")
+	}
+	if took := time.Since(began); took >= followTime {
+		t.Errorf("a server that is known to be silent has held up a measurement for %v", took)
+	}
+	fail()
+	testkit.Await(t, "all sets to be followed", func() bool { return measure("behind", "other", "later", "new") })
+	for _, key := range []string{"silent", "behind", "other", "later", "new"} {
+		f.Drop(key)
 	}
 }
 

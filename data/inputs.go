@@ -49,23 +49,32 @@ func (f *Files) Keep(in Input) {
 	if _, kept := w.inputs[key]; kept {
 		return
 	}
-	w.inputs[key] = in
+	c := &claim{of: w.memory, uid: in.Owner.UID}
+	w.inputs[key] = keptInput{in, c}
 	w.wg.Go(func() {
-		if err := w.keep(key, in); err != nil && w.ctx.Err() == nil {
-			w.log.Warn("what somebody waits to read is not read ahead", "for", in.Name, "err", err)
-		}
+		err := w.keep(key, in, c)
 		if _, kept := w.input(key); !kept { // it was let go meanwhile
 			w.engine.Remove(warm.RequestID(key))
+			return
+		}
+		if err != nil && w.ctx.Err() == nil {
+			w.log.Warn("what somebody waits to read is not read ahead", "for", in.Name, "err", err)
 		}
 	})
 }
 
-func (w *warming) keep(key headrace.JobID, in Input) error {
+// keptInput is an input, and what is claimed for it.
+type keptInput struct {
+	Input
+	claim *claim
+}
+
+func (w *warming) keep(key headrace.JobID, in Input, c *claim) error {
 	end, err := w.searches.Begin(w.ctx, in.Owner.UID) // each takes a thread: a daemon that starts is told of thousands at once
 	if err != nil {
 		return err
 	}
-	found, err := w.find(w.ctx, in.Owner, in.Paths, nil, maxWarmFiles)
+	found, err := w.find(w.ctx, in.Owner, in.Paths, nil, c)
 	end()
 	if err != nil {
 		return err
@@ -73,7 +82,13 @@ func (w *warming) keep(key headrace.JobID, in Input) error {
 	files, begun := found.files, in.Positions != nil
 	var read []int64
 	if begun {
-		files, read = unread(files, in.Positions)
+		err := linux.AsUser(in.Owner, func() error {
+			files, read = unread(files, in.Positions)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	if len(files) == 0 {
 		return nil
@@ -90,13 +105,14 @@ func (w *warming) keep(key headrace.JobID, in Input) error {
 
 // unread returns which files are left to be read, and how much of each has been: of those
 // that are open what is before the position, of the others those before the last that is
-// open, for files are read in their order. Where none is open nothing is known to be left.
+// open, for files are read in their order. Where none is open nothing is known to be left. It has the rights of
+// this thread.
 func unread(files []warm.File, positions map[linux.FileID]int64) (rest []warm.File, read []int64) {
 	ids := make([]fileAt, len(files))
 	for i, f := range files {
-		var st unix.Stat_t
 		ids[i].size = f.Size
-		if unix.Stat(f.Path, &st) == nil { // else it is gone, or nobody but its owner may look
+		if fd, st, err := linux.Lookup(f.Path, 0, 0); err == nil { // else it is gone, or nobody but its owner may look
+			unix.Close(fd)
 			ids[i].id = linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
 		}
 	}
@@ -142,8 +158,9 @@ func (f *Files) LetGo(key string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, kept := w.inputs[id]; kept {
+	if in, kept := w.inputs[id]; kept {
 		delete(w.inputs, id)
+		in.claim.end()
 		w.wg.Go(func() { w.engine.Remove(warm.RequestID(id)) }) // if it is there
 	}
 }
@@ -152,8 +169,8 @@ func (f *Files) LetGo(key string) {
 func (w *warming) input(key headrace.JobID) (in Input, is bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	in, is = w.inputs[key]
-	return in, is
+	kept, is := w.inputs[key]
+	return kept.Input, is
 }
 
 // streamRead tells the warming that a part of a file has been read for a stream.

@@ -206,7 +206,7 @@ func (s *service) wireWarm(e *warmEntry, st *warm.Status) *wire.WarmStatus {
 	}
 	if e != nil {
 		s.fillEntry(m, e)
-		if st == nil && e.isFound() && e.count == 0 {
+		if st == nil && e.isFound() && s.warming.foundOf(e).count == 0 {
 			m.State = "done" // there is nothing that it could keep
 		}
 	}
@@ -221,9 +221,10 @@ func (s *service) fillEntry(m *wire.WarmStatus, e *warmEntry) {
 	if !e.isFound() {
 		return
 	}
-	m.Files, m.Bytes, m.Resident = e.count, e.bytes, e.resident
-	m.Failed += e.problems.count
-	m.Failures = append(slices.Clone(e.problems.first), m.Failures...)
+	found := s.warming.foundOf(e)
+	m.Files, m.Bytes, m.Resident = found.count, found.bytes, found.resident
+	m.Failed += found.problems.count
+	m.Failures = append(slices.Clone(found.problems.first), m.Failures...)
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
 }
 
@@ -340,11 +341,13 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	}
 	defer end()
 	var files []string
+	var memory int64
 	var bad problems
 	err = findAs(ctx, cred, paths, fileset.Visitor{
 		File: func(f fileset.File) error {
-			if len(files) == maxWarmFiles { // more than anybody may have, but links can give one file a million names
-				return fmt.Errorf("%w: these are more than %d files; name fewer, or the request that keeps them", serve.ErrBusy, maxWarmFiles)
+			// More than anybody may have, but links can give one file a million names.
+			if memory += fileCost(f.Path, 0); memory > maxWarmMemory {
+				return fmt.Errorf("%w: these are more than %d files; name fewer, or the request that keeps them", serve.ErrBusy, len(files))
 			}
 			files = append(files, f.Path)
 			return nil
@@ -354,9 +357,8 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	if err != nil {
 		return err
 	}
-	before := s.warming.evicted()
 	did, err := s.warming.engine.Evict(ctx, cred, by.Viewer().All, files)
-	if recErr := s.warming.noteEvicted(before, paths, did.Ended, res); err == nil {
+	if recErr := s.warming.noteEvicted(paths, &did, res); err == nil {
 		err = recErr
 	}
 	if err != nil {
@@ -370,34 +372,36 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	return nil
 }
 
-// evicted returns how much each request has given up.
-func (w *warming) evicted() map[warm.RequestID]int64 {
-	all := map[warm.RequestID]int64{}
-	for _, st := range w.engine.List() {
-		all[st.ID] = st.Evicted
-	}
-	return all
-}
-
-// noteEvicted forgets the requests that have ended, and records in the others
-// what they have given up since, so that it is not read again after a restart.
-func (w *warming) noteEvicted(before map[warm.RequestID]int64, paths []string, ended []warm.Status, res *wire.EvictResponse) error {
+// noteEvicted forgets the requests that have ended, and records in the others that have
+// given something up what paths that was, so that it is not read again after a restart.
+func (w *warming) noteEvicted(paths []string, did *warm.Evicted, res *wire.EvictResponse) error {
 	var over []*warmEntry
-	for _, st := range ended {
+	for _, st := range did.Ended {
 		if e := w.entry(st.ID); e != nil {
 			over = append(over, e)
 		}
 	}
-	res.Requests += uint32(len(ended))
+	res.Requests += uint32(len(did.Ended))
 	errs := []error{w.forget(over...)}
-	for id, now := range w.evicted() {
-		if e := w.entry(id); e != nil && now > before[id] {
-			errs = append(errs, w.change(e, func(r *record) {
-				r.Except = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Except), paths...))))
-			}))
+	for _, id := range did.Lost {
+		if e := w.entry(id); e != nil {
+			errs = append(errs, w.except(e, paths))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// except records that a request has given paths up.
+func (w *warming) except(e *warmEntry, paths []string) error {
+	most := pathsCost(paths)
+	if err := e.claim.take(most); err != nil {
+		return fmt.Errorf("what request %s has given up is read again after a restart; name the request to end it: %w", e.rec.ID, err)
+	}
+	return w.change(e, func(r *record) {
+		before := pathsCost(r.Except)
+		r.Except = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(r.Except), paths...))))
+		e.claim.give(most - (pathsCost(r.Except) - before))
+	})
 }
 
 // pinsFor tells what of an open file is kept in memory, and for whom, as far as the

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/report"
@@ -125,10 +126,7 @@ func ruleOf(q *wire.Input) deal.Rule {
 // one of this daemon. It is at most half of what memory there is: a daemon that
 // goes past the limit of its cgroup is killed.
 func bufferFor(asked, usual int64, l pagecache.Limits) (int64, error) {
-	left, of := l.Memory, "the machine"
-	if l.Cgroup.Dir != "" && l.Cgroup.Free < left {
-		left, of = l.Cgroup.Free, "the memory limit over the daemon"
-	}
+	left, of := leftForBuffers(l)
 	most := left / 2
 	switch {
 	case most < stream.MinBuffer:
@@ -141,6 +139,15 @@ func bufferFor(asked, usual int64, l pagecache.Limits) (int64, error) {
 		return asked, nil
 	}
 	return min(cmp.Or(usual, stream.DefaultBuffer), most), nil
+}
+
+// leftForBuffers returns what memory there is, of which buffers may take half, and whose
+// it is.
+func leftForBuffers(l pagecache.Limits) (left int64, of string) {
+	if l.Cgroup.Dir != "" && l.Cgroup.Free < l.Memory {
+		return l.Cgroup.Free, "the memory limit over the daemon"
+	}
+	return l.Memory, "the machine"
 }
 
 // maxStreams is how many streams an ordinary user may have open.
@@ -162,8 +169,13 @@ func (f *Files) streamRoom(uid uint32) error {
 	return nil
 }
 
-// asRefusal tells apart what is wrong with the files from what is wrong here.
+// asRefusal tells apart what is wrong with the files, or too much, from what is wrong
+// here.
 func asRefusal(err error) error {
+	var over *budget.Refusal
+	if errors.As(err, &over) {
+		return fmt.Errorf("%w: %w", serve.ErrBusy, over)
+	}
 	var problem *fileset.Problem
 	if errors.As(err, &problem) {
 		return serve.Refusal("%s", serve.Shown(err.Error()))

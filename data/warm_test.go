@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"headrace/data/datatest"
+	"headrace/internal/budget"
 	"headrace/internal/testkit"
 	"headrace/pagecache"
 	"headrace/serve"
@@ -124,6 +126,33 @@ func TestWarmOutlivesTheDaemon(t *testing.T) {
 	b.calls().WantRequests()
 }
 
+// Files that come after the daemon, such as those of a file system that is mounted late, are found later.
+func TestFilesThatComeAfterARestart(t *testing.T) {
+	datatest.NeedCachestat(t)
+	b := newBed(t)
+	b.cfg.again = 100 * time.Millisecond
+	b.start()
+	dir, other := testkit.OpenDir(t), testkit.OpenDir(t)
+	testkit.File(t, dir, "f", datatest.FileSize, 0o644)
+	testkit.File(t, other, "g", datatest.FileSize, 0o644)
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/f"}})
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/f", other}})
+	b.shutdown()
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.calls().AwaitRequests("w1 done 0", fmt.Sprintf("w2 done %d", datatest.FileSize))
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	b.calls().AwaitRequests(fmt.Sprintf("w1 done %d", datatest.FileSize), fmt.Sprintf("w2 done %d", 2*datatest.FileSize))
+	last, err := datatest.Settled(b.ctx(), b.client, "w2")
+	if err != nil || last.Failed != 0 || last.Files != 2 {
+		t.Errorf("all files are there: %v, %v", last, err)
+	}
+}
+
 func TestWarmIsBounded(t *testing.T) {
 	datatest.NeedCachestat(t)
 	b := newBed(t)
@@ -186,26 +215,28 @@ func TestAbsurdWarmRequests(t *testing.T) {
 }
 
 func TestTooManyRequests(t *testing.T) {
-	w := &warming{searches: &searches{}, entries: map[warm.RequestID]*warmEntry{}}
-	closed := make(chan struct{})
-	close(closed)
+	w := &warming{entries: map[warm.RequestID]*warmEntry{}}
 	for i := range maxWarmRequests {
-		if _, err := w.room(7); err != nil {
+		if err := w.mayAdd(7); err != nil {
 			t.Fatalf("request %d: %v", i, err)
 		}
 		id := warm.RequestID(fmt.Sprint(i))
-		w.entries[id] = &warmEntry{rec: record{UID: 7}, found: closed, foundFiles: foundFiles{count: 1000}}
+		w.entries[id] = &warmEntry{rec: record{UID: 7}}
 	}
-	if _, err := w.room(7); connect.CodeOf(serve.Coded(err)) != connect.CodeResourceExhausted {
+	if err := w.mayAdd(7); connect.CodeOf(serve.Coded(err)) != connect.CodeResourceExhausted {
 		t.Errorf("one more: %v", err)
 	}
+	if err := w.mayAdd(8); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
 	delete(w.entries, "0")
-	if left, err := w.room(7); err != nil || left != maxWarmFiles-999*1000 {
-		t.Errorf("%d files are left, %v", left, err)
+	if err := w.mayAdd(7); err != nil {
+		t.Errorf("one less: %v", err)
 	}
-	if left, err := w.room(8); err != nil || left != maxWarmFiles {
-		t.Errorf("somebody else: %d, %v", left, err)
-	}
+}
+
+// What a user may have known of files is counted as they are found, and given back when it was too much.
+func TestTooManyFiles(t *testing.T) {
 	dir := testkit.OpenDir(t)
 	for i := range 5 {
 		testkit.File(t, dir, fmt.Sprint(i), 1, 0o644)
@@ -215,16 +246,37 @@ func TestTooManyRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cache.Close()
-	w.cache = cache
+	w := &warming{cache: cache}
 	cred, err := me().Credentials()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.find(t.Context(), cred, []string{dir}, nil, 4); connect.CodeOf(serve.Coded(err)) != connect.CodeResourceExhausted {
-		t.Errorf("five files, room for four: %v", err)
+	memory := budget.New("bytes", 4*fileCost(dir+"/0", 1), 1<<20)
+	one, other := &claim{of: memory, uid: 7}, &claim{of: memory, uid: 7}
+	full := func(what string, c *claim, except ...string) {
+		t.Helper()
+		skip := map[string]bool{}
+		for _, name := range except {
+			skip[dir+"/"+name] = true
+		}
+		if found, err := w.find(t.Context(), cred, []string{dir}, skip, c); connect.CodeOf(serve.Coded(err)) != connect.CodeResourceExhausted || found.count != 0 {
+			t.Errorf("%s: %+v, %v", what, found, err)
+		}
 	}
-	if found, err := w.find(t.Context(), cred, []string{dir}, map[string]bool{dir + "/3": true}, 4); err != nil || found.count != 4 {
+	full("five files, room for four", one)
+	if found, err := w.find(t.Context(), cred, []string{dir}, map[string]bool{dir + "/3": true}, one); err != nil || found.count != 4 {
 		t.Errorf("four files without one: %+v, %v", found, err)
+	}
+	full("one more for another request", other, "0", "1", "2", "3")
+	one.end()
+	// A sparse file takes as much as one that has all its blocks.
+	if err := os.Truncate(dir+"/4", 1<<40); err != nil {
+		t.Skip(err)
+	}
+	full("a file of a TiB", other, "0", "1", "2", "3")
+	other.end()
+	if n := memory.Users(); n != 0 {
+		t.Errorf("%d users have something after all was given back", n)
 	}
 }
 

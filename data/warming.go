@@ -14,6 +14,7 @@ import (
 	"headrace"
 	"headrace/data/blocks"
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/serve"
@@ -21,13 +22,17 @@ import (
 )
 
 const (
-	// maxWarmRequests and maxWarmFiles are how many one user may have at a time.
+	// maxWarmRequests is how many one user may have at a time.
 	maxWarmRequests = 1000
-	maxWarmFiles    = 4 << 20
 	// sweepEvery is how often it is looked whether jobs have ended, and sweepPause
 	// how long after a change of some task at the earliest.
 	sweepEvery = 10 * time.Second
 	sweepPause = 200 * time.Millisecond
+	// againFirst is how soon after a restart the files of a request are looked for once more of which some were
+	// not found: file systems and user databases may come later than the daemon. Each further pause is four times as
+	// long, up to againLast.
+	againFirst = 10 * time.Second
+	againLast  = time.Hour
 )
 
 // warming keeps files in memory for those who have asked. A nil warming keeps
@@ -36,8 +41,10 @@ type warming struct {
 	engine   *warm.Engine
 	cache    pagecache.Cache
 	searches *searches
+	memory   *budget.Budget // for what is known of files
 	records  *records
 	jobs     Jobs
+	again    time.Duration // againFirst
 	log      *slog.Logger
 
 	ctx    context.Context
@@ -46,14 +53,15 @@ type warming struct {
 
 	mu      sync.Mutex
 	entries map[warm.RequestID]*warmEntry
-	inputs  map[headrace.JobID]Input
+	inputs  map[headrace.JobID]keptInput
 }
 
-// warmEntry is a request of a user. What of it is not the record's is set before
-// found is closed, and does not change then; mu protects the record.
+// warmEntry is a request of a user. The warming's mu protects the record, and the files that were found once
+// found is closed.
 type warmEntry struct {
-	rec record
-	// found is closed when it is known which files it is about.
+	rec   record
+	claim *claim
+	// found is closed when it is known which files it is about, as far as they are there.
 	found chan struct{}
 	foundFiles
 }
@@ -75,6 +83,7 @@ type foundFiles struct {
 	// resident is what of it was in memory, as far as the owner may know.
 	resident int64
 	problems problems
+	memory   int64 // that is claimed for them
 }
 
 // openWarming takes up the requests that are recorded; start begins to work on
@@ -85,8 +94,9 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 		return nil, err
 	}
 	w := &warming{
-		cache: r.cache, searches: &r.searches, records: records, jobs: c.Jobs, log: c.Log,
-		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]Input{},
+		cache: r.cache, searches: &r.searches, memory: newWarmMemory(), records: records, jobs: c.Jobs, log: c.Log,
+		again:   cmp.Or(c.again, againFirst),
+		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]keptInput{},
 	}
 	w.engine, err = warm.New(warm.Config{
 		Cache: r.cache, Disks: r.disks, Devices: r.devices, Policy: c.Warm, Alive: w.alive, Spare: spare, Log: c.Log,
@@ -95,7 +105,11 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 		return nil, err
 	}
 	for _, rec := range known {
-		w.entries[warm.RequestID(rec.ID)] = &warmEntry{rec: rec, found: make(chan struct{})}
+		e := &warmEntry{rec: rec, claim: &claim{of: w.memory, uid: rec.UID}, found: make(chan struct{})}
+		w.entries[warm.RequestID(rec.ID)] = e
+		if err := e.claim.take(pathsCost(rec.Paths) + pathsCost(rec.Except)); err != nil {
+			w.log.Warn("a request takes more memory than its user may have", "id", rec.ID, "err", err)
+		}
 	}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	return w, nil
@@ -106,12 +120,9 @@ func (w *warming) start() {
 	if w == nil {
 		return
 	}
-	known := w.sorted()
-	w.wg.Go(func() {
-		for _, e := range known {
-			w.takeUp(e)
-		}
-	})
+	for _, e := range w.sorted() {
+		w.wg.Go(func() { w.takeUp(e) }) // each for itself: that of another user may be on a file server that is away
+	}
 	w.wg.Go(w.follow)
 }
 
@@ -140,20 +151,73 @@ func (w *warming) sorted() []*warmEntry {
 
 // takeUp goes on with a request from before the restart.
 func (w *warming) takeUp(e *warmEntry) {
-	rec := w.recordOf(e)
-	found, cred, err := w.findAgain(&rec)
-	if err != nil {
-		if w.ctx.Err() != nil {
+	all := w.takeUpOnce(e)
+	if !e.isFound() {
+		return // the daemon ends
+	}
+	for pause := w.again; !all && pause <= againLast; pause *= 4 {
+		select {
+		case <-time.After(pause):
+		case <-w.ctx.Done():
 			return
 		}
+		if w.entry(warm.RequestID(e.rec.ID)) != e {
+			return // it has been ended
+		}
+		all = w.takeUpOnce(e)
+	}
+}
+
+// takeUpOnce looks for the files of a request, and gives the engine those that are there. It reports false if
+// some could not be looked at.
+func (w *warming) takeUpOnce(e *warmEntry) (all bool) {
+	rec, before := w.recordOf(e), w.foundOf(e)
+	end, err := w.searches.Begin(w.ctx, rec.UID)
+	if err != nil {
+		return true
+	}
+	defer end()
+	found, cred, err := w.findAgain(&rec, e.claim)
+	if err != nil {
+		if w.ctx.Err() != nil {
+			return true
+		}
 		w.log.Warn("the files of a request cannot be found again", "id", rec.ID, "err", err)
+		if e.isFound() {
+			return false // what has been found before stays
+		}
 		found.problems.add(rec.Paths[0], err)
 	}
-	e.foundFiles = found
-	close(e.found)
-	if err := w.give(e, cred); err != nil {
-		w.log.Error("a request cannot be taken up again", "id", rec.ID, "err", err)
+	e.claim.give(before.memory)
+	if w.nowFound(e, found) {
+		w.engine.Remove(warm.RequestID(rec.ID)) // where some of them have come later
+		if err := w.give(e, cred); err != nil {
+			w.log.Error("a request cannot be taken up again", "id", rec.ID, "err", err)
+		}
 	}
+	return found.problems.count == 0
+}
+
+// nowFound notes which files a request is about, and reports whether they are others than before.
+func (w *warming) nowFound(e *warmEntry, found foundFiles) (changed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if changed = !e.isFound() || found.count != e.count || found.bytes != e.bytes; changed {
+		e.foundFiles = found
+	} else {
+		e.memory, e.problems = found.memory, found.problems
+	}
+	if !e.isFound() {
+		close(e.found)
+	}
+	return changed
+}
+
+// foundOf returns which files a request is about, as far as that is known.
+func (w *warming) foundOf(e *warmEntry) foundFiles {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return e.foundFiles
 }
 
 func (w *warming) recordOf(e *warmEntry) record {
@@ -162,57 +226,75 @@ func (w *warming) recordOf(e *warmEntry) record {
 	return e.rec
 }
 
-func (w *warming) findAgain(rec *record) (foundFiles, linux.Credentials, error) {
+func (w *warming) findAgain(rec *record, c *claim) (foundFiles, linux.Credentials, error) {
 	cred, err := serve.Caller{UID: rec.UID, GID: rec.GID}.Credentials()
 	if err != nil {
 		return foundFiles{}, cred, err
 	}
 	except := map[string]bool{}
 	if len(rec.Except) > 0 {
+		var taken int64
+		defer func() { c.give(taken) }()
 		visitor := fileset.Visitor{
-			File:    func(f fileset.File) error { except[f.Path] = true; return nil },
+			File: func(f fileset.File) error {
+				n := fileCost(f.Path, 0)
+				if err := c.take(n); err != nil {
+					return err
+				}
+				taken += n
+				except[f.Path] = true
+				return nil
+			},
 			Problem: func(*fileset.Problem) error { return nil },
 		}
 		if err := findAs(w.ctx, cred, rec.Except, visitor); err != nil {
 			return foundFiles{}, cred, err
 		}
 	}
-	found, err := w.find(w.ctx, cred, rec.Paths, except, maxWarmFiles)
+	found, err := w.find(w.ctx, cred, rec.Paths, except, c)
 	return found, cred, err
 }
 
 // find looks paths up with somebody's rights. Files that cannot be opened are
-// problems.
-func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []string, except map[string]bool, most int64) (foundFiles, error) {
+// problems. What it takes to remember the files is claimed.
+func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []string, except map[string]bool, c *claim) (foundFiles, error) {
 	var found foundFiles
 	err := findAs(ctx, cred, paths, fileset.Visitor{
 		File: func(f fileset.File) error {
-			switch {
-			case except[f.Path]:
+			if except[f.Path] {
 				return nil
-			case found.count >= most:
-				return fmt.Errorf("%w: more than %d files of yours would be kept in memory; ask for fewer, or evict some", serve.ErrBusy, maxWarmFiles)
 			}
+			n := fileCost(f.Path, f.Size)
+			if err := c.take(n); err != nil {
+				return err
+			}
+			found.memory += n
 			return found.add(w.cache, f)
 		},
 		Problem: func(p *fileset.Problem) error { found.problems.add(p.Path, p); return nil },
 	})
-	return found, err
+	if err != nil {
+		c.give(found.memory)
+		return foundFiles{problems: found.problems}, err
+	}
+	return found, nil
 }
 
 func (found *foundFiles) add(cache pagecache.Cache, file fileset.File) error {
+	size := file.Size
+	var resident int64
 	f, err := fileset.Open(file.Path)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil:
+		// That the kernel does not tell is no problem: the file is looked at again.
+		resident, _ = cache.Resident(f, pagecache.Range{Len: size})
+		f.Close()
+	case errors.Is(err, fs.ErrNotExist):
 		return nil // it has vanished
-	}
-	if err != nil {
+	case !errors.Is(err, fileset.ErrLeased):
 		found.problems.add(file.Path, err)
 		return nil
 	}
-	defer f.Close()
-	size := file.Size
-	// That the kernel does not tell is no problem: the file is looked at again.
-	resident, _ := cache.Resident(f, pagecache.Range{Len: size})
 	found.files = append(found.files, warm.File{Path: file.Path, Size: size})
 	found.count++
 	found.bytes = fileset.AddSizes(found.bytes, size)
@@ -231,25 +313,12 @@ func (w *warming) add(ctx context.Context, by serve.Caller, rec record) (*warmEn
 		return nil, err
 	}
 	defer end()
-	room, err := w.room(cred.UID)
-	if err != nil {
+	if err := w.mayAdd(cred.UID); err != nil {
 		return nil, err
 	}
-	e := &warmEntry{rec: rec, found: make(chan struct{})}
-	if e.foundFiles, err = w.find(ctx, cred, rec.Paths, nil, room); err != nil {
-		return nil, err
-	}
-	switch {
-	case e.count > 0:
-	case len(e.problems.first) > 0:
-		return nil, serve.Refusal("%s: %s", e.problems.first[0].Path, e.problems.first[0].Reason)
-	default:
-		return nil, serve.Refusal("%s: there are no files in it", serve.Shown(rec.Paths[0]))
-	}
-	close(e.found)
-	e.rec.UID, e.rec.GID, e.rec.SubmittedMs = cred.UID, cred.GID, time.Now().UnixMilli()
-	e.rec.Seen = rec.Job != "" && w.jobs.Live()[e.rec.job()]
-	if err := w.records.add(&e.rec); err != nil {
+	e := &warmEntry{rec: rec, claim: &claim{of: w.memory, uid: cred.UID}, found: make(chan struct{})}
+	if err := w.accept(ctx, e, cred); err != nil {
+		e.claim.end()
 		return nil, err
 	}
 	w.mu.Lock()
@@ -261,32 +330,51 @@ func (w *warming) add(ctx context.Context, by serve.Caller, rec record) (*warmEn
 	return e, nil
 }
 
-// room returns how many more files a user may ask for.
-func (w *warming) room(uid uint32) (int64, error) {
+// accept finds the files of a request, and records it.
+func (w *warming) accept(ctx context.Context, e *warmEntry, cred linux.Credentials) (err error) {
+	rec := &e.rec
+	if err := e.claim.take(pathsCost(rec.Paths)); err != nil {
+		return err
+	}
+	if e.foundFiles, err = w.find(ctx, cred, rec.Paths, nil, e.claim); err != nil {
+		return err
+	}
+	switch {
+	case e.count > 0:
+	case len(e.problems.first) > 0:
+		return serve.Refusal("%s: %s", e.problems.first[0].Path, e.problems.first[0].Reason)
+	default:
+		return serve.Refusal("%s: there are no files in it", serve.Shown(rec.Paths[0]))
+	}
+	close(e.found)
+	rec.UID, rec.GID, rec.SubmittedMs = cred.UID, cred.GID, time.Now().UnixMilli()
+	rec.Seen = rec.Job != "" && w.jobs.Live()[rec.job()]
+	return w.records.add(rec)
+}
+
+// mayAdd refuses a request of a user who has too many.
+func (w *warming) mayAdd(uid uint32) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	requests, left := 0, int64(maxWarmFiles)
+	requests := 0
 	for _, e := range w.entries {
-		if e.rec.UID != uid {
-			continue
-		}
-		requests++
-		if e.isFound() {
-			left -= e.count
+		if e.rec.UID == uid {
+			requests++
 		}
 	}
 	if requests >= maxWarmRequests {
-		return 0, fmt.Errorf("%w: %d requests of yours keep files in memory; end some with headrace warm --evict", serve.ErrBusy, requests)
+		return fmt.Errorf("%w: %d requests of yours keep files in memory; end some with headrace warm --evict", serve.ErrBusy, requests)
 	}
-	return max(0, left), nil
+	return nil
 }
 
 // give hands a request to the engine, unless it has been ended meanwhile.
 func (w *warming) give(e *warmEntry, cred linux.Credentials) error {
-	rec := w.recordOf(e)
-	id := warm.RequestID(rec.ID)
-	files := e.files
+	w.mu.Lock()
+	rec, files := e.rec, e.files
 	e.files = nil // the engine has them now
+	w.mu.Unlock()
+	id := warm.RequestID(rec.ID)
 	if len(files) == 0 {
 		return nil
 	}
@@ -313,6 +401,7 @@ func (w *warming) forget(entries ...*warmEntry) error {
 	for _, e := range entries {
 		ids = append(ids, e.rec.ID)
 		delete(w.entries, warm.RequestID(e.rec.ID))
+		e.claim.end()
 	}
 	w.mu.Unlock()
 	for _, id := range ids {

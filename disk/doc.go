@@ -25,7 +25,8 @@
 // time on by the bytes that it read, and by a sixteenth of an extent at least,
 // because a turn without a byte costs the disk a seek all the same. So readers
 // that are always waiting or reading differ by at most two extents over any
-// time, and a reader that was away has no claim to what it did not use.
+// time, and a reader that was away has no claim to what it did not use. The readers of
+// one user count as one among those of others, and share what it gets in the same way.
 //
 // A device is never idle while demand waits. Warming stays away for a few
 // milliseconds after each turn of demand, so that a lone reader whose next Begin

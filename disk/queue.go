@@ -1,6 +1,9 @@
 package disk
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Class is what a turn is for. Of those on one side of a device, lower ones go first.
 type Class uint8
@@ -50,6 +53,28 @@ type entry struct {
 	// asked orders those that wait.
 	asked  uint64
 	reader *Reader
+	// flow, if not nil, is what it is part of; then its tags say only whose turn it
+	// is there. granted is the tag of the flow when it got its turn.
+	flow    *flow
+	granted int64
+}
+
+// flow is all readers of a user in one class: among the others it counts as one.
+type flow struct {
+	readers int
+	waiting int
+	// start, finish and asked are as those of an entry, of its turns that are next and
+	// last; virtual is the virtual time among its readers.
+	start, finish, virtual int64
+	asked                  uint64
+}
+
+// tag is by which those who wait are ordered.
+func (e *entry) tag() int64 {
+	if e.flow != nil {
+		return e.flow.start
+	}
+	return e.start
 }
 
 // queue decides who has the turns at one device. The rules are in the comment of
@@ -71,7 +96,15 @@ type queue struct {
 func (q *queue) ask(e *entry) {
 	q.asked++
 	e.asked = q.asked
-	e.start = max(e.finish, q.virtual[e.class])
+	virtual := q.virtual[e.class]
+	if f := e.flow; f != nil {
+		if f.waiting == 0 {
+			f.start, f.asked = max(f.finish, virtual), e.asked
+		}
+		f.waiting++
+		virtual = f.virtual
+	}
+	e.start = max(e.finish, virtual)
 	q.waiting[e.class] = append(q.waiting[e.class], e)
 }
 
@@ -80,6 +113,9 @@ func (q *queue) cancel(e *entry) {
 	w := q.waiting[e.class]
 	if i := slices.Index(w, e); i >= 0 {
 		q.waiting[e.class] = slices.Delete(w, i, i+1)
+		if e.flow != nil {
+			e.flow.waiting--
+		}
 	}
 }
 
@@ -91,7 +127,11 @@ func (q *queue) grant() *entry {
 		}
 		e := slices.MinFunc(w, earlier)
 		q.cancel(e)
-		q.holder[e.class.side()], q.virtual[c] = e, e.start
+		e.granted = e.tag()
+		q.holder[e.class.side()], q.virtual[c] = e, e.granted
+		if e.flow != nil {
+			e.flow.virtual = e.start
+		}
 		return e
 	}
 	return nil
@@ -102,22 +142,32 @@ func (q *queue) free(c Class) bool {
 	return q.holder[c.side()] == nil && (c != Warming || q.holder[moves] == nil)
 }
 
+// earlier orders those who wait: by flow, and in a flow by reader.
 func earlier(a, b *entry) int {
-	if a.start != b.start {
-		return sign(a.start < b.start)
-	}
-	return sign(a.asked < b.asked)
+	return cmp.Or(
+		cmp.Compare(a.tag(), b.tag()), cmp.Compare(a.order(), b.order()),
+		cmp.Compare(a.start, b.start), cmp.Compare(a.asked, b.asked),
+	)
 }
 
-func sign(less bool) int {
-	if less {
-		return -1
+// order is which of those with the same tag waits for longest.
+func (e *entry) order() uint64 {
+	if e.flow != nil {
+		return e.flow.asked
 	}
-	return 1
+	return e.asked
 }
 
 // end takes the turn back from e, which has it and has moved that many bytes.
 func (q *queue) end(e *entry, bytes int64) {
 	q.holder[e.class.side()] = nil
-	e.finish = e.start + max(bytes, q.least)
+	bytes = max(bytes, q.least)
+	e.finish = e.start + bytes
+	if f := e.flow; f != nil {
+		f.finish = e.granted + bytes
+		if f.waiting > 0 {
+			q.asked++
+			f.start, f.asked = max(f.start, f.finish), q.asked
+		}
+	}
 }

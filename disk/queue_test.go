@@ -313,3 +313,66 @@ func TestIdleHasNoClaim(t *testing.T) {
 		q.cancel(old)
 	}
 }
+
+// TestFlows: however many readers a user has, another one with a single one reads as
+// much; and a user's own share alike.
+func TestFlows(t *testing.T) {
+	q := queue{least: 1}
+	many, one := &flow{}, &flow{}
+	read := map[*entry]int64{}
+	byFlow := map[*flow]int64{}
+	var all []*entry
+	for i := range 11 {
+		e := &entry{flow: many}
+		if i == 0 {
+			e.flow = one
+		}
+		all = append(all, e)
+	}
+	alone := &entry{} // of nobody
+	for _, e := range append(all, alone) {
+		q.ask(e)
+	}
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for range 3000 {
+		e := q.grant()
+		n := 1 + rnd.Int64N(10)
+		q.end(e, n)
+		read[e] += n
+		byFlow[e.flow] += n
+		if rnd.IntN(10) == 0 {
+			q.ask(e)
+			q.cancel(e)
+		}
+		q.ask(e)
+	}
+	for name, c := range map[string][2]int64{
+		"users": {byFlow[many], byFlow[one]}, "a user and a reader of nobody": {byFlow[one], read[alone]},
+		"readers of one user": {read[all[1]], read[all[10]]},
+	} {
+		if d := c[0] - c[1]; d < -20 || d > 20 {
+			t.Errorf("%s read %d and %d", name, c[0], c[1])
+		}
+	}
+}
+
+// TestReaderFor: what is known of a user's readers ends with the last of them.
+func TestReaderFor(t *testing.T) {
+	var s Scheduler
+	d := Device{ID: 7}
+	a, b, c := s.ReaderFor(5, d, Demand, "a"), s.ReaderFor(5, d, Demand, "b"), s.ReaderFor(6, d, Demand, "c")
+	if a.entry.flow != b.entry.flow || a.entry.flow == c.entry.flow {
+		t.Error("readers are with those of another user")
+	}
+	for _, r := range []*Reader{a, b, c} {
+		turn, err := r.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn.End(1)
+		r.Close()
+	}
+	if n := len(s.devices[7].flows); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}

@@ -34,12 +34,19 @@ type Scheduler struct {
 type station struct {
 	Device
 	queue   queue
+	flows   map[flowKey]*flow
 	readers []*Reader // in the order of opening
 	ended   [classes]Use
 	idle    uint64
 	// calm is when warming may begin, and timer, if not nil, looks then.
 	calm  time.Time
 	timer *time.Timer
+}
+
+// flowKey names the readers of a user.
+type flowKey struct {
+	class Class
+	user  uint32
 }
 
 // linger is how long warming stays away after a turn of demand, so that a reader
@@ -57,6 +64,7 @@ type Reader struct {
 	scheduler *Scheduler
 	at        *station
 	entry     entry
+	user      uint32        // if the entry has a flow
 	expect    time.Duration // of a dump or restore
 
 	// Protected by the scheduler's lock.
@@ -116,6 +124,26 @@ func (s *Scheduler) Reader(d Device, c Class, name string) *Reader {
 	r := &Reader{scheduler: s, at: at, use: Use{Name: name, Class: c, Readers: 1}}
 	r.entry = entry{class: c, reader: r}
 	at.readers = append(at.readers, r)
+	return r
+}
+
+// ReaderFor is Reader for a user: all of a user's readers of a device and class together
+// get as much of it as one of somebody else.
+func (s *Scheduler) ReaderFor(user uint32, d Device, c Class, name string) *Reader {
+	r := s.Reader(d, c, name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := flowKey{r.entry.class, user}
+	f := r.at.flows[key]
+	if f == nil {
+		f = &flow{}
+		if r.at.flows == nil {
+			r.at.flows = map[flowKey]*flow{}
+		}
+		r.at.flows[key] = f
+	}
+	f.readers++
+	r.entry.flow, r.user = f, user
 	return r
 }
 
@@ -316,6 +344,11 @@ func (t *Turn) end(bytes int64) {
 func (r *Reader) retire() {
 	at, s := r.at, r.scheduler
 	at.readers = slices.DeleteFunc(at.readers, func(o *Reader) bool { return o == r })
+	if f := r.entry.flow; f != nil {
+		if f.readers--; f.readers == 0 {
+			delete(at.flows, flowKey{r.entry.class, r.user})
+		}
+	}
 	e := &at.ended[r.use.Class]
 	e.Name, e.Class = "ended", r.use.Class
 	e.Readers++

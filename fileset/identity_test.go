@@ -1,6 +1,11 @@
 package fileset
 
-import "testing"
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
 
 func TestChanged(t *testing.T) {
 	was := Identity{Dev: 1, Ino: 2, Size: 10, Mtime: 5}
@@ -14,5 +19,48 @@ func TestChanged(t *testing.T) {
 		if got := was.Changed(c.now); (got != "") != c.want {
 			t.Errorf("%v: %q", c.now, got)
 		}
+	}
+}
+
+// TestCheck: a file that has grown is what it was, one that was written anew is not.
+func TestCheck(t *testing.T) {
+	old := bytes.Repeat([]byte("0123456789"), 1000)
+	for name, c := range map[string]struct {
+		now  []byte
+		want bool
+	}{
+		"the same": {old, false}, "grown": {append(bytes.Clone(old), "more"...), false},
+		"written anew, longer": {bytes.Repeat([]byte("abcdefghij"), 2000), true},
+		"shorter":              {old[:9000], true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "f")
+			if err := os.WriteFile(path, old, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			was, err := WasNow(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if was.End == 0 {
+				t.Skip("this file system does not tell what it has in memory")
+			}
+			check := Check{Was: was}
+			if len(c.now) != len(old) {
+				if err := os.WriteFile(path, c.now, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if why, err := check.Changed(f); err != nil || (why != "") != c.want {
+					t.Errorf("%q, %v", why, err)
+				}
+			}
+		})
 	}
 }

@@ -22,12 +22,14 @@ func Open(path string) (*os.File, error) {
 	case err == unix.EINVAL:
 		err = ErrNotRegular
 	case err == unix.EAGAIN:
-		err = errLeased
+		err = ErrLeased
 	}
 	return nil, &Problem{Path: path, Err: err}
 }
 
-var errLeased = errors.New("another program has a lease on it; try again")
+// ErrLeased: another program has a lease on the file (fcntl(2), F_SETLEASE). It has been told to give it back, and
+// the kernel takes it away after /proc/sys/fs/lease-break-time, 45 s by default.
+var ErrLeased = errors.New("another program has a lease on it; try again")
 
 // look tells what a path leads to, without opening it; of flags O_NOFOLLOW is meant.
 func look(path string, flags int) (unix.Stat_t, error) {

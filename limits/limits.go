@@ -234,6 +234,16 @@ func (l Limits) RefuseCheckpoint(who, file string, bytes int64, u Use) error {
 		who, report.Bytes(u.CheckpointBytes), report.Bytes(l.CheckpointBytes))
 }
 
+// RefuseSuspend says why a task of so much memory may not be suspended by hand, by a user
+// who has that held so already; nil when it may.
+func (l Limits) RefuseSuspend(who, file string, bytes, held int64) error {
+	if bytes <= l.Memory-held {
+		return nil
+	}
+	return refusal(memory, who, file, "what %s has suspended holds %s of memory already, and may hold %s; checkpoint or kill it instead, or have others go on",
+		who, report.Bytes(held), report.Bytes(l.Memory))
+}
+
 func refusal(key int, who, file, format string, args ...any) error {
 	return &Refusal{Key: keyNames[key], text: fmt.Sprintf(format, args...) +
 		fmt.Sprintf(" (limit %s of %s; root can raise it in %s)", keyNames[key], who, file)}

@@ -17,8 +17,9 @@ type Claim struct {
 	CPUs     float64
 	// Memory is what it has asked for or holds, whichever is more, in bytes.
 	Memory int64
-	// Has: it runs, or is about to. Begun: it waits, and has run before.
-	Has, Begun bool
+	// Has: it runs, or is about to. Begun: it waits, and has run before. Aside: its owner
+	// has suspended it, so that it has its memory, and wants nothing.
+	Has, Begun, Aside bool
 }
 
 // Hold says which of the waiting claims, by index, may not run now because of the
@@ -36,9 +37,12 @@ func Hold(claims []Claim, of func(i int) Limits) map[int]string {
 		left := room{l.Slots, l.Memory, l.Running}
 		line := make([]int, 0, len(mine))
 		for _, i := range mine {
-			if claims[i].Has {
-				left.take(claims[i])
-			} else {
+			switch c := claims[i]; {
+			case c.Aside:
+				left.keep(c.Memory)
+			case c.Has:
+				left.take(c)
+			default:
 				line = append(line, i)
 			}
 		}
@@ -74,11 +78,16 @@ type room struct {
 	tasks  int64
 }
 
+// keep takes memory alone.
+func (r *room) keep(memory int64) {
+	if r.memory != None {
+		r.memory -= memory
+	}
+}
+
 func (r *room) take(c Claim) {
 	r.cpus -= c.CPUs
-	if r.memory != None {
-		r.memory -= c.Memory
-	}
+	r.keep(c.Memory)
 	if r.tasks != None {
 		r.tasks--
 	}
@@ -107,15 +116,18 @@ func byUser(claims []Claim) map[uint32][]int {
 	return users
 }
 
-// rank orders claims of one priority: what runs, then what was begun, then the rest.
+// rank orders claims of one priority: what was set aside, what runs, then what was begun,
+// then the rest.
 func (c Claim) rank() int {
 	switch {
-	case c.Has:
+	case c.Aside:
 		return 0
-	case c.Begun:
+	case c.Has:
 		return 1
+	case c.Begun:
+		return 2
 	}
-	return 2
+	return 3
 }
 
 // firstOfUser orders what a user has: the more urgent first, then by rank.
@@ -131,9 +143,10 @@ func firstOfUser(a, b Claim) int {
 // idle.
 //
 // What users of a priority do not want of their shares is divided among the others.
-// What a user has running at higher priorities counts first. Of processors and
-// memory that counts of which a task takes the greater part. Claims are in order of
-// submission; what runs stays within the share before what waits.
+// What a user has running or set aside at higher priorities counts first, then what is set
+// aside at this one. Of processors and memory that counts of which a task takes the greater
+// part. Claims are in order of submission; what runs stays within the share before what
+// waits.
 func Beyond(claims []Claim, cpus float64, memory int64) map[int]bool {
 	if one := oneUser(claims); one {
 		return nil
@@ -163,7 +176,7 @@ func Beyond(claims []Claim, cpus float64, memory int64) map[int]bool {
 			beyond[i] = true
 		}
 		for _, i := range levels[p] {
-			if claims[i].Has {
+			if claims[i].Has || claims[i].Aside {
 				above[claims[i].UID] += part(claims[i])
 			}
 		}
@@ -206,9 +219,11 @@ func beyondAt(claims []Claim, level []int, above map[uint32]float64, part func(C
 		has[c.UID] = before + part(c)
 		// The first one is within, however large: else who wants much at once would
 		// never have a turn.
-		if before == 0 || has[c.UID] <= fair+slack {
+		switch {
+		case c.Aside: // nothing is to come of it
+		case before == 0 || has[c.UID] <= fair+slack:
 			starved = starved || !c.Has
-		} else {
+		default:
 			beyond = append(beyond, i)
 		}
 	}

@@ -22,6 +22,7 @@ func claim(uid uint32, p headrace.Priority, cpus float64) Claim {
 
 func (c Claim) has() Claim   { c.Has = true; return c }
 func (c Claim) begun() Claim { c.Begun = true; return c }
+func (c Claim) aside() Claim { c.Begun, c.Aside, c.CPUs = true, true, 0; return c }
 
 func (c Claim) holding(memory int64) Claim { c.Memory = memory; return c }
 
@@ -52,6 +53,10 @@ func TestBeyond(t *testing.T) {
 		{"what runs above counts", []Claim{claim(alice, 9, 1).has(), claim(alice, 9, 1).has(), claim(alice, 4, 1).has(), claim(bob, 4, 1).has(), claim(bob, 4, 1)}, []int{2}},
 		{"what was begun goes before what was not", []Claim{claim(alice, 4, 2), claim(alice, 4, 2).begun(), claim(bob, 4, 2), claim(bob, 4, 1)}, []int{0, 3}},
 		{"memory counts as processors do", []Claim{claim(alice, 4, 0.1).holding(50).has(), claim(alice, 4, 0.1).holding(40).has(), claim(bob, 4, 1).holding(30)}, []int{1}},
+		{"memory that was set aside counts", []Claim{claim(alice, 4, 0.1).holding(10).has(), claim(alice, 4, 0.1).holding(45).aside(), claim(bob, 4, 1).holding(60)}, []int{0}},
+		{"what was set aside gives nothing up, and wants nothing", []Claim{claim(alice, 4, 1).holding(90).aside(), claim(alice, 4, 1).holding(60).aside(), claim(bob, 4, 4).has()}, nil},
+		{"nor does its owner wait with it", []Claim{claim(alice, 4, 1).holding(10).aside(), claim(bob, 4, 2).has(), claim(bob, 4, 2).has()}, nil},
+		{"what was set aside above counts", []Claim{claim(alice, 9, 1).holding(60).aside(), claim(alice, 4, 1).has(), claim(bob, 4, 1).has(), claim(bob, 4, 1)}, []int{1}},
 		{"the first is within its share, however large", []Claim{claim(alice, 4, 4).has(), claim(bob, 4, 4)}, nil},
 		{"free has nothing below it", append(times(4, claim(alice, 0, 1).has()), claim(bob, 0, 1)), nil},
 		{"three", append(append(times(4, claim(alice, 8, 1).has()), claim(bob, 8, 1)), claim(carol, 8, 1)), []int{2, 3}},
@@ -126,6 +131,8 @@ func TestHold(t *testing.T) {
 		{"a large one is not passed for ever", some, []Claim{claim(alice, 4, 1).has(), claim(alice, 4, 2), claim(alice, 4, 1)}, []int{1, 2}},
 		{"what is too large keeps nobody back", some, []Claim{claim(alice, 4, 3), claim(alice, 4, 1)}, []int{0}},
 		{"memory", Limits{Slots: math.Inf(1), Memory: 100, Running: None}, []Claim{claim(alice, 4, 1).holding(60).has(), claim(alice, 4, 1).holding(40), claim(alice, 4, 1).holding(1)}, []int{2}},
+		{"memory that was set aside", Limits{Slots: math.Inf(1), Memory: 100, Running: None}, []Claim{claim(alice, 4, 1).holding(60).aside(), claim(alice, 4, 1).holding(41), claim(bob, 4, 1).holding(41)}, []int{1}},
+		{"no slot is set aside, and no number", Limits{Slots: 1, Memory: None, Running: 1}, []Claim{claim(alice, 4, 1).aside(), claim(alice, 4, 1).aside(), claim(alice, 4, 1)}, nil},
 		{"number", Limits{Slots: math.Inf(1), Memory: None, Running: 1}, []Claim{claim(alice, 4, 1), claim(alice, 4, 1)}, []int{1}},
 		{"none may run", Limits{Slots: math.Inf(1), Memory: None, Running: 0}, []Claim{claim(alice, 4, 1)}, []int{0}},
 		{"each for themselves", some, []Claim{claim(alice, 4, 2), claim(bob, 4, 2), claim(alice, 4, 1)}, []int{2}},

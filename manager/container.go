@@ -29,6 +29,8 @@ type container struct {
 	// share is how much of it is done, as its application has told at sharedAt.
 	share    float64
 	sharedAt time.Time
+	// promised is the earliest end that it has told so (headrace.Progress.Promised).
+	promised time.Duration
 	// cannot says which mechanism is not to be tried again, and why.
 	cannot map[headrace.Mechanism]refusal
 	// stays says why it is not to be released again for a while.

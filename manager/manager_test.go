@@ -150,6 +150,19 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestOutlivedPromise: a container that says that it is done is waited for, but not when it
+// then runs on.
+func TestOutlivedPromise(t *testing.T) {
+	s := start(t, func(c *Config) { c.Policy.Policy = policy.Cost })
+	k := task("c1")
+	k.Progress = 1
+	m := s.machine("n1", k)
+	wantDecision(t, s.preempt("c1")[0], "wait", "")
+	m.set("c1", func(t *wire.Task) { t.Usage.Running += 60 })
+	m.report()
+	wantDecision(t, s.preempt("c1")[0], "suspend", "")
+}
+
 // TestFailure: what went wrong is told, and not tried again at once.
 func TestFailure(t *testing.T) {
 	s := start(t, nil)

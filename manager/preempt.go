@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"headrace"
@@ -66,7 +65,8 @@ func (c *cluster) sceneOf(n *node, scenes map[*node]*scene, now time.Time) *scen
 }
 
 // prices says what it would cost that victims give way, each alone, as the policy would have
-// them. Nothing is ordered, noted or logged.
+// them. One that would not give way now has no price: it is not to be taken in the place of one
+// that would. Nothing is ordered, noted or logged.
 func (c *cluster) prices(victims []*wire.Victim) []*wire.ContainerPrice {
 	defer c.lock()()
 	now := time.Now()
@@ -80,7 +80,7 @@ func (c *cluster) prices(victims []*wire.Victim) []*wire.ContainerPrice {
 			continue
 		}
 		would := c.sceneOf(k.node, scenes, now).Would(headrace.TaskID(k.id), convert.Priority(v.ForPriority), c.cfg.Policy)
-		if !math.IsInf(would.Cost, 0) {
+		if would.Mechanism != headrace.Wait {
 			p.Cost = &would.Cost
 		}
 	}

@@ -14,13 +14,13 @@ import (
 func TestPrice(t *testing.T) {
 	testkit.NoLeaks(t)
 	s := start(t, func(c *Config) { c.Policy.Policy = policy.Cost })
-	fresh, old, held := task("fresh"), task("old"), task("suspended")
+	fresh, old, held, done := task("fresh"), task("old"), task("suspended"), task("done")
 	for _, k := range []*wire.Task{fresh, old} {
 		k.NoSuspend, k.NoCheckpoint = "no", "no"
 	}
 	fresh.Usage.SinceSaveWall, fresh.Usage.Running = 2, 2
-	held.State = "suspended"
-	m := s.machine("n1", fresh, old, held)
+	held.State, done.Progress = "suspended", 1
+	m := s.machine("n1", fresh, old, held, done)
 	defer m.keep()()
 
 	ask := func(ids ...string) []*wire.ContainerPrice {
@@ -42,6 +42,9 @@ func TestPrice(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"old", "suspended", "nobody", "fresh", "old"}) {
 		t.Fatalf("answers are about %v", names)
+	}
+	if got := ask("done"); got[0].Cost != nil {
+		t.Errorf("one that would not leave, as it is about to end, has a price: %v", got)
 	}
 	if got[1].Cost != nil || got[2].Cost != nil {
 		t.Errorf("what cannot give way has a price: %v", got)

@@ -64,6 +64,7 @@ func (c *containers) taskView(k *container, now time.Time) headrace.TaskView {
 	if v.Progress.Share < 0 && now.Sub(k.sharedAt) < c.timing.fresh {
 		v.Progress.Share = k.share
 	}
+	v.Progress.Promised = k.promised
 	if k.keepsRoom() {
 		v.State, v.NoSuspend = headrace.Running, ""
 	}
@@ -89,5 +90,7 @@ func (c *containers) taskView(k *container, now time.Time) headrace.TaskView {
 			v.NoCheckpoint = why
 		}
 	}
-	return policy.Current(v, now.Sub(k.node.heard), k.expected(now), outs...)
+	v = policy.Current(v, now.Sub(k.node.heard), k.expected(now), outs...)
+	k.promised = v.Progress.Promised
+	return v
 }

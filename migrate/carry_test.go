@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -397,5 +398,41 @@ func TestManifestPaths(t *testing.T) {
 		if u.add(f, &Contents{}) == nil {
 			t.Errorf("made %+v", f)
 		}
+	}
+}
+
+// TestLeased: a file that another program does not give back is an error, and whoever does so is waited for.
+func TestLeased(t *testing.T) {
+	dir := t.TempDir()
+	layout(t, dir, "held", "back")
+	lease := func(name string) *os.File {
+		f, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+			t.Skip("no leases here:", err)
+		}
+		return f
+	}
+	broken := make(chan os.Signal, 2) // what the kernel tells who has a lease
+	signal.Notify(broken, unix.SIGIO)
+	defer signal.Stop(broken)
+	root := Root{Path: dir}
+	back := lease("back")
+	go func() {
+		<-broken
+		back.Close()
+	}()
+	f, err := root.at("back", unix.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	lease("held")
+	if f, err := root.at("held", unix.O_RDONLY); !errors.Is(err, errLeased) {
+		f.Close()
+		t.Errorf("%v", err)
 	}
 }

@@ -37,8 +37,8 @@ type Mover struct {
 	// problem is why the archive could not be used when it was last looked at.
 	problem string
 
-	// silent is until when nobody asks, in nanoseconds since 1970.
-	silent atomic.Int64
+	// silent is until when nobody asks, in nanoseconds since 1970; unanswered are the looks that were given up and go on.
+	silent, unanswered atomic.Int64
 }
 
 // String names the archive, for people.
@@ -181,7 +181,8 @@ func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 }
 
 // Every container that starts waits for a look at the archive. So who is not answered
-// for lookTime starts without, and the others after it for lookPause.
+// for lookTime starts without, and the others after it for lookPause, and for as long as
+// an earlier look is not answered: each may take a thread.
 const (
 	lookTime  = 5 * time.Second
 	lookPause = 30 * time.Second
@@ -199,6 +200,9 @@ type found struct {
 func (m *Mover) survey(ctx context.Context, claimant string, again bool) (*Archive, found, error) {
 	if left := time.Until(time.Unix(0, m.silent.Load())); left > 0 {
 		return nil, found{}, fmt.Errorf("%s does not answer; it is asked again in %v", m.Name, left.Round(time.Second))
+	}
+	if m.unanswered.Load() > 0 {
+		return nil, found{}, fmt.Errorf("%s does not answer; it has not answered for longer than %v", m.Name, lookPause)
 	}
 	type answer struct {
 		at *Archive
@@ -223,6 +227,11 @@ func (m *Mover) survey(ctx context.Context, claimant string, again bool) (*Archi
 		return nil, found{}, context.Cause(ctx)
 	case <-time.After(lookTime):
 		m.silent.Store(time.Now().Add(lookPause).UnixNano())
+		m.unanswered.Add(1)
+		go func() {
+			<-answers
+			m.unanswered.Add(-1)
+		}()
 		return nil, found{}, fmt.Errorf("%s has not answered for %v", m.Name, lookTime)
 	}
 }

@@ -32,8 +32,12 @@ func TestArchiveHangs(t *testing.T) {
 		if said, took := take(); took != 0 || !strings.Contains(said, "asked again in 30s") {
 			t.Errorf("the second: %v, after %v", said, took)
 		}
-		close(back)
 		time.Sleep(lookPause)
+		if said, took := take(); took != 0 || !strings.Contains(said, "has not answered for longer") {
+			t.Errorf("after a pause: %v, after %v", said, took)
+		}
+		close(back)
+		synctest.Wait()
 		if said, took := take(); took != 0 || !strings.Contains(said, "it is back") {
 			t.Errorf("when it is back: %v, after %v", said, took)
 		}

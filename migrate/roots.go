@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,6 +41,12 @@ func (r Root) open() (int, error) {
 	return fd, nil
 }
 
+// A file on which another program has a lease (fcntl(2), F_SETLEASE) cannot be opened until that is given back, for which
+// the program was asked by the first try. It need not, and may take the next one at once: nobody waits for it for long.
+const leaseTries, leasePause = 20, 50 * time.Millisecond
+
+var errLeased = errors.New("another program has a lease on it; try again")
+
 // at opens what is at a relative path below the root; "." is the root.
 func (r Root) at(rel string, flags int) (*os.File, error) {
 	root, err := r.open()
@@ -54,10 +61,16 @@ func (r Root) at(rel string, flags int) (*os.File, error) {
 	if flags&unix.O_PATH != 0 {
 		how.Flags &^= unix.O_NONBLOCK
 	}
-	for {
+	for try := 0; ; try++ {
 		fd, err := unix.Openat2(root, rel, &how)
-		if errors.Is(err, unix.EINTR) || errors.Is(err, unix.EAGAIN) {
+		switch {
+		case err == unix.EINTR:
 			continue
+		case err == unix.EAGAIN && try < leaseTries:
+			time.Sleep(leasePause)
+			continue
+		case err == unix.EAGAIN:
+			err = errLeased
 		}
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: filepath.Join(r.Path, rel), Err: err}

@@ -28,6 +28,9 @@ type cache struct {
 	cancel   context.CancelFunc
 	active   sync.WaitGroup // Pins at work
 
+	// later closes files whose servers may not answer.
+	later closer
+
 	// refreshing is held by Refresh; it guards these.
 	refreshing sync.Mutex
 	check      check
@@ -37,6 +40,7 @@ type cache struct {
 	closed bool
 	files  map[fileID]*file
 	list   []*file // the same files
+	blocks int     // of all of them
 	pins   map[fileID][]*pinned
 	locked int64
 }
@@ -64,7 +68,7 @@ func (c *cache) Resident(f *os.File, r Range) (int64, error) {
 		if r, err = clamp(r, fileSize); err != nil {
 			return err
 		}
-		n, err = residentBytes(c.cachedOf(fd), fd, r)
+		n, err = residentBytes(c.cachedOf(fsType(fd)), fd, r)
 		return err
 	})
 	if err != nil {
@@ -254,10 +258,10 @@ func askBoth(fd int, off, length int64) (int64, error) {
 	return n, nil
 }
 
-// cachedOf returns how to ask about a file.
-func (c *cache) cachedOf(fd int) cachedFunc {
+// cachedOf returns how to ask about a file of a kind of file system.
+func (c *cache) cachedOf(kind int64) cachedFunc {
 	if c.method != None {
-		switch fsType(fd) {
+		switch kind {
 		case unix.OVERLAYFS_SUPER_MAGIC:
 			return askMapping
 		case unix.FUSE_SUPER_MAGIC: // where it passes through to other files

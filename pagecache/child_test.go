@@ -58,8 +58,15 @@ func runChild(t *testing.T, name, dir string, attr *syscall.SysProcAttr) {
 // by another process: one that maps its own files can wait for itself for ever.
 func fuseDir(t testing.TB, kind string) string {
 	t.Helper()
+	seen, _ := startFUSE(t, kind)
+	return seen
+}
+
+// startFUSE does as fuseDir, and returns the process that serves.
+func startFUSE(t testing.TB, kind string) (seen string, server *os.Process) {
+	t.Helper()
 	dir := diskDir(t)
-	seen := filepath.Join(dir, "seen")
+	seen = filepath.Join(dir, "seen")
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "disk"), 0o700), os.Mkdir(seen, 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +92,7 @@ func fuseDir(t testing.TB, kind string) string {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		t.Skipf("FUSE cannot be mounted: %s%v", line, err)
 	}
-	return seen
+	return seen, cmd.Process
 }
 
 // serveFUSE serves until its standard input ends, as it does when the test dies.

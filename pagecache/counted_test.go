@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -281,6 +282,45 @@ func TestRefreshFails(t *testing.T) {
 	if len(c.list) != 0 || len(c.files) != 0 {
 		t.Error("it is watched all the same")
 	}
+}
+
+// Sparse files cost their owner nothing: all that are followed have a bound together.
+func TestFollowedBlocksAreBounded(t *testing.T) {
+	c := newMethod(t, Config{Method: None})
+	c.blocks = maxBlocks - 5
+	sparse := func(name string, blocks int64) *os.File {
+		f, err := os.Create(filepath.Join(t.TempDir(), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		if err := f.Truncate(blocks * BlockSize); err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	large, small := sparse("large", 4), sparse("small", 2)
+	w, err := c.Watch(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Watch(small); !errors.Is(err, ErrTooMany) {
+		t.Errorf("two blocks more, room for one: %v", err)
+	}
+	if err := large.Truncate(6 * BlockSize); err != nil {
+		t.Fatal(err)
+	}
+	for range sizeEvery {
+		err = errors.Join(err, c.Refresh(t.Context()))
+	}
+	if !errors.Is(err, ErrTooMany) || len(w.Blocks(nil)) != 4 {
+		t.Errorf("the file has grown: %v, %d blocks", err, len(w.Blocks(nil)))
+	}
+	w.Close()
+	if w, err = c.Watch(small); err != nil || c.blocks != maxBlocks-3 {
+		t.Errorf("after the large one was let go: %v, %d blocks", err, c.blocks)
+	}
+	w.Close()
 }
 
 func TestFilesTooLargeToFollow(t *testing.T) {

@@ -28,7 +28,7 @@ var (
 	// ErrLockLimit: the kernel lets this process lock no more memory
 	// (RLIMIT_MEMLOCK).
 	ErrLockLimit = errors.New("the kernel's limit of locked memory is reached")
-	// ErrTooMany: no more files can be watched, for lack of descriptors.
+	// ErrTooMany: no more files can be watched, for lack of descriptors or of memory.
 	ErrTooMany = errors.New("too many files are watched")
 	// ErrClosed: the cache, or the watched file, was closed.
 	ErrClosed = errors.New("already closed")

@@ -66,7 +66,7 @@ func (c *cache) pin(ctx context.Context, f *os.File, r Range, progress func(n in
 		return nil, err
 	}
 	defer c.active.Done()
-	cached := c.cachedOf(fd)
+	cached := c.cachedOf(fsType(fd))
 	if !c.cfg.LockResident {
 		err = c.refuseResident(cached, fd, p, r)
 	}

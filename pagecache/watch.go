@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // file is one inode that is watched, by one or more callers.
@@ -24,8 +26,9 @@ type file struct {
 	// blocks are the resident bytes of each, and resident is their sum.
 	blocks   []int64
 	resident int64
-	// cached asks the kernel.
-	cached cachedFunc
+	// cached asks the kernel; unseen and remote say of which kind its file system is. They stay as they are.
+	cached         cachedFunc
+	unseen, remote bool
 	// counted is nil for a file that is polled.
 	counted *counted
 	// sum changes when pages come or go: the sum of all counters, or of a file that
@@ -70,7 +73,9 @@ func (c *cache) watch(fd int, name string) (*watched, error) {
 		unix.Close(fd)
 		return nil, err
 	}
-	f := &file{c: c, id: id, name: name, fd: fd}
+	// The file system is asked before anybody else waits for the file: it may be one whose server does not answer.
+	kind := fsType(fd)
+	f := &file{c: c, id: id, name: name, fd: fd, cached: c.cachedOf(kind), unseen: unseen(kind), remote: remote(kind)}
 	f.mu.Lock() // whoever finds it waits until it is ready
 	other, err := c.enter(f)
 	if other != nil || err != nil {
@@ -125,8 +130,7 @@ func (f *file) begin() error {
 	if _, err := f.lookSize(); err != nil {
 		return err
 	}
-	f.cached = f.c.cachedOf(f.fd)
-	if f.c.counters != nil && !unseen(f.fd) {
+	if f.c.counters != nil && !f.unseen {
 		if err := f.beginCounting(); err != nil {
 			return err
 		}
@@ -136,9 +140,19 @@ func (f *file) begin() error {
 
 // unseen reports whether files of that file system enter and leave the page
 // cache without the events that are counted, or do so as other inodes.
-func unseen(fd int) bool {
-	switch fsType(fd) {
+func unseen(kind int64) bool {
+	switch kind {
 	case unix.TMPFS_MAGIC, unix.HUGETLBFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return true
+	}
+	return false
+}
+
+// remote reports whether closing a file of that file system may wait for somebody who does not answer.
+func remote(kind int64) bool {
+	switch kind {
+	case unix.NFS_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC,
+		unix.V9FS_MAGIC, unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC:
 		return true
 	}
 	return false
@@ -217,22 +231,41 @@ func (f *file) look() error {
 	return f.poll()
 }
 
-// lookSize brings the size and the number of blocks up to date.
+// lookSize brings the size and the number of blocks up to date. All files wait for each other in a Refresh, so no server is asked.
 func (f *file) lookSize() (changed bool, err error) {
-	_, fileSize, err := regular(f.fd)
+	fileSize, err := linux.KnownSize(f.fd)
 	if err != nil || fileSize == f.size {
 		return false, err
 	}
 	if fileSize > maxSize {
 		return false, fmt.Errorf("%w: a file of %s; at most %s can be followed", unix.EFBIG, size(fileSize), size(maxSize))
 	}
+	blocks := int((fileSize + BlockSize - 1) / BlockSize)
+	if err := f.c.takeBlocks(blocks - len(f.blocks)); err != nil {
+		return false, err
+	}
 	f.size = fileSize
-	f.resize(int((fileSize + BlockSize - 1) / BlockSize))
+	f.resize(blocks)
 	return true, nil
 }
 
-// maxSize bounds the memory that a sparse file can cost.
-const maxSize = 1 << 46
+// maxSize and maxBlocks bound the memory that sparse files can cost, one of them and all together: 16 bytes a
+// block.
+const (
+	maxSize   = 1 << 44
+	maxBlocks = 1 << 22
+)
+
+// takeBlocks counts how many more blocks are followed, or fewer.
+func (c *cache) takeBlocks(more int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if more > 0 && c.blocks+more > maxBlocks {
+		return fmt.Errorf("%w: they have %s, and at most %s can be followed", ErrTooMany, size(int64(c.blocks)*BlockSize), size(maxBlocks*BlockSize))
+	}
+	c.blocks += more
+	return nil
+}
 
 func (f *file) resize(blocks int) {
 	for len(f.blocks) > blocks {
@@ -295,12 +328,51 @@ func (c *cache) drop(f *file, any bool) {
 	}
 	// The kernel must forget the file before somebody can watch it anew.
 	f.endCounting()
-	unix.Close(f.fd)
+	if f.remote {
+		c.later.close(f.fd)
+	} else {
+		unix.Close(f.fd)
+	}
 	f.fd = -1
+	c.blocks -= len(f.blocks)
+	f.blocks, f.resident = nil, 0
 	delete(c.files, f.id)
 	last := len(c.list) - 1
 	c.list[f.place] = c.list[last]
 	c.list[f.place].place = f.place
 	c.list[last] = nil
 	c.list = c.list[:last]
+}
+
+// closer closes descriptors one after the other, so that a server that does not answer holds up one thread, and none of those
+// who want them closed.
+type closer struct {
+	mu   sync.Mutex
+	busy bool
+	fds  []int
+}
+
+func (c *closer) close(fd int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fds = append(c.fds, fd)
+	if !c.busy {
+		c.busy = true
+		go c.run()
+	}
+}
+
+// run ends when all are closed.
+func (c *closer) run() {
+	for {
+		c.mu.Lock()
+		if c.busy = len(c.fds) > 0; !c.busy {
+			c.mu.Unlock()
+			return
+		}
+		fd := c.fds[0]
+		c.fds = c.fds[1:]
+		c.mu.Unlock()
+		unix.Close(fd)
+	}
 }

@@ -54,7 +54,7 @@ func (p *Planner) preempt(u *books.Task, way *victims.Plan, a books.Act, outs []
 			}
 		}
 	}
-	o.Reason = why + p.because(way, a)
+	o.Reason = why + p.because(u, way, a)
 	if p.fleet.Slots.Gains(way.Node) {
 		o.Reason += p.fleet.Attraction(u, way.Node) + " there"
 	}

@@ -148,6 +148,8 @@ func (p *Planner) refusal(u *books.Task, a books.Act, b books.Balance) string {
 		return fmt.Sprintf("its priority %s is not below %s", t.Priority, u.Priority)
 	case t.State == headrace.Running && a.By != headrace.Wait && t.Guard.Against(u.Aged):
 		return p.ageing.Protection(t.TaskView)
+	case a.By == headrace.Kill && !t.KilledFor(u):
+		return fmt.Sprintf("it is not killed for %s", u.Priority)
 	case a.By == headrace.Suspend:
 		return noSuspend(u, t)
 	case a.By == headrace.Checkpoint && !books.CanDump(t, a.Store, nil):

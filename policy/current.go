@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy/internal/price"
 )
 
 // PageOut is an order to write memory of a task to swap, as long as it may not be
@@ -19,13 +20,14 @@ func (p PageOut) left(swapped int64) int64 { return max(0, p.Bytes-max(0, swappe
 // Current returns a task as policies are to see it now: t is what is known of it,
 // measured age ago, doing is what is being done to it, and outs are the orders to write
 // its memory to swap. Whoever builds a View of tasks that are measured now and then
-// ends with this.
+// ends with this, and begins the next one of the same task with its Progress.Promised.
 func Current(t headrace.TaskView, age time.Duration, doing headrace.Operation, outs ...PageOut) headrace.TaskView {
 	if t.State == headrace.Running {
 		age = max(0, age)
 		t.Progress.Wall += age
 		t.Progress.TotalWall += age
 	}
+	t.Progress.Promised = price.Promised(&t)
 	t.Starting, t.LeavingBy = doing.BringsBack(), doing.LeavesBy()
 	t.Leaving = t.LeavingBy != headrace.Wait
 	t.Dirty = min(t.Dirty, t.Resident+t.Swapped)

@@ -12,11 +12,14 @@ func TestCurrent(t *testing.T) {
 	progress := headrace.Progress{CPU: time.Second, Wall: 2 * time.Second, TotalWall: 5 * time.Second, Lost: 7 * time.Second, Share: 0.5}
 	later := progress
 	later.Wall, later.TotalWall = 5*time.Second, 8*time.Second
+	silent := progress
+	silent.Share = -1
 	const age = 3 * time.Second
+	promising := func(end time.Duration, p headrace.Progress) headrace.Progress { p.Promised = end; return p }
 	is := func(s headrace.TaskState, p headrace.Progress) headrace.TaskView {
 		return headrace.TaskView{ID: "t", State: s, Resident: 10, Swapped: 4, Dirty: 9, Progress: p}
 	}
-	running, suspended := is(headrace.Running, progress), is(headrace.Suspended, progress)
+	running, suspended := is(headrace.Running, promising(10*time.Second, progress)), is(headrace.Suspended, promising(10*time.Second, progress))
 	with := func(v headrace.TaskView, change func(*headrace.TaskView)) headrace.TaskView { change(&v); return v }
 	leaving := func(by headrace.Mechanism) func(*headrace.TaskView) {
 		return func(v *headrace.TaskView) { v.Leaving, v.LeavingBy = true, by }
@@ -32,7 +35,11 @@ func TestCurrent(t *testing.T) {
 		outs  []PageOut
 		want  headrace.TaskView
 	}{
-		{"work grows while it runs", running, age, headrace.Idle, nil, is(headrace.Running, later)},
+		{"work grows while it runs", running, age, headrace.Idle, nil, is(headrace.Running, promising(10*time.Second, later))},
+		{"it promises an end", is(headrace.Running, progress), 0, headrace.Idle, nil, running},
+		{"by what it has run till now", is(headrace.Running, progress), age, headrace.Idle, nil, is(headrace.Running, promising(16*time.Second, later))},
+		{"what it promised first counts", is(headrace.Running, promising(6*time.Second, progress)), age, headrace.Idle, nil, is(headrace.Running, promising(6*time.Second, later))},
+		{"it says nothing any more", is(headrace.Running, promising(6*time.Second, silent)), 0, headrace.Idle, nil, is(headrace.Running, promising(6*time.Second, silent))},
 		{"a clock that was set back adds nothing", running, -age, headrace.Idle, nil, running},
 		{"nothing grows while it is suspended", suspended, age, headrace.Idle, nil, suspended},
 		{"it is brought back", suspended, 0, headrace.Resuming, nil, with(suspended, starting)},

@@ -67,7 +67,8 @@
 //
 // A task that will fit once those that are leaving are gone waits for them, and
 // nobody else leaves for it. Room that was made for a task by preemption is its
-// own until it starts (TaskView.Room), even if others stand before it by then.
+// own until it starts (TaskView.Room), even if others stand before it by then. If nobody
+// leaves any more and it has not come to run, whoever builds the view forgets that.
 // When nothing can be done for a task, what is free is kept for it on the node
 // where the least is missing; what is missing there can only become less. Where
 // suspended tasks hold it, and not what runs, none is kept: they have to run first.
@@ -83,6 +84,9 @@
 // checkpoint would take to be sent and read. A checkpointed one comes back
 // where checkpoint-preemption's algorithm 2 says: on its own node, or elsewhere
 // when that is sooner and both nodes have a network (NodeView.Net).
+//
+// A task that is not killed for some priorities (TaskView.NoKill) leaves for those by
+// another mechanism or not at all, whatever the policy.
 //
 // Tasks that are held are never started, brought back or preempted. Memory of one
 // that is suspended may be paged out; it stays as it is otherwise.
@@ -176,9 +180,10 @@
 //	reread    (Cold - FromDisk)/Disk of its input, zero where Disk is not known: what a task
 //	          found in memory and would have to read now is lost besides, what it had to read
 //	          and would find now is not lost. Progress.Wall + reread is at least zero
-//	remaining TotalWall * (1-Share)/Share when the share done is known, else the
-//	          time it has run (the residual life of heavy-tailed lifetimes,
-//	          Harchol-Balter and Downey 1997), at least one second
+//	remaining TotalWall * (1-Share)/Share when the share done is known, but at least
+//	          TotalWall - Promised, by which it is late; else the time it has run (the
+//	          residual life of heavy-tailed lifetimes, Harchol-Balter and Downey 1997),
+//	          at least one second
 //
 // Where it is known where the input of the urgent task is in memory (InputView.At), and how
 // fast nodes read (NodeView.Disk), a plan on a node costs besides what the urgent task will

@@ -111,7 +111,7 @@ func noSuspend(u, v *books.Task) string {
 }
 
 // because says why the policy took this act.
-func (p *Planner) because(way *victims.Plan, a books.Act) string {
+func (p *Planner) because(u *books.Task, way *victims.Plan, a books.Act) string {
 	switch {
 	case a.Task.State == headrace.Suspended && a.By == headrace.Kill:
 		return "; it is suspended and holds what is needed: cheapest: delay " + words.Short(way.Cost.Delay) + ", waste " + words.Short(way.Cost.Waste)
@@ -125,14 +125,17 @@ func (p *Planner) because(way *victims.Plan, a books.Act) string {
 	case p.c.Policy == Checkpoint && a.By == headrace.Suspend:
 		return "; suspend instead of checkpoint: " + noCheckpoint(a.Task)
 	case p.c.Policy == Adaptive:
-		return whyAdaptive(a)
+		return whyAdaptive(u, a)
 	case p.c.Policy == Cost:
 		return "; cheapest: delay " + words.Short(way.Cost.Delay) + ", waste " + words.Short(way.Cost.Waste)
 	}
 	return ""
 }
 
-func whyAdaptive(a books.Act) string {
+func whyAdaptive(u *books.Task, a books.Act) string {
+	if !a.Task.KilledFor(u) {
+		return "; it is not killed for " + u.Priority.String()
+	}
 	if a.By == headrace.Checkpoint {
 		return "; progress " + words.Short(a.Task.Progress.Wall.Seconds()) + " exceeds the overhead of a checkpoint"
 	}

@@ -19,6 +19,9 @@ func TestInvariants(t *testing.T) {
 	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		v, c := randomView(r), randomConfig(r)
+		for i := range v.Tasks {
+			v.Tasks[i].NoKill = headrace.Priority(i % 4 * 3)
+		}
 		if err := checkDecision(v, c, seen); err != nil {
 			t.Fatalf("seed %d, %+v: %v", seed, c, err)
 		}
@@ -156,6 +159,8 @@ func checkPreempt(v headrace.View, c Config, o headrace.Order, t *headrace.TaskV
 	switch {
 	case !slices.Contains(allowed[c.Policy], o.Mechanism):
 		return fmt.Errorf("not what %s does", c.Policy)
+	case o.Mechanism == headrace.Kill && o.For != "" && by.Priority <= t.NoKill:
+		return fmt.Errorf("is not killed for %s", by.Priority)
 	case o.Mechanism == headrace.Suspend && t.NoSuspend != "":
 		return fmt.Errorf("cannot be suspended")
 	case o.Mechanism == headrace.Checkpoint && (t.NoCheckpoint != "" || o.Store == ""):

@@ -298,6 +298,8 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 			t.Progress.Share, err = strconv.ParseFloat(value, 64)
 		case "nosuspend":
 			t.NoSuspend = value
+		case "nokill":
+			t.NoKill, err = headrace.ParsePriority(value)
 		case "nocheckpoint":
 			t.NoCheckpoint = value
 		case "checkpoint":
@@ -343,6 +345,8 @@ func setTimes(t *headrace.TaskView, key, value string) (err error) {
 		t.Progress.Wall, err = time.ParseDuration(value)
 	case "total":
 		t.Progress.TotalWall, err = time.ParseDuration(value)
+	case "promised":
+		t.Progress.Promised, err = time.ParseDuration(value)
 	case "lost":
 		t.Progress.Lost, err = time.ParseDuration(value)
 	case "ran": // running, wall and total

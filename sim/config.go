@@ -181,7 +181,7 @@ func (c Config) check(w *trace.Workload) error {
 			return fmt.Errorf("sim: task %d of the workload is of job %d, of which there are %d", i, t.Job, len(w.Jobs))
 		case t.User < 0 || int(t.User) > len(w.Users):
 			return fmt.Errorf("sim: task %d of the workload is of user %d, of which there are %d", i, t.User, len(w.Users))
-		case t.Run < 0 || t.CPUs < 0 || t.Memory < 0 || t.Grow < 0 || t.Dirty < 0 || t.Submit < 0 || t.Priority > headrace.MaxPriority:
+		case t.Run < 0 || !(t.CPUs >= 0) || t.Memory < 0 || !(t.Grow >= 0) || !(t.Dirty >= 0) || t.Submit < 0 || t.Priority > headrace.MaxPriority:
 			return fmt.Errorf("sim: task %d of the workload, of job %s, has a value that cannot be", i, w.Jobs[t.Job])
 		}
 		if large(t) {

@@ -85,8 +85,10 @@ func newEngine(w *trace.Workload, c Config) *engine {
 	if c.Node.SwapIn == 0 {
 		c.Node.SwapIn = c.Medium.Read
 	}
+	how := asToday(c.Policy)
+	how.NoResidencyOrder = how.NoResidencyOrder || !c.Reading.ByResidency
 	e := &engine{
-		clock: &clock{}, c: c, w: w, scheduler: policy.NewPlanner(asToday(c.Policy)),
+		clock: &clock{}, c: c, w: w, scheduler: policy.NewPlanner(how),
 		asking: asking{interval: c.Interval, last: -c.Interval, always: c.Capacity != nil},
 		roster: roster{byID: map[headrace.TaskID]*task{}}, stages: newStages(w), gangs: &gangs{},
 		nodes: make([]node, c.Nodes), byNode: make(map[headrace.NodeID]*node, c.Nodes),
@@ -135,6 +137,9 @@ func (e *engine) run(ctx context.Context, progress func(Progress)) error {
 		at, what := e.soonest()
 		if what == nothing {
 			return e.hang()
+		}
+		if at < e.now {
+			return e.violated(fmt.Errorf("something happens at %v, which has passed", at))
 		}
 		e.advance(at)
 		switch what {

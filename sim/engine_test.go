@@ -141,6 +141,23 @@ func TestSecondCheckpoint(t *testing.T) {
 	near(t, "peak", float64(r.IO.StorePeak), 640*mb)
 }
 
+// TestMuchChanges: however fast a task changes its memory, and however long it has run since
+// its checkpoint, no more than all of it is written anew.
+func TestMuchChanges(t *testing.T) {
+	for _, dirty := range []float32{30 * mb, 1e15, math.MaxFloat32} {
+		r := run(t, workload(
+			job{run: 50000, memory: 600 * mb, dirty: dirty},
+			job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+			job{submit: 20000, run: 10, priority: 10, memory: 600 * mb},
+		), easy(1, policy.Checkpoint))
+		if r.Counts.Checkpoints != 2 || r.Counts.Incremental != 1 {
+			t.Errorf("%v bytes change in a second: %+v, want 2 checkpoints, one of them incremental", dirty, r.Counts)
+		}
+		near(t, "dumped", float64(r.IO.Dumped), 2*600*mb)
+		near(t, "dumping", r.Work.Dump, 2*11)
+	}
+}
+
 // TestOneDumpAtATime: of two victims on one node the second runs on until the first
 // is on storage.
 func TestOneDumpAtATime(t *testing.T) {
@@ -239,6 +256,37 @@ func TestGrows(t *testing.T) {
 		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
 	), easy(1, policy.Checkpoint))
 	near(t, "dumped", float64(r.IO.Dumped), 300*mb)
+}
+
+// TestGrowsForEver: a task that grows for longer than the clock counts has hardly grown.
+func TestGrowsForEver(t *testing.T) {
+	r := run(t, workload(
+		job{run: 100, memory: 600 * mb, grow: 1e20},
+		job{submit: 51, run: 10, priority: 10, memory: 600 * mb},
+	), easy(1, policy.Checkpoint))
+	if r.Counts.Checkpoints != 1 || r.IO.Dumped != least {
+		t.Errorf("%d checkpoints of %d bytes, want one of the least", r.Counts.Checkpoints, r.IO.Dumped)
+	}
+}
+
+// TestBandOfJob: a job with tasks of two bands is of that of the first, whichever ends last.
+func TestBandOfJob(t *testing.T) {
+	for _, long := range []float64{5, 50} {
+		w := workload(job{run: 20, priority: 10, memory: mb}, job{submit: 1, run: long, memory: mb})
+		w.Jobs, w.Tasks[1].Job, w.Tasks[1].Index = w.Jobs[:1], 0, 1
+		r := run(t, w, easy(2, policy.Wait))
+		if r.Bands[0].Jobs != 0 || r.Bands[0].Tasks != 1 || r.Bands[2].Jobs != 1 || r.Bands[2].Tasks != 1 {
+			t.Errorf("%v s: %d jobs with %d tasks are free, %d with %d production", long, r.Bands[0].Jobs, r.Bands[0].Tasks, r.Bands[2].Jobs, r.Bands[2].Tasks)
+		}
+		near(t, "response", r.Bands[2].Response.Mean, max(21, 1+1+long))
+	}
+}
+
+// TestSlowdown: a task that runs for no time and waits for half a minute does not decide the
+// mean.
+func TestSlowdown(t *testing.T) {
+	r := run(t, workload(job{run: 29, memory: mb}, job{run: 0, memory: mb}, job{submit: 100, run: 5, memory: mb}), easy(1, policy.Wait))
+	near(t, "slowdown", r.Bands[0].Slowdown.Mean, (30.0/29+3.1+1)/3)
 }
 
 // TestEnergy is the model by hand: half of the time at work.
@@ -358,6 +406,23 @@ func TestUsesMedium(t *testing.T) {
 	} {
 		if r := run(t, w, tt.c); r.UsesMedium != tt.want {
 			t.Errorf("%s: %v, want %v", what, r.UsesMedium, tt.want)
+		}
+	}
+}
+
+// TestMediumTooSlowToMove: the medium makes a difference also where nothing is moved because
+// of it.
+func TestMediumTooSlowToMove(t *testing.T) {
+	for moved, write := range []float64{mb / 100, 100 * mb} {
+		c := easy(2, policy.Suspend)
+		c.Node.Net, c.Medium.Write = 60*mb, write
+		r := run(t, workload(
+			job{run: 600, priority: 1, memory: 600 * mb},
+			job{run: 660, priority: 4, memory: 600 * mb},
+			job{submit: 300, run: 5000, priority: 9, memory: 600 * mb},
+		), c)
+		if r.Counts.Suspends != 1 || r.Counts.Remote != moved || !r.UsesMedium {
+			t.Errorf("%v bytes a second: %+v, uses the medium: %v; want one suspend, %d moves, and true", write, r.Counts, r.UsesMedium, moved)
 		}
 	}
 }

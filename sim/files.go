@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"headrace/policy"
 	"headrace/trace"
 )
 
@@ -41,11 +40,7 @@ func (e *engine) openFiles() error {
 	if err != nil {
 		return err
 	}
-	if !e.c.Reading.ByResidency {
-		how := e.c.Policy
-		how.NoResidencyOrder = true
-		e.scheduler = policy.NewPlanner(how)
-	} else {
+	if e.c.Reading.ByResidency {
 		for i := range e.roster.view.Nodes {
 			e.roster.view.Nodes[i].Disk = e.c.Reading.Disk
 		}

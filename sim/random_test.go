@@ -138,6 +138,20 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// TestQuantile: no less than the share asked for is below it.
+func TestQuantile(t *testing.T) {
+	values := make([]float32, 2000)
+	for i := range values {
+		values[i] = float32(i + 1)
+	}
+	s := spread(values)
+	for q, want := range map[float64]float64{0: 1, 0.005: 10, 0.07: 140, 0.5: 1000, 0.502: 1010, 0.95: 1900, 0.99: 1980, 0.992: 1990, 0.997: 2000, 1: 2000} {
+		if got := s.Quantile(q); got != want {
+			t.Errorf("%v: %v, want %v", q, got, want)
+		}
+	}
+}
+
 // TestSeries: means over time, whatever the length of the steps.
 func TestSeries(t *testing.T) {
 	s := series{step: firstStep}

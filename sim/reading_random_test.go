@@ -122,6 +122,34 @@ func TestPolicySeesInputs(t *testing.T) {
 	}
 }
 
+// TestResidencyLeavesScheduler: where tasks do not go by what is in memory, YARN still schedules
+// if it is to, and the policy kill has no ageing.
+func TestResidencyLeavesScheduler(t *testing.T) {
+	w := random(5, 120)
+	randomInputs(w, rand.New(rand.NewPCG(5, 6)))
+	same := func(what string, a, b Config) {
+		x, y := run(t, w, a), run(t, w, b)
+		x.Config = y.Config
+		text, _ := json.Marshal(x)
+		want, _ := json.Marshal(y)
+		if !bytes.Equal(text, want) || x.Counts.Kills == 0 {
+			t.Errorf("%s: %+v in %v s, want %+v in %v s", what, x.Counts, x.Makespan, y.Counts, y.Makespan)
+		}
+	}
+	disks := func(c Config) Config {
+		c.Node.CPUs, c.Node.Memory, c.Reading = 2, 1500*mb, easyDisks(1, policy.Kill).Reading
+		return c
+	}
+	kill := disks(easy(1, policy.Kill))
+	byDefault := kill
+	byDefault.Policy.MinRun, byDefault.Policy.Ageing = 0, 0
+	same("kill", byDefault, kill)
+	yarn := disks(yarned(1, policy.Kill)) // of which no node keeps anything in memory
+	byResidency := yarn
+	byResidency.Reading.ByResidency = true
+	same("YARN", yarn, byResidency)
+}
+
 // TestNoReading: without a disk inputs change nothing.
 func TestNoReading(t *testing.T) {
 	for seed := range uint64(5) {

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"math"
+
 	"headrace/policy"
 	"headrace/trace"
 )
@@ -115,13 +117,15 @@ type Counts struct {
 // Preemptions returns how many times a task had to leave.
 func (c Counts) Preemptions() int { return c.Kills + c.Suspends + c.Checkpoints }
 
-// Band is the jobs and tasks of a band of priorities: free, middle, production.
+// Band is the jobs and tasks of a band of priorities: free, middle, production. A job is of the
+// band of its first task.
 type Band struct {
 	Name  string `json:"name"`
 	Jobs  int    `json:"jobs"`
 	Tasks int    `json:"tasks"`
 	// Response is that of jobs, from the submission of the first task to the end of the
-	// last; TaskResponse that of tasks. Slowdown is TaskResponse over Run.
+	// last; TaskResponse that of tasks. Slowdown is TaskResponse over Run,
+	// which counts as 10 s at least; no less than 1.
 	Response     Spread `json:"response"`
 	TaskResponse Spread `json:"task_response"`
 	Slowdown     Spread `json:"slowdown"`
@@ -161,11 +165,12 @@ type Spread struct {
 	At   []float64 `json:"at"`
 }
 
-// Quantile returns the value that the share q of them does not exceed, or 0 when there
-// are none.
+// Quantile returns a value that the share q of them does not exceed, the least of At, or 0
+// when there are none.
 func (s Spread) Quantile(q float64) float64 {
 	if len(s.At) == 0 {
 		return 0
 	}
-	return s.At[int(q*float64(len(s.At)-1)+0.5)]
+	steps := float64(len(s.At) - 1)
+	return s.At[int(math.Ceil(q*steps-1e-9))]
 }

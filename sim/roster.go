@@ -32,7 +32,7 @@ func (r *roster) add(spec *trace.Task, seq int32, job headrace.JobID, id headrac
 	}
 	t := r.slot()
 	t.spec, t.seq, t.band, t.queued, t.since, t.left = spec, seq, band(spec.Priority), at, at, at
-	t.peak, t.grows = spec.Memory, time.Duration(float64(spec.Grow)*float64(time.Second))
+	t.peak, t.grows = spec.Memory, time.Duration(min(float64(spec.Grow), mostTime.Seconds())*float64(time.Second))
 	t.at = len(r.order)
 	r.order = append(r.order, t)
 	r.view.Tasks = append(r.view.Tasks, headrace.TaskView{

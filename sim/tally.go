@@ -24,14 +24,15 @@ type tally struct {
 	held, spent, busy float64
 	// stores is what checkpoints take on all nodes.
 	stores int64
-	// jobs are the names of jobs, left and first for each job how many of its tasks have not ended and when
-	// the first was submitted.
-	jobs   []string
-	left   []int32
-	first  []time.Duration
-	bands  [len(bandNames)]bandTally
-	users  users
-	series series
+	// jobs are the names of jobs, left, first and jobBand for each job how many of its tasks have not
+	// ended, when the first was submitted, and the band of that one.
+	jobs    []string
+	left    []int32
+	first   []time.Duration
+	jobBand []uint8
+	bands   [len(bandNames)]bandTally
+	users   users
+	series  series
 }
 
 var bandNames = [...]string{"free", "middle", "production"}
@@ -71,7 +72,7 @@ func newTally(at *clock, c *Config, w *trace.Workload, swapOnMedium bool) *tally
 	y := &tally{
 		clock: at, c: c, swapOnMedium: swapOnMedium,
 		r:    &Result{Workload: w.Name, Policy: c.Policy.Policy, Medium: c.Medium.Name, Config: *c, Jobs: len(w.Jobs), Tasks: len(w.Tasks)},
-		jobs: w.Jobs, left: make([]int32, len(w.Jobs)), first: make([]time.Duration, len(w.Jobs)),
+		jobs: w.Jobs, left: make([]int32, len(w.Jobs)), first: make([]time.Duration, len(w.Jobs)), jobBand: make([]uint8, len(w.Jobs)),
 		users:  newUsers(w.Users),
 		series: series{step: firstStep},
 	}
@@ -83,7 +84,7 @@ func newTally(at *clock, c *Config, w *trace.Workload, swapOnMedium bool) *tally
 	for i := len(w.Tasks) - 1; i >= 0; i-- {
 		t := &w.Tasks[i]
 		y.left[t.Job]++
-		y.first[t.Job] = t.Submit
+		y.first[t.Job], y.jobBand[t.Job] = t.Submit, band(t.Priority)
 	}
 	return y
 }
@@ -178,6 +179,10 @@ func (y *tally) hour() *trace.Hour {
 	return &y.r.Outcome.Hourly[h]
 }
 
+// leastRun is what a run counts as at least, in seconds, where responses are compared with it:
+// tasks that hardly run say nothing of the others (bounded slowdown).
+const leastRun = 10
+
 // complete counts t, which has ended, and the response of its job if that has too.
 func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	spec := t.spec
@@ -189,7 +194,7 @@ func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	b.mark(y.jobs, t, response)
 	y.users.complete(t, response)
 	b.perTask = append(b.perTask, float32(response))
-	b.slowdown = append(b.slowdown, float32(response/max(spec.Run.Seconds(), 1e-3)))
+	b.slowdown = append(b.slowdown, float32(max(1, response/max(spec.Run.Seconds(), leastRun))))
 	for _, p := range []*trace.Preempted{&y.r.Outcome.ByPriority[spec.Priority], &y.r.Outcome.ByClass[spec.Class&3]} {
 		p.Tasks++
 		if t.v.Preemptions > 0 {
@@ -200,6 +205,7 @@ func (y *tally) complete(t *task) (response float64, jobEnded bool) {
 	if y.left[spec.Job]--; y.left[spec.Job] > 0 {
 		return 0, false
 	}
+	b = &y.bands[y.jobBand[spec.Job]]
 	b.jobs++
 	response = (y.clock.now - y.first[spec.Job]).Seconds()
 	b.response = append(b.response, float32(response))
@@ -213,7 +219,9 @@ func (y *tally) usesMedium() bool {
 	case policy.Kill, policy.Wait:
 		return false
 	case policy.Suspend:
-		return y.r.Counts.Checkpoints > 0 || y.swapOnMedium && y.r.IO.PagedOut > 0
+		// What is suspended goes on elsewhere, by way of the medium, if that is sooner.
+		moves := y.c.Nodes > 1 && y.c.Node.Net > 0 && y.r.Counts.Suspends > 0
+		return moves || y.r.Counts.Checkpoints > 0 || y.swapOnMedium && y.r.IO.PagedOut > 0
 	}
 	return true
 }

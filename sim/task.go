@@ -96,8 +96,12 @@ func (t *task) dirty(progress time.Duration) int64 {
 	if t.v.Checkpoint == nil || t.chain >= MaxChain {
 		return now
 	}
-	changed := int64(float64(t.spec.Dirty) * (progress - t.saved).Seconds())
-	return min(now, changed+now-t.memory(t.saved))
+	saved := t.memory(t.saved)
+	changed := float64(t.spec.Dirty) * (progress - t.saved).Seconds()
+	if changed >= float64(saved) { // all of it; there may be no int64 that large
+		return now
+	}
+	return now - saved + int64(changed)
 }
 
 // refresh brings what time changes up to date in the view.

@@ -3,6 +3,7 @@ package solo
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"headrace"
 	"headrace/internal/budget"
@@ -126,7 +127,37 @@ func (a *admission) refusesCheckpoint(t *task) error {
 	if im := t.rec.Checkpoint; im != nil {
 		use.CheckpointBytes -= im.ToRead
 	}
-	return a.limitsOf(t).RefuseCheckpoint(t.rec.User, a.cfg.Limits.Now().File(), t.stats.Resident+t.stats.Swapped, use)
+	return a.limitsOf(t).RefuseCheckpoint(t.rec.User, a.cfg.Limits.Now().File(), t.memory(), use)
+}
+
+// asideShare is the part of the memory for tasks that may be held by what users other than
+// root have suspended by hand. Nothing has that leave but its owner.
+const asideShare = 0.5
+
+// refusesSuspend tells why a task may not be suspended by hand, for the memory that is held
+// by what is suspended so; nil: it may.
+func (a *admission) refusesSuspend(t *task) error {
+	if t.hosted() || budget.Privileged(t.rec.UID) || t.setAside() {
+		return nil
+	}
+	var all, mine int64
+	for _, other := range a.tasks.active {
+		if !other.setAside() || other.hosted() || budget.Privileged(other.rec.UID) {
+			continue
+		}
+		all += other.memory()
+		if other.rec.UID == t.rec.UID {
+			mine += other.memory()
+		}
+	}
+	if err := a.limitsOf(t).RefuseSuspend(t.rec.User, a.cfg.Limits.Now().File(), t.memory(), mine); err != nil {
+		return fmt.Errorf("%w: %w", serve.ErrBusy, err)
+	}
+	if most := int64(asideShare * float64(a.cfg.Memory)); all+t.memory() > most {
+		return fmt.Errorf("%w: tasks that users have suspended hold %s of memory already, and may hold %s; checkpoint or kill it instead, or have others go on",
+			serve.ErrBusy, report.Bytes(all), report.Bytes(most))
+	}
+	return nil
 }
 
 // specBytesOfOthers returns the size of the commands and environments of all users but
@@ -182,16 +213,18 @@ func (t *task) specBytes() int64 {
 
 // restrain applies the limits of users, and their equal shares, to what the policy
 // is shown of tasks: who may not run yet is held, and what is more than a share
-// while others wait with less counts one step less, and as if it had not waited.
-func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
+// while others wait with less counts one step less, and as if it had not waited. For those
+// who are as urgent as it was handed in it is not killed: a share is no reason to throw work
+// away.
+func (a *admission) restrain(views []headrace.TaskView, tasks []*task, now time.Duration) {
 	claims := make([]limits.Claim, len(views))
 	for i := range views {
 		claims[i] = claimOf(&views[i], tasks[i].rec.UID)
 	}
-	wants := make([]int, 0, len(views)) // those that run or may
+	wants := make([]int, 0, len(views)) // those that run or may, and what is set aside
 	for i, t := range tasks {
-		t.limited, t.beyond = "", false
-		if !views[i].Held {
+		t.limited = ""
+		if !views[i].Held || claims[i].Aside {
 			wants = append(wants, i)
 		}
 	}
@@ -204,14 +237,14 @@ func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
 			free = append(free, i)
 			continue
 		}
-		views[i].Held, tasks[i].limited = true, why
+		views[i].Held, tasks[i].limited, tasks[i].limitedAt = true, why, now
 	}
 	for k := range limits.Beyond(pick(claims, free), a.cfg.Slots, a.cfg.Memory) {
 		i := free[k]
 		if claims[i].Has && a.cfg.Policy.Policy == policy.Kill {
-			continue // a share is no reason to throw work away
+			continue // it leaves for nobody by anything else
 		}
-		tasks[i].beyond = true
+		views[i].NoKill = views[i].Priority
 		views[i].Priority--
 		views[i].Waiting, views[i].Waited = 0, 0
 	}
@@ -221,7 +254,11 @@ func claimOf(v *headrace.TaskView, uid uint32) limits.Claim {
 	c := limits.Claim{UID: uid, Priority: v.Priority, CPUs: v.CPUs, Memory: v.MemoryRequest}
 	c.Has = v.Starting || v.State == headrace.Running && !v.Leaving
 	c.Begun = !c.Has && v.State != headrace.Pending
-	if c.Has || c.Begun {
+	c.Aside = v.Held && v.State == headrace.Suspended
+	switch {
+	case c.Aside:
+		c.CPUs, c.Memory = 0, max(c.Memory, v.Resident+v.Swapped)
+	case c.Has || c.Begun:
 		c.Memory = max(c.Memory, v.Resident)
 	}
 	return c

@@ -90,6 +90,46 @@ func TestSharesKillNobody(t *testing.T) {
 	}
 }
 
+// TestSharesSpareNobodyFromAbove: what is more than a share is not killed for who waits for
+// it, but is for a more urgent task, also while the other one waits.
+func TestSharesSpareNobodyFromAbove(t *testing.T) {
+	needRoot(t)
+	for _, pol := range []policy.Name{policy.Cost, policy.Adaptive} {
+		t.Run(string(pol), func(t *testing.T) {
+			b := newBed(t, pol)
+			b.cfg.Slots, b.cfg.Memory, b.cfg.CRIU = 2, 200<<20, ""
+			b.mem.SwapTotal, b.mem.SwapFree = 0, 0
+			b.start()
+			large := func(q *wire.RunRequest) { q.Memory = 100 << 20 }
+			var greedy [2]headrace.TaskID
+			for i := range greedy {
+				greedy[i] = b.run(headrace.Normal, as("daemon"), large)
+				b.awaitState(greedy[i], headrace.Running)
+			}
+			modest := b.run(headrace.Normal, as("bin"), large)
+			b.await(modest, "in the queue, with a reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "waits for ") })
+			if n := b.get(greedy[1]).Preemptions; n != 0 {
+				t.Errorf("preempted %d times for a share", n)
+			}
+			b.awaitState(b.run(headrace.Production, large), headrace.Running)
+			if s := b.get(modest).State; s != "pending" {
+				t.Errorf("who waits for a share is %s", s)
+			}
+		})
+	}
+}
+
+// TestDoneIsNotBelieved: a task that says that it is done, and runs on, gives way.
+func TestDoneIsNotBelieved(t *testing.T) {
+	b := newBed(t, policy.Cost)
+	b.start()
+	low := b.run(headrace.Low)
+	b.awaitState(low, headrace.Running)
+	b.world.with(low, func(t *thing) { t.share = 1 })
+	b.await(low, "done, as it says", func(w *wire.Task) bool { return w.Progress == 1 })
+	b.awaitState(b.run(headrace.High), headrace.Running)
+}
+
 // TestSlotsOfAUser: within the limit the urgent go first; the reason says what they
 // wait for; others use what is left; a limit that is raised counts at once.
 func TestSlotsOfAUser(t *testing.T) {
@@ -197,6 +237,69 @@ func TestCheckpointsAreLimited(t *testing.T) {
 	}
 	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(second)}); err != nil {
 		t.Errorf("root: %v", err)
+	}
+}
+
+// TestSuspendedByHandCounts: what users have suspended may hold their limit of memory, and
+// half of all memory together, and those who beyond that want others to run have to wait.
+func TestSuspendedByHandCounts(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.Slots, b.cfg.Memory = 4, 500<<20
+	b.cfg.Limits = limits.NewSource(limitsFrom(t, "[limits]\nmemory = 150MiB\n")) // each task has 100
+	b.start()
+	socket := wire.SocketPath(b.cfg.StateDir)
+	run := func(uid uint32) string {
+		t.Helper()
+		id := asUser(t, uid, socket, "run work")[0]
+		b.awaitState(headrace.TaskID(id), headrace.Running)
+		b.await(headrace.TaskID(id), "measured", func(w *wire.Task) bool { return w.Usage.Resident > 0 })
+		return id
+	}
+	suspend := func(uid uint32, id, want string) {
+		t.Helper()
+		if got := asUser(t, uid, socket, "suspend "+id)[0]; got != want {
+			t.Errorf("user %d suspends %s: %s, want %s", uid, id, got, want)
+		}
+	}
+	first, second := run(1), run(1)
+	suspend(1, first, "ok")
+	suspend(1, first, "ok")
+	suspend(1, second, "resource_exhausted")
+	suspend(2, run(2), "ok")
+	third := run(3)
+	suspend(3, third, "resource_exhausted")
+	if _, err := b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: third}); err != nil {
+		t.Errorf("root: %v", err)
+	}
+	b.finish(headrace.TaskID(second), 0)
+	next := b.run(headrace.Normal, func(q *wire.RunRequest) { q.User, q.Memory = "daemon", 100<<20 })
+	b.await(next, "beyond its owner's memory", func(w *wire.Task) bool { return strings.Contains(w.Reason, "limit memory") })
+	if got := asUser(t, 1, socket, "kill "+first)[0]; got != "ok" {
+		t.Fatal(got)
+	}
+	b.awaitState(next, headrace.Running)
+}
+
+// TestLimitedDoNotAge: while a limit of its owner holds a task back it does not wait.
+func TestLimitedDoNotAge(t *testing.T) {
+	a := &admission{core: &core{cfg: &Config{Slots: 4, Limits: limits.NewSource(limitsFrom(t, "[limits]\nrunning = 1\n"))}}}
+	tasks := []*task{{}, {}}
+	for _, t := range tasks {
+		t.rec.UID, t.rec.Waited = 4001, time.Minute
+	}
+	views := make([]headrace.TaskView, len(tasks))
+	a.restrain(views, tasks, time.Hour)
+	if views[0].Held || !views[1].Held {
+		t.Fatalf("held: %v, %v, of one that may run", views[0].Held, views[1].Held)
+	}
+	const later = time.Hour + time.Second
+	if first, second := tasks[0].waited(later), tasks[1].waited(later); first != later+time.Minute || second != time.Second {
+		t.Errorf("they have waited for %v and %v, want all the time and the last second", first, second)
+	}
+	tasks[1].rec.Since, tasks[1].rec.Waited = later, time.Second // it ran, and has left
+	if w := tasks[1].waited(later + time.Minute); w != time.Minute+time.Second {
+		t.Errorf("a minute after it ran it has waited for %v", w)
 	}
 }
 

@@ -141,7 +141,14 @@ func (s *calls) perform(t *task, c *call) {
 }
 
 func (s *calls) suspendFor(t *task, c *call) {
-	if t.rec.State == headrace.Running {
+	running := t.rec.State == headrace.Running
+	if running || t.rec.State == headrace.Suspended {
+		if err := s.admission.refusesSuspend(t); err != nil && !c.by.All {
+			s.answer(c, t, err)
+			return
+		}
+	}
+	if running {
 		s.suspend(t, &journal.Intent{User: true, Grace: c.grace, Reason: "a user asked for it"}, c)
 		return
 	}

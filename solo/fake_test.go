@@ -38,6 +38,7 @@ type thing struct {
 	resident  int64
 	swapped   int64
 	ratio     float64
+	share     float64 // that it says is done
 	noDump    error
 	noRestore error
 	restores  int // attempts
@@ -62,7 +63,7 @@ func newWorld(dir string) *world {
 func (w *world) thing(id headrace.TaskID) *thing {
 	t := w.things[id]
 	if t == nil {
-		t = &thing{images: map[string][]ImageInfo{}, resident: 100 << 20, ratio: 1}
+		t = &thing{images: map[string][]ImageInfo{}, resident: 100 << 20, ratio: 1, share: -1}
 		w.things[id] = t
 	}
 	return t
@@ -525,7 +526,7 @@ func (f *fakeTask) Stats(context.Context) (st proc.Stats, err error) {
 			f.s.ran += 10 * time.Millisecond
 		}
 		st = proc.Stats{
-			State: f.s.state, Resident: t.resident, Swapped: t.swapped, Dirty: t.resident + t.swapped, Processes: 1, Share: -1,
+			State: f.s.state, Resident: t.resident, Swapped: t.swapped, Dirty: t.resident + t.swapped, Processes: 1, Share: t.share,
 			Continued:    f.s.continued,
 			Usage:        proc.Usage{User: f.s.ran, Running: f.s.ran},
 			SinceSaveCPU: f.s.ran - f.s.saved, SinceSaveWall: f.s.ran - f.s.saved,

@@ -84,7 +84,7 @@ func (l *life) enter(t *task, s headrace.TaskState, e journal.Event) {
 	was := t.rec.State
 	now := l.clk.boot()
 	if s == headrace.Running {
-		t.rec.Waited += max(0, now-t.rec.Since)
+		t.rec.Waited = t.waited(now)
 	}
 	if s == headrace.Running || was == headrace.Running {
 		t.rec.Since, t.rec.Boot = now, l.boot
@@ -178,7 +178,7 @@ func (l *life) startOver(t *task, reason string) {
 	t.rec.Base = t.rec.Base.Plus(t.rec.Last)
 	t.rec.Last = proc.Usage{}
 	t.rec.NoCheckpoint, t.rec.NoSuspend, t.rec.Ratio = "", "", 0
-	t.known = false
+	t.known, t.promised = false, 0
 	l.enter(t, headrace.Pending, journal.Event{Reason: reason})
 }
 

@@ -39,7 +39,26 @@ func (s *own) decide() {
 		}
 		s.carryOut(o)
 	}
+	s.lapse()
 	s.inputs.ready(s.tasks.all, policy.Ahead(&v, orders, notes))
+}
+
+// lapse takes the right to room from those who have not come to run, once nobody leaves or
+// is written to swap any more: what was made for them is not there, or they do not take it.
+func (s *own) lapse() {
+	var waiting []*task
+	for _, t := range s.tasks.active {
+		switch {
+		case t.hosted():
+		case t.op != nil && (t.op.kind.LeavesBy() != headrace.Wait || t.op.kind == headrace.PagingOut):
+			return
+		case t.room:
+			waiting = append(waiting, t)
+		}
+	}
+	for _, t := range waiting {
+		t.room = false
+	}
 }
 
 // maxExplained is up to how many tasks the policy says why they wait, and in which order.
@@ -139,9 +158,6 @@ func (s *own) preempt(t *task, o headrace.Order, in *journal.Intent) {
 		}
 		s.warn("order", "the policy wants a checkpoint in an unknown store", "id", o.Task, "store", o.Store)
 	case headrace.Kill:
-		if t.beyond { // a share is no reason to throw work away
-			return
-		}
 		in.Grace = atOnce
 		s.kill(t, in, nil)
 	case headrace.Wait:

@@ -49,15 +49,17 @@ type task struct {
 	statsAt time.Duration
 	known   bool
 	polling bool
+	// promised is the earliest end that it has told by its share (headrace.Progress.Promised).
+	promised time.Duration
 
 	// note is why it waits, as the policy says.
 	note string
-	// limited is why it waits, when that is a limit of its owner; beyond: it is more
-	// than its owner's equal share, and others wait with less. See loop.restrain.
-	limited string
-	beyond  bool
+	// limited is why it waits, when that is a limit of its owner, and limitedAt when it was
+	// last so (boot time). See admission.restrain.
+	limited   string
+	limitedAt time.Duration
 
-	// room: others were made to leave for it since it last came to run.
+	// room: others were made to leave for it since it last came to run. See own.lapse.
 	room bool
 	// Until retryAt (boot time) orders of the policy are not carried out for the
 	// task, after failures many failures in a row.
@@ -93,6 +95,27 @@ func (t *task) holdsSlot() bool {
 	}
 	return t.rec.State == headrace.Running || t.rec.Op.Doing().BringsBack()
 }
+
+// waited returns for how long it has been in the queue by now, if it waits. The wait begins
+// anew when a limit of its owner lets it run: nobody's tasks rise by being too many.
+func (t *task) waited(now time.Duration) time.Duration {
+	if t.limitedAt > t.rec.Since {
+		return max(0, now-t.limitedAt)
+	}
+	return t.rec.Waited + max(0, now-t.rec.Since)
+}
+
+// setAside tells whether a user has suspended it, or it is about to be: only a user has it
+// go on, and until then it keeps its memory.
+func (t *task) setAside() bool {
+	if in := t.rec.Op; in != nil && in.Kind == headrace.Suspending && in.User {
+		return true
+	}
+	return t.rec.Held && t.rec.State == headrace.Suspended
+}
+
+// memory returns how much it had in memory and swap when it was last measured.
+func (t *task) memory() int64 { return t.stats.Resident + t.stats.Swapped }
 
 // store lets go of what is in the journal by now.
 func (t *task) store() {

@@ -172,3 +172,20 @@ func TestOverdueTurns(t *testing.T) {
 		all.Wait()
 	})
 }
+
+// TestRoomLapses: the right to room that was made for a task lasts as long as somebody leaves.
+func TestRoomLapses(t *testing.T) {
+	waits, leaves := &task{room: true}, &task{}
+	s := &own{operations: &operations{life: &life{core: &core{tasks: newTable()}}}}
+	s.tasks.active = []*task{waits, leaves}
+	for _, kind := range []headrace.Operation{headrace.Suspending, headrace.Checkpointing, headrace.Killing, headrace.PagingOut} {
+		leaves.op = &operation{kind: kind}
+		if s.lapse(); !waits.room {
+			t.Fatalf("it has no right to what %v frees", kind)
+		}
+	}
+	leaves.op = &operation{kind: headrace.Starting}
+	if s.lapse(); waits.room {
+		t.Error("nobody leaves, and it has a right to room")
+	}
+}

@@ -37,7 +37,7 @@ func (s *own) view() headrace.View {
 		}
 		v.Tasks, tasks = append(v.Tasks, s.taskView(t, now)), append(tasks, t)
 	}
-	s.admission.restrain(v.Tasks, tasks)
+	s.admission.restrain(v.Tasks, tasks, now)
 	return v
 }
 
@@ -54,11 +54,10 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	if t.room {
 		v.Room = node
 	}
-	elapsed := max(0, now-r.Since)
 	if r.State == headrace.Running {
-		v.Running, v.Waited = elapsed, r.Waited
+		v.Running, v.Waited = max(0, now-r.Since), r.Waited
 	} else {
-		v.Waiting = r.Waited + elapsed
+		v.Waiting = t.waited(now)
 	}
 	v.NoSuspend, v.NoCheckpoint = t.obstacles(now, s.cfg.CRIU == "")
 	if v.NoCheckpoint == "" && t.live != nil { // of very many most have nothing to checkpoint
@@ -71,6 +70,7 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	}
 	age := t.fillMeasured(&v, now)
 	v = policy.Current(v, age, r.Op.Doing(), t.pageOuts(v.Swapped)...)
+	t.promised = v.Progress.Promised
 	if t.op != nil && t.op.kind == headrace.Attaching {
 		// Nobody knows what it does; nothing may be done with it.
 		v.Leaving, v.LeavingBy = true, headrace.Suspend
@@ -89,6 +89,7 @@ func (t *task) fillMeasured(v *headrace.TaskView, now time.Duration) (age time.D
 	v.Resident, v.Swapped, v.Dirty = s.Resident, s.Swapped, t.dirty()
 	v.Progress = headrace.Progress{
 		CPU: s.SinceSaveCPU, Wall: s.SinceSaveWall, TotalWall: s.Usage.Running, Lost: t.rec.LostWall, Share: s.Share,
+		Promised: t.promised,
 	}
 	return now - t.statsAt
 }

@@ -25,6 +25,12 @@ const (
 	// maxLinks is how many connections an ordinary user may have, maxLinksOthers all
 	// of them together.
 	maxLinks, maxLinksOthers = 2 * MaxConsumers, 4 * MaxConsumers
+	// maxHellos bounds the memory for lists of units that consumers of a user are sending,
+	// in bytes, maxHellosOthers that of all ordinary ones together.
+	maxHellos, maxHellosOthers = 256 << 20, 1 << 30
+	// maxUserUnits is how many units the streams of an ordinary user may have together:
+	// 128 TiB of large files.
+	maxUserUnits = 1 << 26
 )
 
 // Errors that callers tell apart.
@@ -47,6 +53,9 @@ type Config struct {
 	Source source.Source
 	// NoResidentFirst deals files and blocks in their order only.
 	NoResidentFirst bool
+	// Memory bounds the buffers of all streams together, in bytes; 0: nothing does. A user
+	// who has less than DefaultBuffer of it gets as much in any case.
+	Memory int64
 	// Read, if not nil, is told of every range that a consumer has been given and
 	// has consumed. It must not block nor call the engine.
 	Read func(stream, path string, r pagecache.Range)

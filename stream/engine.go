@@ -31,10 +31,13 @@ type Engine struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	budget *budget.Budget // of links
+	hellos *budget.Budget // of bytes of lists of units that come
 
 	// mu guards these too.
 	streams map[string]*stream
 	links   map[*link]bool
+	// broken are streams that could not be taken up, with the reason.
+	broken map[string]error
 }
 
 // New opens the streams that are in cfg.Dir. Consumers that were attached when
@@ -48,11 +51,13 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		common: common{cfg: cfg}, streams: map[string]*stream{}, links: map[*link]bool{},
+		common: common{cfg: cfg}, streams: map[string]*stream{}, links: map[*link]bool{}, broken: map[string]error{},
 		budget: budget.New("connections to streams", maxLinks, maxLinksOthers),
+		hellos: budget.New("bytes of lists", maxHellos, maxHellosOthers),
 	}
 	e.scans = scan.NewSet(scan.Config{
 		Lock: &e.mu, Source: cfg.Source, NoResidentFirst: cfg.NoResidentFirst, Forget: e.forget, Log: cfg.Log,
+		Memory: cfg.Memory, Share: DefaultBuffer,
 	})
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if err := e.recover(); err != nil {
@@ -71,17 +76,14 @@ func (e *Engine) recover() error {
 		dir := filepath.Join(e.cfg.Dir, d.Name())
 		spec, p, err := readPlan(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			// Never acknowledged.
-			if err := os.RemoveAll(dir); err != nil {
-				return err
-			}
-			continue
-		}
-		if err == nil {
+			err = os.RemoveAll(dir) // never acknowledged
+		} else if err == nil {
 			err = e.reopen(dir, spec, p)
 		}
 		if err != nil {
-			return fmt.Errorf("stream %s: %w", d.Name(), err)
+			// The others can go on; who reads this one is told.
+			e.cfg.Log.Error("take up a stream", "stream", d.Name(), "err", err)
+			e.broken[d.Name()] = fmt.Errorf("it could not be taken up when the daemon started: %w", err)
 		}
 	}
 	return nil
@@ -95,7 +97,7 @@ func (e *Engine) reopen(dir string, spec *Spec, p *deal.Plan) error {
 	}
 	s := newStream(&e.common, dir, *spec, p, j)
 	for i := range entries {
-		if err := s.deal.Replay(&entries[i]); err != nil {
+		if err := s.deal.Replay(entries[i]); err != nil {
 			j.f.Close()
 			return err
 		}
@@ -120,6 +122,9 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	if err := e.room(spec.Owner.UID, p.Units); err != nil {
+		return Info{}, err
+	}
 	dir := filepath.Join(e.cfg.Dir, spec.ID)
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, fs.ErrExist) {
 		return Info{}, fmt.Errorf("%w: %s", ErrExists, spec.ID)
@@ -138,6 +143,26 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 	}
 	e.streams[spec.ID] = s
 	return s.info(), nil
+}
+
+// room refuses a stream with which its owner would have too many units: each takes some
+// bytes of memory, in lists and in journals, however little of a file is on the disk.
+func (e *Engine) room(uid, units uint32) error {
+	if budget.Privileged(uid) {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := int64(units)
+	for _, s := range e.streams {
+		if s.spec.Owner.UID == uid {
+			n += int64(s.plan.Units)
+		}
+	}
+	if n > maxUserUnits {
+		return &budget.Refusal{What: "blocks and files that streams deal", Limit: maxUserUnits}
+	}
+	return nil
 }
 
 func (e *Engine) create(dir string, spec *Spec, p *deal.Plan) (*stream, error) {
@@ -164,13 +189,18 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
 			codec, err = source.Codec(path, f)
 		}
 		if err == nil {
-			err = p.Add(path, f.Identity(), codec)
+			err = p.Add(path, f.Was().Identity, codec)
 		}
-		if err == nil && !e.cfg.NoResidentFirst {
+		if err != nil {
+			return err
+		}
+		file := &p.Files[len(p.Files)-1]
+		file.End = f.Was().End
+		if !e.cfg.NoResidentFirst {
 			// Where it cannot be found out, none is.
-			p.Files[len(p.Files)-1].Resident, _ = f.Resident(pagecache.Range{Len: f.Identity().Size})
+			file.Resident, _ = f.Resident(pagecache.Range{Len: file.Size})
 		}
-		return err
+		return nil
 	})
 	if err == nil && len(p.Files) == 0 {
 		err = &fileset.Problem{Path: strings.Join(spec.Paths, ", "), Err: errNoFiles}
@@ -191,6 +221,9 @@ func (e *Engine) find(id string) (*stream, error) {
 func (e *Engine) Info(id string) (Info, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if why := e.broken[id]; why != nil {
+		return Info{ID: id, Error: why.Error()}, nil
+	}
 	s, err := e.find(id)
 	if err != nil {
 		return Info{}, err
@@ -205,6 +238,9 @@ func (e *Engine) List() []Info {
 	var list []Info
 	for _, s := range e.streams {
 		list = append(list, s.info())
+	}
+	for id, why := range e.broken {
+		list = append(list, Info{ID: id, Error: why.Error()})
 	}
 	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.ID, b.ID) })
 	return list
@@ -228,6 +264,11 @@ func (e *Engine) Fail(id string, consumer int, attempt int) error {
 // Remove forgets a stream. Consumers that are attached get an error.
 func (e *Engine) Remove(id string) error {
 	e.mu.Lock()
+	if e.broken[id] != nil {
+		delete(e.broken, id)
+		e.mu.Unlock()
+		return e.removeDir(filepath.Join(e.cfg.Dir, id))
+	}
 	s, err := e.find(id)
 	if err != nil {
 		e.mu.Unlock()
@@ -242,11 +283,15 @@ func (e *Engine) Remove(id string) error {
 	defer s.journalMu.Unlock()
 	s.journal.f.Close()
 	s.journal.f = nil
+	return e.removeDir(s.dir)
+}
+
+func (e *Engine) removeDir(dir string) error {
 	// Without its plan a stream does not exist: one step.
-	if err := os.Remove(filepath.Join(s.dir, planName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(filepath.Join(dir, planName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.RemoveAll(s.dir); err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
 	return linux.SyncDir(e.cfg.Dir)

@@ -3,16 +3,22 @@ package stream
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/disk"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/stream/deal"
 )
@@ -261,19 +267,7 @@ func TestResidentFilesFirst(t *testing.T) {
 // occupy takes the turn at the disk of a file.
 func (p *place) occupy(path string) *disk.Turn {
 	p.t.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer f.Close()
-	device, err := p.local.Devices.Of(f)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if device.Memory {
-		p.t.Skip("the temporary directory is in memory: nobody waits for a turn there")
-	}
-	turn, err := p.local.Disks.Reader(device, disk.Demand, "test").Begin(p.t.Context())
+	turn, err := p.reader(path).Begin(p.t.Context())
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -372,6 +366,61 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestBrokenStream: a stream whose plan is damaged keeps neither the engine nor other
+// streams from starting again.
+func TestBrokenStream(t *testing.T) {
+	p := newPlace(t).start()
+	path := p.write("f", []byte("fine\n"))
+	bad := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+	good := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+	p.stop()
+	dir := filepath.Join(p.cfg.Dir, bad.ID)
+	if err := os.WriteFile(filepath.Join(dir, planName), []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	if string(joined(p.all(good))) != "fine\n" {
+		t.Error("another stream was harmed")
+	}
+	info, err := p.e.Info(bad.ID)
+	if err != nil || !strings.Contains(info.Error, "could not be taken up") || len(p.e.List()) != 2 {
+		t.Errorf("%+v, %v; %+v", info, err, p.e.List())
+	}
+	if err := p.client(bad.ID, 0, 1).connect(); !errors.Is(err, errRefused) {
+		t.Errorf("its consumer: %v", err)
+	}
+	if err := p.e.Remove(bad.ID); err != nil || len(p.e.List()) != 1 {
+		t.Errorf("%v; %+v", err, p.e.List())
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// TestUnitsOfOneUser: a sparse file costs nobody but the daemon something.
+func TestUnitsOfOneUser(t *testing.T) {
+	p := newPlace(t).start()
+	const stranger = 54321
+	if err := p.e.room(stranger, maxUserUnits); err != nil {
+		t.Error(err)
+	}
+	if err := p.e.room(stranger, maxUserUnits+1); err == nil {
+		t.Error("a stream with too many units was accepted")
+	}
+	p.e.mu.Lock()
+	p.e.streams["x"] = &stream{spec: Spec{Owner: linux.Credentials{UID: stranger}}, plan: &deal.Plan{Units: 10}}
+	p.e.mu.Unlock()
+	if err := p.e.room(stranger, maxUserUnits-9); err == nil {
+		t.Error("two streams with too many units were accepted")
+	}
+	if err := p.e.room(stranger+1, maxUserUnits-9); err != nil {
+		t.Errorf("somebody else: %v", err)
+	}
+	p.e.mu.Lock()
+	delete(p.e.streams, "x")
+	p.e.mu.Unlock()
+}
+
 // TestRecordTooLong fails the stream with the long record, not the other one on
 // the same file.
 func TestRecordTooLong(t *testing.T) {
@@ -438,6 +487,39 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
+// TestWrittenAnew: a file that was written anew, and is longer now, has not grown.
+func TestWrittenAnew(t *testing.T) {
+	for _, seekless := range []bool{false, true} {
+		p := newPlace(t)
+		p.seekless = seekless
+		p.start()
+		rng := rand.New(rand.NewPCG(3, 3))
+		path := p.write("f", lines(rng, 3<<20, 100))
+		waits := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+		reads := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
+		p.e.mu.Lock()
+		known := p.e.streams[waits.ID].plan.Files[0].End != 0
+		p.e.mu.Unlock()
+		if !known {
+			t.Skip("this file system does not tell what it has in memory")
+		}
+		c := p.client(reads.ID, 0, 1)
+		if err := c.connect(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.next(nil); err != nil {
+			t.Fatal(err)
+		}
+		c.disconnect() // nothing is read ahead any more
+		p.write("f", lines(rng, 4<<20, 100))
+		for _, c := range []*client{p.client(waits.ID, 0, 1), c} {
+			if err := c.drain(0); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "written anew") {
+				t.Errorf("seekless %v: %v", seekless, err)
+			}
+		}
+	}
+}
+
 // TestGrown reads what was there when the stream was opened.
 func TestGrown(t *testing.T) {
 	p := newPlace(t).start()
@@ -452,5 +534,37 @@ func TestGrown(t *testing.T) {
 	f.Close()
 	if !bytes.Equal(joined(p.all(info)), data) {
 		t.Error("the bytes are wrong")
+	}
+}
+
+// TestLease: a file on which another program has a lease for a while is waited for.
+func TestLease(t *testing.T) {
+	for name, size := range map[string]int{"in a batch": 1000, "in blocks": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t).start()
+			data := lines(rand.New(rand.NewPCG(4, 4)), size, 100)
+			path := p.write("f", data)
+			info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			broken := make(chan os.Signal, 1)
+			signal.Notify(broken, unix.SIGIO)
+			defer signal.Stop(broken)
+			if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+				t.Skipf("no leases here: %v", err)
+			}
+			var owner sync.WaitGroup
+			owner.Go(func() {
+				<-broken // somebody wants to read it
+				unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_UNLCK)
+			})
+			defer owner.Wait()
+			if got := joined(p.all(info)); !bytes.Equal(got, data) {
+				t.Errorf("got %d bytes, want %d", len(got), len(data))
+			}
+		})
 	}
 }

@@ -25,54 +25,108 @@ const (
 	journalName = "journal"
 )
 
+// foldAfter is how much is appended to a journal, beside as much as there was, before
+// it is written anew with what still matters of it.
+const foldAfter = 256 << 10
+
 // journal appends entries. It is used by one goroutine at a time.
-type journal struct{ f *os.File }
+type journal struct {
+	f    *os.File
+	path string
+	// size is that of the file, folded what it was when it was opened or written anew.
+	size, folded int64
+	settled      bool // the file's name is durable
+}
 
 // openJournal opens or creates it and reads what is there; a torn end is cut
 // off.
-func openJournal(dir string) (*journal, []deal.Entry, error) {
-	f, err := os.OpenFile(filepath.Join(dir, journalName), os.O_RDWR|os.O_CREATE, 0o600)
+func openJournal(dir string) (*journal, []*deal.Entry, error) {
+	j := &journal{path: filepath.Join(dir, journalName)}
+	f, err := os.OpenFile(j.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}
-	entries, size, err := deal.ReadEntries(f)
+	j.f = f
+	var all deal.Fold
+	size, err := deal.ReadEntries(j.f, all.Add)
 	if err == nil {
-		err = f.Truncate(size)
+		err = j.f.Truncate(size)
 	}
 	if err == nil {
-		_, err = f.Seek(size, io.SeekStart)
-	}
-	if err == nil {
-		err = linux.SyncDir(dir)
+		err = j.settle()
 	}
 	if err != nil {
-		f.Close()
-		return nil, nil, fmt.Errorf("read %s: %w", f.Name(), err)
+		j.f.Close()
+		return nil, nil, fmt.Errorf("read %s: %w", j.path, err)
 	}
-	return &journal{f}, entries, nil
+	j.size, j.folded = size, size
+	return j, all.Entries(), nil
+}
+
+// settle makes the file's name durable.
+func (j *journal) settle() error {
+	if j.settled {
+		return nil
+	}
+	err := linux.SyncDir(filepath.Dir(j.path))
+	j.settled = err == nil
+	return err
 }
 
 // write makes an entry durable.
 func (j *journal) write(e *deal.Entry) error {
+	if err := j.settle(); err != nil {
+		return err
+	}
 	b := e.Encode()
-	at, err := j.f.Seek(0, io.SeekCurrent)
+	crash.Here("stream-journal-before")
+	if err := writeDurably(j.f, b); err != nil {
+		// Nothing half-written may stay before later entries.
+		return fmt.Errorf("write %s: %w", j.path, errors.Join(err, j.f.Truncate(j.size)))
+	}
+	crash.Here("stream-journal-after")
+	j.size += int64(len(b))
+	return nil
+}
+
+// grown tells whether the journal should be folded.
+func (j *journal) grown() bool { return j.size > 2*j.folded+foldAfter }
+
+// fold writes the journal anew, with what Replay needs of it. It is as it was if that
+// fails, and is not tried again before it has grown as much again.
+func (j *journal) fold() error {
+	defer func() { j.folded = j.size }()
+	var all deal.Fold
+	if _, err := deal.ReadEntries(io.NewSectionReader(j.f, 0, j.size), all.Add); err != nil {
+		return fmt.Errorf("read %s: %w", j.path, err)
+	}
+	var b []byte
+	for _, e := range all.Entries() {
+		b = append(b, e.Encode()...)
+	}
+	f, err := os.OpenFile(j.path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
 	if err != nil {
 		return err
 	}
-	crash.Here("stream-journal-before")
-	if _, err = j.f.Write(b); err == nil {
-		err = j.f.Sync()
+	err = writeDurably(f, b)
+	if err == nil {
+		err = os.Rename(f.Name(), j.path)
 	}
 	if err != nil {
-		// Nothing half-written may stay before later entries.
-		terr := j.f.Truncate(at)
-		if terr == nil {
-			_, terr = j.f.Seek(at, io.SeekStart)
-		}
-		return fmt.Errorf("write %s: %w", j.f.Name(), errors.Join(err, terr))
+		f.Close()
+		os.Remove(j.path + ".new")
+		return err
 	}
-	crash.Here("stream-journal-after")
-	return nil
+	j.f.Close()
+	j.f, j.size, j.settled = f, int64(len(b)), false
+	return j.settle()
+}
+
+func writeDurably(f *os.File, b []byte) error {
+	if _, err := f.Write(b); err != nil {
+		return err
+	}
+	return f.Sync()
 }
 
 // planHead is the first line of a plan file, planLine one line for each file.
@@ -84,6 +138,7 @@ type planHead struct {
 type planLine struct {
 	Path []byte `json:"path"` // may be anything but UTF-8
 	fileset.Identity
+	End   uint64         `json:"end,omitempty"`
 	Codec protocol.Codec `json:"codec,omitempty"`
 }
 
@@ -104,7 +159,7 @@ func writePlan(dir string, spec *Spec, p *deal.Plan) error {
 			return err
 		}
 		e := &p.Files[i]
-		err = enc.Encode(planLine{[]byte(e.Path), e.Identity, e.Codec})
+		err = enc.Encode(planLine{[]byte(e.Path), e.Identity, e.End, e.Codec})
 	}
 	if err := errors.Join(err, z.Close()); err != nil {
 		return err
@@ -143,5 +198,6 @@ func readPlan(dir string) (*Spec, *deal.Plan, error) {
 		if err := p.Add(string(line.Path), line.Identity, line.Codec); err != nil {
 			return nil, nil, err
 		}
+		p.Files[len(p.Files)-1].End = line.End
 	}
 }

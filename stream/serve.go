@@ -72,10 +72,19 @@ func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 		return
 	}
 	sock.SetReadDeadline(time.Now().Add(helloTimeout))
+	taken := int64(0)
+	c.conn.Bound(func(n int) error {
+		err := e.hellos.Take(uid, 2*int64(n)) // the body, and what is made of it
+		if err == nil {
+			taken += 2 * int64(n)
+		}
+		return err
+	})
 
 	var writer sync.WaitGroup
 	writer.Go(c.link.write)
 	err := c.hello(uid)
+	e.hellos.Give(uid, taken)
 	if err == nil {
 		sock.SetReadDeadline(time.Time{})
 		err = c.converse()
@@ -117,6 +126,10 @@ func (e *Engine) enter(l *link, uid uint32) error {
 // hello reads the first message and finds the consumer.
 func (c *conversation) hello(uid uint32) error {
 	m, err := c.conn.Receive()
+	var over *budget.Refusal
+	if errors.As(err, &over) {
+		return deal.ErrLater
+	}
 	if err != nil {
 		return err
 	}
@@ -155,6 +168,10 @@ func (e *Engine) meant(h *protocol.Hello, uid uint32) (*stream, error) {
 // attach connects with the attempt of h. That it did is durable before it is
 // given anything: an engine that starts again then waits for it.
 func (c *conversation) attach(h *protocol.Hello) error {
+	bytes, err := c.s.plan.Measure(h.Units)
+	if err != nil {
+		return err
+	}
 	c.e.mu.Lock()
 	entry, err := c.s.deal.Coming(h)
 	if entry != nil {
@@ -169,12 +186,12 @@ func (c *conversation) attach(h *protocol.Hello) error {
 	if err != nil {
 		return err
 	}
-	return c.arrive(h)
+	return c.arrive(h, bytes)
 }
 
 // arrive connects with the consumer, if nobody else has come or given it up while
 // that was written down.
-func (c *conversation) arrive(h *protocol.Hello) error {
+func (c *conversation) arrive(h *protocol.Hello, bytes int64) error {
 	if c.conn.HungUp() {
 		return deal.ErrLater // another connection may be here already, and know more
 	}
@@ -189,7 +206,7 @@ func (c *conversation) arrive(h *protocol.Hello) error {
 		at.clear()
 	}
 	at.link = c.link
-	err := c.s.deal.Attach(h)
+	err := c.s.deal.Attach(h, bytes)
 	c.say(c.welcome())
 	if err != nil {
 		at.clear()

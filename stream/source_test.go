@@ -31,11 +31,11 @@ func (e elsewhere) Find(_ context.Context, _ linux.Credentials, paths []string, 
 	return nil
 }
 
-func (e elsewhere) Open(path string, _ fileset.Identity, _ linux.Credentials) (source.File, error) {
+func (e elsewhere) Open(path string, _ fileset.Was, _ linux.Credentials) (source.File, error) {
 	return remote{bytes.NewReader(e[path])}, nil
 }
 
-func (e elsewhere) Reader(d disk.Device, name string) *disk.Reader {
+func (e elsewhere) Reader(_ uint32, d disk.Device, name string) *disk.Reader {
 	return (&disk.Scheduler{}).Reader(d, disk.Demand, name)
 }
 func (e elsewhere) Refresh(context.Context) error { return nil }
@@ -43,8 +43,8 @@ func (e elsewhere) Refresh(context.Context) error { return nil }
 // remote is a file that is said to be in memory, but nobody else can read in it.
 type remote struct{ r *bytes.Reader }
 
-func (f remote) Identity() fileset.Identity {
-	return fileset.Identity{Ino: uint64(f.r.Size()), Size: f.r.Size()}
+func (f remote) Was() fileset.Was {
+	return fileset.Was{Identity: fileset.Identity{Ino: uint64(f.r.Size()), Size: f.r.Size()}}
 }
 
 func (f remote) ReadFull(p []byte, off int64) error {

@@ -60,8 +60,17 @@ func (s *stream) write(make func() *deal.Entry) error {
 	if s.journal.f == nil {
 		return ErrUnknown
 	}
-	if e := make(); e != nil {
-		return s.journal.write(e)
+	e := make()
+	if e == nil {
+		return nil
+	}
+	if err := s.journal.write(e); err != nil {
+		return err
+	}
+	if s.journal.grown() {
+		if err := s.journal.fold(); err != nil {
+			s.cfg.Log.Error("write the journal of a stream anew", "stream", s.spec.ID, "err", err)
+		}
 	}
 	return nil
 }

@@ -88,9 +88,10 @@ func Describe(w *workload.Workload) Description {
 
 // DescribeSource describes a trace, with Open's sources and options, as it is read:
 // tasks are not kept, so a trace may be larger than memory. What takes room is four
-// bytes for each job, and what reading the trace takes (see docs/traces.md): the
-// tasks of synthetic traces, and the containers of YARN, are held, and only there
-// OpenOptions.MaxTasks matters.
+// bytes for each job, and what reading the trace takes (see docs/traces.md): the tasks
+// of synthetic, slurm, kubernetes, sls and rumen traces, the containers of YARN, the jobs
+// of swf and the tasks of alibaba2018, each with many instances, are held. Of what is held
+// OpenOptions.MaxTasks is the most, not of what is described; synthetic has a bound of its own.
 func DescribeSource(ctx context.Context, source string, o OpenOptions) (Description, error) {
 	d := newDescriber()
 	a, err := read(ctx, source, o, o.part(), o.part().Window(d))

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -16,6 +17,34 @@ import (
 	"headrace/trace/synthetic"
 	"headrace/trace/workload"
 )
+
+// TestLargeLog: a log may have more processors in all its jobs than MaxTasks where a part of
+// it is wanted, or only what there is to know of it.
+func TestLargeLog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log.swf")
+	var text strings.Builder
+	for i := range 3 {
+		fmt.Fprintf(&text, "%d %d 0 60 100 -1 -1 -1 -1 -1 1 1 1 1 1 1 -1 -1\n", i+1, 1000*i)
+	}
+	if err := os.WriteFile(name, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := OpenOptions{MaxTasks: 150}
+	if d, err := DescribeSource(t.Context(), "swf:"+name, o); err != nil || d.Tasks != 300 {
+		t.Errorf("described: %d tasks, %v, want 300", d.Tasks, err)
+	}
+	if _, err := Open(t.Context(), "swf:"+name, o); err == nil || !strings.Contains(err.Error(), "there are more than 150 tasks: read a part of the trace") {
+		t.Errorf("the whole: %v, want an error", err)
+	}
+	o.From, o.For = 1000*time.Second, time.Minute
+	if w, err := Open(t.Context(), "swf:"+name, o); err != nil || len(w.Tasks) != 100 {
+		t.Errorf("the second job: %v, want 100 tasks", err)
+	}
+	o.MaxTasks = 2
+	if _, err := Open(t.Context(), "swf:"+name, o); err == nil || !strings.Contains(err.Error(), "there are more than 2 tasks, and all are held") {
+		t.Errorf("three jobs, of which two may be held: %v, want an error", err)
+	}
+}
 
 func TestSketch(t *testing.T) {
 	if got := (&sketch{}).distribution(); got != (Distribution{}) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace"
 	"headrace/trace/google"
 	"headrace/trace/workload"
 )
@@ -86,6 +87,37 @@ func TestOpenGoogle(t *testing.T) {
 	} {
 		if _, err := Open(t.Context(), "google2011:"+source, OpenOptions{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
+// TestRulesByName: of Google's traces, in which the names are in another table than the tasks.
+func TestRulesByName(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"instance_events.json": `{"time":"0","type":"0","collection_id":"7","priority":"200","instance_index":"0"}
+{"time":"0","type":"3","collection_id":"7","priority":"200","instance_index":"0","machine_id":"1"}
+{"time":"1","type":"0","collection_id":"8","priority":"200","instance_index":"0"}
+{"time":"1","type":"3","collection_id":"8","priority":"200","instance_index":"0","machine_id":"1"}
+`,
+		"collection_events.json": `{"time":"0","type":"0","collection_id":"7","collection_logical_name":"program+1="}
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules := workload.Rules{{Pattern: "*:program*", Priority: 5}, {Pattern: "*", Priority: 2}}
+	for _, source := range []string{"google2011:" + googleTraceDir(t), "google2019:" + dir} {
+		w := open(t, source, OpenOptions{Rules: rules})
+		for _, k := range w.Tasks {
+			if want := map[bool]headrace.Priority{true: 5, false: 2}[w.Jobs[k.Job] == "7:program+1="]; k.Priority != want {
+				t.Errorf("%s: a task of %s has priority %d, want %d", source, w.Jobs[k.Job], k.Priority, want)
+			}
+		}
+		d, err := DescribeSource(t.Context(), source, OpenOptions{Rules: rules})
+		if err != nil || d.ByPriority[5].Tasks != 1 || d.ByPriority[2].Tasks != len(w.Tasks)-1 {
+			t.Errorf("%s: %+v, %v", source, d.ByPriority, err)
 		}
 	}
 }

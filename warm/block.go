@@ -43,8 +43,10 @@ type ref struct {
 	pos uint32
 }
 
-// wholePages returns what a range counts against the budget. It begins at a page.
-func wholePages(r pagecache.Range) int64 { return (r.Len + pageSize - 1) / pageSize * pageSize }
+// wholePages returns what a range counts against the budget: all pages that have some of it.
+func wholePages(r pagecache.Range) int64 {
+	return (r.Off%pageSize + r.Len + pageSize - 1) / pageSize * pageSize
+}
 
 // blockIndex finds the blocks that the engine knows by where their pages are. The engine's lock
 // protects them.

@@ -53,6 +53,9 @@ type Config struct {
 	Open func(owner linux.Credentials, path string) (*os.File, error)
 	// Log may be nil.
 	Log *slog.Logger
+
+	// as calls something with somebody's rights: linux.AsUser, but for tests.
+	as func(linux.Credentials, func() error) error
 }
 
 // Engine keeps files in memory. See the comment of the package.
@@ -118,6 +121,9 @@ func (c *Config) defaults() error {
 	}
 	if c.Open == nil {
 		c.Open = openAs
+	}
+	if c.as == nil {
+		c.as = linux.AsUser
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -458,10 +458,30 @@ func TestPartsOfFiles(t *testing.T) {
 		if s := w.status(short); s.FailedFiles != 1 {
 			t.Errorf("%+v", s)
 		}
-		odd := w.add(w.job("e", File{Path: f.Path, Off: 1, Size: blocks(2)}))
+		before := w.add(w.job("e", File{Path: f.Path, Off: -1, Size: blocks(2)}))
 		w.settle()
-		if s := w.status(odd); s.FailedFiles != 1 {
+		if s := w.status(before); s.FailedFiles != 1 {
 			t.Errorf("%+v", s)
 		}
+	})
+}
+
+// TestPartBeginsWithinPage: where pages are large, parts of a file need not begin at one. All of their pages are kept, and count.
+func TestPartBeginsWithinPage(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		f := w.file("d1/f", blocks(8))
+		id := w.add(w.job("a", File{Path: f.Path, Off: blocks(1) + pageSize/2, Size: blocks(2)}))
+		w.settle()
+		if s := w.status(id); s.FailedFiles != 0 || s.Pinned != blocks(2) {
+			t.Errorf("%+v", s)
+		}
+		// Each of the two blocks has half a page at either end.
+		if n, counted := w.memory.Pinned(), w.e.Counters().Pinned; n != blocks(2)+2*pageSize || counted != n {
+			t.Errorf("%d bytes are locked, %d are counted", n, counted)
+		}
+		if _, err := w.e.Remove(id); err != nil {
+			t.Error(err)
+		}
+		w.wantPinned(0)
 	})
 }

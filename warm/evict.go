@@ -1,8 +1,10 @@
 package warm
 
 import (
+	"cmp"
 	"context"
 	"os"
+	"slices"
 
 	"headrace/internal/linux"
 	"headrace/pagecache"
@@ -12,11 +14,12 @@ import (
 type Evicted struct {
 	// Bytes are not in memory any more, of so many Files. Kept is what stays in
 	// memory because somebody else has asked for it. Both are 0 where residency
-	// cannot be found out.
+	// cannot be found out, or is not the caller's to know.
 	Bytes, Kept int64
 	Files       int
-	// Ended are requests of which nothing is left.
+	// Ended are requests of which nothing is left, Lost those that have given up some of their files.
 	Ended []Status
+	Lost  []RequestID
 	// FailedFiles could not be opened; Failures has the first of them.
 	FailedFiles int
 	Failures    []Failure
@@ -28,14 +31,15 @@ type Evicted struct {
 // What jobs will read stays. Files are opened with the rights of by. When ctx ends,
 // it stops after the present file and returns what it has done with the error.
 func (e *Engine) Evict(ctx context.Context, by linux.Credentials, everyone bool, paths []string) (Evicted, error) {
+	x := evicter{e, by}
 	var did Evicted
 	touched := map[*request]bool{}
 	for _, path := range paths {
 		if ctx.Err() != nil {
 			break
 		}
-		e.letGo(e.giveUp(path, touched, func(r *request) bool { return r.Hold && (everyone || r.Owner.UID == by.UID) }))
-		if err := e.drop(by, path, &did); err != nil {
+		e.letGo(x.giveUp(path, touched, func(r *request) bool { return r.Hold && (everyone || r.Owner.UID == by.UID) }))
+		if err := x.drop(path, &did); err != nil {
 			if did.FailedFiles++; len(did.Failures) < keptFailures {
 				did.Failures = append(did.Failures, Failure{path, reason(err)})
 			}
@@ -44,35 +48,56 @@ func (e *Engine) Evict(ctx context.Context, by linux.Credentials, everyone bool,
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for r := range touched {
-		if !r.ended && r.blocks[remaining]+r.blocks[pinned]+r.blocks[resident]+r.blocks[notFit] == 0 {
+		switch {
+		case r.ended:
+		case r.blocks[remaining]+r.blocks[pinned]+r.blocks[resident]+r.blocks[notFit] == 0:
 			e.end(r) // it has no blocks
 			did.Ended = append(did.Ended, e.status(r, notes{}))
+		default:
+			did.Lost = append(did.Lost, r.ID)
 		}
 	}
 	return did, ctx.Err()
 }
 
+// evicter lets files go for somebody.
+type evicter struct {
+	*Engine
+	by linux.Credentials
+}
+
 // giveUp takes a path out of requests, and returns the blocks to be released.
-func (e *Engine) giveUp(path string, touched map[*request]bool, which func(*request) bool) (free []*block) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, r := range e.inOrder {
-		files := r.named(path)
-		if len(files) == 0 || !which(r) {
-			continue
+func (e evicter) giveUp(path string, touched map[*request]bool, which func(*request) bool) (free []*block) {
+	e.eachNaming(path, func(r *request, files []int32) {
+		if !which(r) {
+			return
 		}
 		touched[r] = true
 		for _, f := range files {
 			free = append(free, r.giveUp(int(f))...)
 		}
 		e.kickAll()
-	}
+	})
 	return free
 }
 
+// eachNaming calls do for each request that has files with a path, with e.mu held. Between two of them others have
+// it: a file may have millions of blocks.
+func (e evicter) eachNaming(path string, do func(r *request, files []int32)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range slices.Clone(e.inOrder) {
+		if files := r.named(path); !r.ended && len(files) > 0 {
+			do(r, files)
+			e.mu.Unlock()
+			e.mu.Lock()
+		}
+	}
+}
+
 // drop drops what no request wants of a file from memory.
-func (e *Engine) drop(by linux.Credentials, path string, did *Evicted) error {
-	f, err := e.cfg.Open(by, path)
+func (e evicter) drop(path string, did *Evicted) error {
+	f, err := e.cfg.Open(e.by, path)
 	if err != nil {
 		return err
 	}
@@ -81,27 +106,36 @@ func (e *Engine) drop(by linux.Credentials, path string, did *Evicted) error {
 	if err != nil {
 		return err
 	}
-	all := pagecache.Range{Len: id.size}
-	before, _ := e.cfg.Cache.Resident(f, all)
+	all := []pagecache.Range{{Len: id.size}}
+	before := e.toldResident(f, all)
 	drop, keep := e.unwanted(path, id.size)
 	if err := e.evictAll(f, drop); err != nil {
 		return err
 	}
-	after, _ := e.cfg.Cache.Resident(f, all)
-	if after < before {
+	if after := e.toldResident(f, all); after < before {
 		did.Bytes += before - after
 		did.Files++
 	}
-	for _, part := range keep {
-		n, _ := e.cfg.Cache.Resident(f, part)
-		did.Kept += n
-	}
+	did.Kept += e.toldResident(f, keep)
 	return nil
+}
+
+// toldResident returns what of parts of a file is in memory as far as the kernel tells who asks: who may only read a
+// file is told nothing.
+func (e evicter) toldResident(f *os.File, parts []pagecache.Range) (sum int64) {
+	e.cfg.as(e.by, func() error {
+		for _, part := range parts {
+			n, _ := e.cfg.Cache.Resident(f, part)
+			sum += n
+		}
+		return nil
+	})
+	return sum
 }
 
 // evictAll drops parts of a file from memory. What has been written to it and is
 // not on the disk yet would stay: then it is put there first.
-func (e *Engine) evictAll(f *os.File, parts []pagecache.Range) error {
+func (e evicter) evictAll(f *os.File, parts []pagecache.Range) error {
 	var stays int64
 	for _, part := range parts {
 		if err := e.cfg.Cache.Evict(f, part); err != nil {
@@ -124,38 +158,46 @@ func (e *Engine) evictAll(f *os.File, parts []pagecache.Range) error {
 	return nil
 }
 
-// unwanted divides a file into what may be dropped and what requests want.
-func (e *Engine) unwanted(path string, size int64) (drop, keep []pagecache.Range) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	wanted := e.wantedBlocks(path)
-	for off := int64(0); off < size; off += e.cfg.Block {
-		part := pagecache.Range{Off: off, Len: min(e.cfg.Block, size-off)}
-		to := &drop
-		if wanted[off] {
-			to = &keep
-		}
-		if n := len(*to); n > 0 && (*to)[n-1].Off+(*to)[n-1].Len == off {
-			(*to)[n-1].Len += part.Len
+// unwanted divides a file into what may be dropped and what requests want. The size is whatever its owner
+// likes, without costing them anything: nothing here may take time proportional to it.
+func (e evicter) unwanted(path string, size int64) (drop, keep []pagecache.Range) {
+	var done int64
+	for _, part := range e.wantedParts(path) {
+		from, to := max(done, part.Off), min(part.Off+part.Len, size)
+		if from >= to {
 			continue
 		}
-		*to = append(*to, part)
+		if from > done {
+			drop = append(drop, pagecache.Range{Off: done, Len: from - done})
+		}
+		keep = append(keep, pagecache.Range{Off: from, Len: to - from})
+		done = to
+	}
+	if done < size {
+		drop = append(drop, pagecache.Range{Off: done, Len: size - done})
 	}
 	return drop, keep
 }
 
-// wantedBlocks returns the offsets of the blocks of a path that requests still want.
-// e.mu is held.
-func (e *Engine) wantedBlocks(path string) map[int64]bool {
-	wanted := map[int64]bool{}
-	for _, r := range e.inOrder {
-		for _, file := range r.named(path) {
+// wantedParts returns the parts of a path that requests still want, in whole blocks, sorted by where they
+// begin.
+func (e evicter) wantedParts(path string) (parts []pagecache.Range) {
+	e.eachNaming(path, func(r *request, files []int32) {
+		for _, file := range files {
+			first := len(parts)
 			for pos := r.start[file]; pos < r.start[file+1]; pos++ {
-				if r.state[pos] <= resident {
-					wanted[r.part(int(file), pos).Off] = true
+				if r.state[pos] > resident {
+					continue
 				}
+				off := r.part(int(file), pos).Off
+				if n := len(parts); n > first && parts[n-1].Off+parts[n-1].Len == off {
+					parts[n-1].Len += r.block
+					continue
+				}
+				parts = append(parts, pagecache.Range{Off: off, Len: r.block})
 			}
 		}
-	}
-	return wanted
+	})
+	slices.SortFunc(parts, func(a, b pagecache.Range) int { return cmp.Compare(a.Off, b.Off) })
+	return parts
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 
 	"headrace/internal/linux"
@@ -26,14 +28,14 @@ func TestEvict(t *testing.T) {
 
 		// Of f, the job keeps its block; w3 has nothing left.
 		did, err := w.e.Evict(t.Context(), user, false, []string{f.Path})
-		if err != nil || did.Bytes != blocks(2) || did.Files != 1 || did.Kept != blocks(1) || len(did.Ended) != 1 || did.Ended[0].ID != "w3" || !did.Ended[0].Ended {
+		if err != nil || did.Bytes != blocks(2) || did.Files != 1 || did.Kept != blocks(1) || len(did.Ended) != 1 || did.Ended[0].ID != "w3" || !did.Ended[0].Ended || !slices.Equal(did.Lost, []RequestID{"w1"}) {
 			t.Errorf("f: %+v, %v", did, err)
 		}
 		w.wantPinned(3)
 		if s := w.status("w1"); s.Evicted != f.Size || s.Pinned != g.Size || !s.Done {
 			t.Errorf("w1: %+v", s)
 		}
-		// What another user holds stays.
+		// What another user holds stays, and is not told among what was given up.
 		did, err = w.e.Evict(t.Context(), user, false, []string{g.Path, h.Path, "/nowhere"})
 		if err != nil || did.Bytes != blocks(1) || did.Files != 1 || did.Kept != g.Size || len(did.Ended) != 1 || did.FailedFiles != 1 || did.Failures[0] != (Failure{"/nowhere", "no such file or directory"}) {
 			t.Errorf("g and h: %+v, %v", did, err)
@@ -129,5 +131,30 @@ func TestEvictStops(t *testing.T) {
 		if err != nil || did.FailedFiles != 1 || did.Failures[0].Reason != "no" {
 			t.Errorf("%+v, %v", did, err)
 		}
+	})
+}
+
+// A sparse file may be as large as there are numbers; that costs nothing. Only what requests want counts.
+func TestUnwantedOfHugeFile(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		f := w.file("d1/f", blocks(5))
+		w.add(w.job("a", File{Path: f.Path, Size: blocks(1)}, File{Path: f.Path, Off: blocks(3), Size: blocks(2)}))
+		w.add(w.job("b", File{Path: f.Path, Size: blocks(2)}))
+		drop, keep := evicter{Engine: w.e}.unwanted(f.Path, math.MaxInt64)
+		want := func(what string, parts []pagecache.Range, bounds ...int64) {
+			t.Helper()
+			var got []int64
+			for _, p := range parts {
+				got = append(got, p.Off, p.Off+p.Len)
+			}
+			if !slices.Equal(got, bounds) {
+				t.Errorf("%s: %v, want %v", what, got, bounds)
+			}
+		}
+		want("dropped", drop, blocks(2), blocks(3), blocks(5), math.MaxInt64)
+		want("kept", keep, 0, blocks(1), blocks(1), blocks(2), blocks(3), blocks(5))
+		drop, keep = evicter{Engine: w.e}.unwanted(f.Path, blocks(3)+1)
+		want("dropped of a shorter file", drop, blocks(2), blocks(3))
+		want("kept of a shorter file", keep, 0, blocks(1), blocks(1), blocks(2), blocks(3), blocks(3)+1)
 	})
 }

@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"headrace/fileset"
 	"headrace/pagecache"
 )
 
@@ -308,4 +310,67 @@ func TestResidencyUnknown(t *testing.T) {
 		}
 		w.wantPinned(2)
 	})
+}
+
+// A file that somebody has a lease on waits until the lease is over, and keeps nothing else waiting.
+func TestLeasedFiles(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		first, last, other := w.file("d1/first", blocks(3)), w.file("d1/last", blocks(2)), w.file("d1/other", blocks(4))
+		lease := func(yes bool, files ...File) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for _, f := range files {
+				w.leased[f.Path] = yes
+			}
+		}
+		lease(true, first, last)
+		w.add(w.job("a", first, other, last))
+		w.wantPinned(4)
+		w.pass(40 * time.Second)
+		if s := w.status("r-a"); s.Done || s.Full || s.FailedFiles != 0 || s.Remaining != blocks(5) || !strings.Contains(s.Waits, "lease") {
+			t.Errorf("%+v", s)
+		}
+		lease(false, first)
+		w.pass(2 * w.e.cfg.FollowUp)
+		w.wantPinned(7)
+		w.pass(2 * leaseTime)
+		s := w.status("r-a")
+		if !s.Done || s.FailedFiles != 1 || len(s.Failures) != 1 || s.Failures[0] != (Failure{last.Path, fileset.ErrLeased.Error()}) {
+			t.Errorf("after %v: %+v", 2*leaseTime, s)
+		}
+		w.wantReads("other@0", "other@1", "other@2", "other@3", "first@0", "first@1", "first@2")
+		// What is in memory is followed all the same.
+		lease(false, last)
+		w.load(last.Path, pagecache.Range{Len: last.Size})
+		w.add(w.job("c", last))
+		lease(true, last)
+		w.pass(2 * leaseTime)
+		if s := w.status("r-c"); s.Resident != last.Size || s.FailedFiles != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// However many files are locked, it does not take long until it is seen that one was deleted.
+func TestManyLockedFilesAreLookedAt(t *testing.T) {
+	const files = 200 * checkBatch
+	r := &request{block: testBlock, held: map[uint32]*block{}, Request: Request{Files: make([]File, files)}}
+	s := &portion{r: r}
+	for i := range uint32(files) {
+		r.start, r.held[i], s.checking = append(r.start, i), &block{}, append(s.checking, i)
+	}
+	r.start = append(r.start, files)
+	l := &lane{e: &Engine{cfg: Config{FollowUp: time.Minute}}, shares: []*portion{s}}
+	looks := 0
+	for seen := map[uint32]bool{}; len(seen) < files; looks++ {
+		l.followAt = time.Time{}
+		_, due := l.due()
+		for _, a := range due {
+			seen[a.pos] = true
+			s.checking = append(s.checking, a.pos) // as check does
+		}
+	}
+	if looks > checkRound+1 {
+		t.Errorf("all %d files were looked at in %d times, want %d", files, looks, checkRound)
+	}
 }

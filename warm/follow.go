@@ -14,8 +14,10 @@ const (
 	// looked at each time: with the default of Config.FollowUp, 128 a second.
 	followBatch = 256
 	// checkBatch is how many files of which blocks are locked are looked at each
-	// time.
+	// time, at least: of many it is a part that has all looked at in checkRound times. What
+	// was deleted takes room on its disk until then.
 	checkBatch = 32
+	checkRound = 64
 )
 
 // resident asks whether a part of a file is in memory, as Cache.Pin would see it.
@@ -32,12 +34,18 @@ func (l *lane) found(a ask) bool {
 		return true
 	}
 	defer o.f.Close()
+	d, err := l.e.cfg.Devices.Of(o.f)
+	inMemory := err == nil && d.Memory
 	in, err := l.e.resident(o, a.part)
-	if err != nil || !in {
+	if !inMemory && (err != nil || !in) {
 		return false
 	}
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
+	if inMemory {
+		l.leave(a)
+		return true
+	}
 	if !a.r.ended && a.r.state[a.pos] == remaining && l.e.blocks.all[blockKey{o.dev, o.ino, a.part}] == nil {
 		l.keepAnEye(a)
 		return true
@@ -64,7 +72,7 @@ func (l *lane) follow() {
 	}
 }
 
-// open opens the file of a step; if that fails, so does the file.
+// open opens the file of a step; if that fails, so does the file, but for a lease that will be over.
 func (l *lane) open(a ask) (*opened, bool) {
 	o, err := l.e.open(a.r, a.path)
 	if err == nil {
@@ -72,8 +80,16 @@ func (l *lane) open(a ask) (*opened, bool) {
 	}
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	if a.r.wants(a.pos) {
+	switch {
+	case !a.r.wants(a.pos):
+	case !errors.Is(err, fileset.ErrLeased):
 		l.e.failFile(a.r, a.file, err)
+	case a.r.state[a.pos] == resident:
+		a.s.following = append(a.s.following, a.pos)
+	case !a.s.setAside(a.file, time.Now()):
+		l.e.failFile(a.r, a.file, err)
+	default:
+		a.r.touch()
 	}
 	return nil, false
 }
@@ -88,6 +104,12 @@ func (l *lane) due() (blocks, files []ask) {
 	}
 	l.followAt = now.Add(l.e.cfg.FollowUp)
 	l.followFrom++
+	locked := 0
+	for _, s := range l.shares {
+		s.tryLeased()
+		locked += len(s.checking)
+	}
+	most := max(checkBatch, locked/checkRound)
 	for i := range l.shares {
 		s := l.shares[(l.followFrom+i)%len(l.shares)]
 		n := min(len(s.following), followBatch-len(blocks))
@@ -97,7 +119,7 @@ func (l *lane) due() (blocks, files []ask) {
 			}
 		}
 		s.following = s.following[n:]
-		n = min(len(s.checking), checkBatch-len(files))
+		n = min(len(s.checking), most-len(files))
 		for _, pos := range s.checking[:n] {
 			if s.r.held[pos] != nil {
 				files = append(files, s.askFor(pos))

@@ -25,7 +25,7 @@ const testBlock = 1 << 20
 
 // world is an engine on a model of the page cache, in a bubble of synctest: when
 // settle returns, the engine does nothing but wait. Files below dir/d1 are on one
-// device, those below dir/d2 on another.
+// device, those below dir/d2 on another, those below dir/memory in memory.
 type world struct {
 	*testing.T
 	dir    string
@@ -42,6 +42,7 @@ type world struct {
 	gone    map[headrace.JobID]bool
 	asked   int // how often Alive was
 	denied  map[string]bool
+	leased  map[string]bool
 	orders  uint64
 }
 
@@ -64,10 +65,11 @@ func inWorld(t *testing.T, wc worldConfig, test func(t *testing.T, w *world)) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{T: t, dir: dir, busy: map[string]int{}, gone: map[headrace.JobID]bool{}, denied: map[string]bool{}}
+		w := &world{T: t, dir: dir, busy: map[string]int{}, gone: map[headrace.JobID]bool{}, denied: map[string]bool{}, leased: map[string]bool{}}
 		w.memory = pagecachetest.NewMemory(wc.Config)
 		w.memory.OnPiece(w.piece)
 		w.cfg = Config{Cache: w.memory, Disks: &w.disks, Devices: w, Block: testBlock, Alive: w.alive, Open: w.open}
+		w.cfg.as = func(_ linux.Credentials, do func() error) error { return do() } // the model tells everybody
 		if wc.fail != nil {
 			w.cfg.Cache = &pagecachetest.Faulty{Cache: w.memory, Fail: wc.fail}
 		}
@@ -126,8 +128,11 @@ func (w *world) Of(f *os.File) (disk.Device, error) {
 }
 
 func (w *world) device(path string) disk.Device {
-	if strings.HasPrefix(path, filepath.Join(w.dir, "d2")) {
+	switch {
+	case strings.HasPrefix(path, filepath.Join(w.dir, "d2")):
 		return disk.Device{ID: 2, Name: "d2"}
+	case strings.HasPrefix(path, filepath.Join(w.dir, "memory")):
+		return disk.Device{ID: 3, Name: "memory", Memory: true}
 	}
 	return disk.Device{ID: 1, Name: "d1", Rotational: true}
 }
@@ -141,8 +146,11 @@ func (w *world) alive(job headrace.JobID) bool {
 
 func (w *world) open(owner linux.Credentials, path string) (*os.File, error) {
 	w.mu.Lock()
-	denied := w.denied[fmt.Sprintf("%d %s", owner.UID, path)]
+	denied, leased := w.denied[fmt.Sprintf("%d %s", owner.UID, path)], w.leased[path]
 	w.mu.Unlock()
+	if leased {
+		return nil, &fileset.Problem{Path: path, Err: fileset.ErrLeased}
+	}
 	if denied {
 		return nil, &fileset.Problem{Path: path, Err: os.ErrPermission}
 	}

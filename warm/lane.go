@@ -234,7 +234,9 @@ func (l *lane) run() {
 func (l *lane) rest() bool {
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	following := slices.ContainsFunc(l.shares, func(s *portion) bool { return len(s.following) > 0 || len(s.checking) > 0 })
+	following := slices.ContainsFunc(l.shares, func(s *portion) bool {
+		return len(s.following) > 0 || len(s.checking) > 0 || len(s.leased) > 0
+	})
 	l.running = len(l.active) > 0 || following
 	return !l.running
 }
@@ -316,6 +318,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	e, r := l.e, a.r
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	delete(a.s.leased, int32(a.file)) // it is open now
 	if r.ended || r.state[a.pos] != remaining {
 		return nil
 	}
@@ -325,6 +328,10 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	}
 	if d.ID != l.device.ID {
 		e.moveFile(r, a.file, d)
+		return nil
+	}
+	if d.Memory {
+		l.leave(a)
 		return nil
 	}
 	r.begin(a.file, o.identity)
@@ -419,6 +426,17 @@ func (l *lane) keepAnEye(a ask) {
 		a.s.following = append(a.s.following, a.pos)
 	}
 	l.e.counters.Skipped += a.part.Len
+}
+
+// leave notes that a file is in memory for good, being of a file system that lives there. Nothing is gained by
+// locking it; and what it has not, because it is sparse, would be made by that, and stay. e.mu is held.
+func (l *lane) leave(a ask) {
+	for pos := a.r.start[a.file]; pos < a.r.start[a.file+1]; pos++ {
+		if a.r.state[pos] == remaining {
+			a.r.move(pos, resident)
+			l.e.counters.Skipped += a.r.part(a.file, pos).Len
+		}
+	}
 }
 
 // skip gives up a block that can never be locked.

@@ -1,6 +1,9 @@
 package warm
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // portion is what a request wants of one device. The engine's lock protects it.
 type portion struct {
@@ -17,6 +20,8 @@ type portion struct {
 	following []uint32
 	// checking has the first positions of files that are locked, in the same order.
 	checking []uint32
+	// leased are files that somebody else has a lease on.
+	leased map[int32]lease
 	// active: it is on its lane's list of those that may want something.
 	active bool
 }
@@ -49,16 +54,58 @@ func (s *portion) ask(pos uint32) {
 	s.lane.activate(s)
 }
 
+// lease is that of another program on a file. The file is put aside, and tried again from time to time.
+type lease struct {
+	since time.Time
+	aside bool
+}
+
+// leaseTime is how long a file with a lease is tried: longer than the kernel has a lease last that is to be given
+// back, unless its settings were changed.
+const leaseTime = 2 * time.Minute
+
+// setAside puts a file aside on which somebody has a lease, and reports whether it is to be tried again.
+func (s *portion) setAside(file int, now time.Time) bool {
+	l, known := s.leased[int32(file)]
+	if !known {
+		l.since = now
+	}
+	if now.Sub(l.since) > leaseTime {
+		delete(s.leased, int32(file))
+		return false
+	}
+	if s.leased == nil {
+		s.leased = map[int32]lease{}
+	}
+	l.aside = true
+	s.leased[int32(file)] = l
+	return true
+}
+
+// tryLeased has all files be wanted once more that were put aside.
+func (s *portion) tryLeased() {
+	for file, l := range s.leased {
+		switch {
+		case !slices.Contains(s.r.state[s.r.start[file]:s.r.start[file+1]], remaining):
+			delete(s.leased, file) // nobody wants it any more
+		case l.aside:
+			s.leased[file] = lease{since: l.since}
+			s.take(file)
+		}
+	}
+}
+
 // mine reports whether a position is still to be done, and here.
 func (s *portion) mine(pos uint32) bool {
 	if s.r.state[pos] != remaining {
 		return false
 	}
-	if s.r.moved == nil {
+	if s.r.moved == nil && len(s.leased) == 0 {
 		return true
 	}
-	to, moved := s.r.moved[int32(s.r.fileOf(pos))]
-	return !moved || to == s
+	file := int32(s.r.fileOf(pos))
+	to, moved := s.r.moved[file]
+	return (!moved || to == s) && !s.leased[file].aside
 }
 
 // lookahead is how many wanted blocks of each request are shown to the policy at

@@ -28,7 +28,7 @@ type File struct {
 	// Path is absolute and clean.
 	Path string `json:"path"`
 	// Size is how many bytes are wanted, from Off on: of a whole file, its size when
-	// it was listed. Off is a multiple of a page.
+	// it was listed. Off may lie within a page.
 	Size int64 `json:"size"`
 	Off  int64 `json:"offset,omitempty"`
 }

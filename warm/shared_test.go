@@ -146,6 +146,25 @@ func TestResidentIsLeftAndFollowed(t *testing.T) {
 }
 
 // All requests have their turn in being looked after.
+// What is on a file system that lives in memory is there: nothing of it is read, locked or looked at again, however
+// large it is.
+func TestFilesInMemory(t *testing.T) {
+	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2), LockResident: true}}, func(t *testing.T, w *world) {
+		f, g := w.file("memory/f", blocks(50)), w.file("d1/g", blocks(2))
+		w.add(w.job("a", f, g))
+		w.wantPinned(2)
+		w.wantReads("g@0", "g@1")
+		if s := w.status("r-a"); !s.Done || s.Resident != f.Size || s.Pinned != g.Size {
+			t.Errorf("%+v", s)
+		}
+		w.pass(10 * w.e.cfg.FollowUp)
+		w.wantReads()
+		if c := w.e.Counters(); c.Lost != 0 || c.Skipped != f.Size {
+			t.Errorf("%+v", c)
+		}
+	})
+}
+
 func TestFollowIsFair(t *testing.T) {
 	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
 		var many []File

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"headrace"
+	"headrace/fileset"
 	"headrace/policy/prefetch"
 )
 
@@ -106,6 +107,9 @@ func (r *request) waits(known notes) (full bool, why string) {
 		if why == "" {
 			why = s.lane.explain(s, known)
 		}
+	}
+	if leased := func(s *portion) bool { return len(s.leased) > 0 }; why == "" && slices.ContainsFunc(r.shares, leased) {
+		why = fileset.ErrLeased.Error()
 	}
 	return !r.assigning && wanting > 0 && stuck == wanting, why
 }

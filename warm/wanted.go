@@ -150,8 +150,8 @@ func (r *request) refuseFiles(first int) {
 			r.fail(i, "its path is relative; give an absolute one")
 		case f.Size < 0:
 			r.fail(i, fmt.Sprintf("its size is given as %d", f.Size))
-		case f.Off < 0 || f.Off%pageSize != 0:
-			r.fail(i, fmt.Sprintf("its part is to begin at %d, which is no multiple of a page", f.Off))
+		case f.Off < 0:
+			r.fail(i, fmt.Sprintf("its part is to begin at %d", f.Off))
 		case f.Size > r.block*maxFileBlocks:
 			r.fail(i, fmt.Sprintf("its size of %d bytes is more than can be warmed (%d)", f.Size, r.block*maxFileBlocks))
 		}

@@ -1503,7 +1503,7 @@ type ExtentResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// As in Look, for the pool of this node; of others there is nothing.
 	Copy *BlockCopy `protobuf:"bytes,1,opt,name=copy,proto3" json:"copy,omitempty"`
-	// The bytes of a finished copy and their checksums are so many bytes at offset of the file. Offset is a multiple of the page's size.
+	// The bytes of a finished copy and their checksums are so many bytes at offset of the file. Offset is a multiple of 4096.
 	Path          string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	Offset        int64  `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
 	Size          int64  `protobuf:"varint,4,opt,name=size,proto3" json:"size,omitempty"`

@@ -52,6 +52,8 @@ type Config struct {
 type Blocks struct {
 	cfg Config
 	log *slog.Logger
+	// lookTime and lookAtMost are the constants; tests change them.
+	lookTime, lookAtMost time.Duration
 
 	mu      sync.Mutex
 	closed  bool
@@ -79,7 +81,7 @@ func New(c Config) *Blocks {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Blocks{cfg: c, log: c.Log, watched: map[headrace.BlockID]*watched{}, shared: map[inode]*shared{}, wanted: map[want]*warming{}, jobs: map[want]*job{},
+	return &Blocks{cfg: c, log: c.Log, lookTime: lookTime, lookAtMost: lookAtMost, watched: map[headrace.BlockID]*watched{}, shared: map[inode]*shared{}, wanted: map[want]*warming{}, jobs: map[want]*job{},
 		reads: map[want]*reads{}, dropped: map[warm.RequestID][]warm.File{}}
 }
 
@@ -154,8 +156,10 @@ func (b *Blocks) Answered(a *wire.ExchangeResponse) {
 // look finds replicas that were not found yet, and looks whether the others still are what
 // they were. b.mu is held.
 func (b *Blocks) look(ctx context.Context, now time.Time) {
-	eachDue(b.wanted, now, func(_ want, w *warming) { b.begin(ctx, w, now) })
-	eachDue(b.watched, now, func(id headrace.BlockID, w *watched) { b.findWatched(ctx, id, w, now) })
+	ctx, cancel := context.WithTimeout(ctx, b.lookAtMost)
+	defer cancel()
+	eachDue(ctx, b.wanted, now, b.lookTime, func(_ want, w *warming) { b.begin(ctx, w, now) })
+	eachDue(ctx, b.watched, now, b.lookTime, func(id headrace.BlockID, w *watched) { b.findWatched(ctx, id, w, now) })
 	b.hand(now)
 }
 

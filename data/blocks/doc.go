@@ -28,6 +28,6 @@
 // # Order of things
 //
 // Apply and Report are called by one goroutine at a time (they are node.Blocks). Finding
-// replicas takes time where there are many: a Report looks for so many at most, the next
+// replicas takes time where there are many, or disks are slow: a Report looks for so many at most, and for so long, the next
 // one for more.
 package blocks

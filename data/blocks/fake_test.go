@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"headrace"
 	"headrace/hdfs/replica"
@@ -281,6 +282,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 		do(&c)
 	}
 	r.Blocks = New(c)
+	r.lookTime, r.lookAtMost = time.Hour, time.Hour // however slow the machine is
 	t.Cleanup(r.Close)
 	return r
 }

@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"time"
 )
@@ -17,6 +18,11 @@ const (
 // A Report looks for so many replicas at most, of either kind: that were not looked for yet, that were not found, and that
 // were. Each has a bound of its own, so that none keeps the others waiting for ever.
 const newAtOnce, missedAtOnce, checksAtOnce = 2000, 250, 1000
+
+// A Report begins no further look for new replicas after lookTime, for the others after a part of that: where a disk has to seek
+// for names each takes tens of milliseconds. For the look that is under way it waits until lookAtMost, for a disk may hang. The
+// manager takes a node for lost of which it has heard nothing for ten seconds.
+const lookTime, lookAtMost = time.Second, 5 * time.Second
 
 // turn is when a replica is to be looked for, or at, again; its zero value: it was not yet.
 type turn struct {
@@ -41,8 +47,8 @@ func (t *turn) before(o *turn) int {
 	return cmp.Or(cmp.Compare(t.missed, o.missed), t.at.Compare(o.at), cmp.Compare(o.order, t.order))
 }
 
-// eachDue does something with those whose turn it is.
-func eachDue[K comparable, V interface{ when() *turn }](all map[K]V, now time.Time, do func(K, V)) {
+// eachDue does something with those whose turn it is, as far as there is time and ctx goes.
+func eachDue[K comparable, V interface{ when() *turn }](ctx context.Context, all map[K]V, now time.Time, lookTime time.Duration, do func(K, V)) {
 	var fresh, missed, checks []K
 	for k, v := range all {
 		switch t := v.when(); {
@@ -55,16 +61,17 @@ func eachDue[K comparable, V interface{ when() *turn }](all map[K]V, now time.Ti
 			checks = append(checks, k)
 		}
 	}
-	some := func(due []K, most int) {
-		if len(due) > most {
-			slices.SortFunc(due, func(a, b K) int { return all[a].when().before(all[b].when()) })
-			due = due[:most]
-		}
-		for _, k := range due {
+	some := func(due []K, most int, longest time.Duration) {
+		slices.SortFunc(due, func(a, b K) int { return all[a].when().before(all[b].when()) })
+		began := time.Now()
+		for _, k := range due[:min(len(due), most)] {
+			if ctx.Err() != nil || time.Since(began) >= longest {
+				return
+			}
 			do(k, all[k])
 		}
 	}
-	some(fresh, newAtOnce)
-	some(missed, missedAtOnce)
-	some(checks, checksAtOnce)
+	some(fresh, newAtOnce, lookTime)
+	some(missed, missedAtOnce, lookTime/4)
+	some(checks, checksAtOnce, lookTime/2)
 }

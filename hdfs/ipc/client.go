@@ -27,6 +27,9 @@ type Options struct {
 	Negotiate bool
 	// Answer is the largest answer, in bytes (128 MB).
 	Answer int
+	// Take is how long a server may need to take a call (60 s). Then the connection ends: a
+	// call that was sent in part cannot be taken back.
+	Take time.Duration
 }
 
 // A Client is a connection to a server of Hadoop RPC, for one protocol and user. It is safe for
@@ -58,6 +61,7 @@ func Dial(ctx context.Context, address string, o Options) (*Client, error) {
 		return nil, err
 	}
 	orDefault(&o.Answer, 128<<20)
+	orDefault(&o.Take, time.Minute)
 	if o.ID == (ClientID{}) {
 		rand.Read(o.ID[:])
 	}
@@ -138,6 +142,9 @@ func (c *Client) send(messages ...proto.Message) error {
 	}
 	c.write.Lock()
 	defer c.write.Unlock()
+	if err := c.net.SetWriteDeadline(time.Now().Add(c.o.Take)); err != nil {
+		return err
+	}
 	_, err = c.net.Write(b)
 	return err
 }

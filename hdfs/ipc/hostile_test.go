@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -265,4 +267,21 @@ func FuzzConnection(f *testing.F) {
 		wantEnd(t, c)
 		wantLength(t, dial(t, address, Options{}), "/")
 	})
+}
+
+// TestServerThatTakesNothing: a call to a server that does not read ends, and so does the
+// connection.
+func TestServerThatTakesNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c := dial(t, l.Addr().String(), Options{Take: 50 * time.Millisecond})
+	if _, err := lengthOf(t.Context(), c, strings.Repeat("x", 32<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a call that nobody takes: %v", err)
+	}
+	if _, err := lengthOf(t.Context(), c, "x"); err == nil {
+		t.Error("the connection goes on behind half a call")
+	}
 }

@@ -17,32 +17,12 @@ import (
 	"headrace/internal/testkit"
 )
 
-// hang mounts a file system that does not answer until fail is called, which makes it
-// a failed one.
-func hang(t *testing.T, dir string) (fail func()) {
-	t.Helper()
-	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("a file system that does not answer needs FUSE:", err)
-	}
-	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())
-	if err := unix.Mount("hang", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		fuse.Close()
-		t.Skip("a file system that does not answer needs the right to mount:", err)
-	}
-	t.Cleanup(func() {
-		fuse.Close()
-		unix.Unmount(dir, unix.MNT_DETACH)
-	})
-	return func() { fuse.Close() }
-}
-
 // TestVolumeHangs: a disk that does not answer holds nobody up for longer than patience,
 // and then nobody at all; others are found beside it.
 func TestVolumeHangs(t *testing.T) {
 	testkit.NoLeaks(t)
 	bad, good := newDataDir(t, layout32), newDataDir(t, layout32)
-	fail := hang(t, bad.dir)
+	fail := testkit.SilentFS(t, bad.dir)
 	v := volumes(t, bad, good)
 	const patience = time.Second
 	v.volumes[0].line.patience = patience

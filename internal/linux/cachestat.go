@@ -62,15 +62,22 @@ func ProbeCachestat() error {
 //
 // Where the caller may not know, mincore calls every page resident. That is
 // found out by asking about a page that cannot be; the error is EPERM.
+//
+// The kernel looks for every page that there could be, some 4 s for a TiB, also in holes: what is more than
+// mapMost, or more than mapHoles and nearly nothing but holes, it is not asked about; the error is EFBIG.
 func MappedPages(fd int, off, length int64) (int64, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, os.NewSyscallError("fstat", err)
+	st, err := known(fd)
+	if err != nil {
+		return 0, err
 	}
+	fileSize := int64(st.Size)
 	page := int64(os.Getpagesize())
-	off, end := off-off%page, st.Size
+	off, end := off-off%page, fileSize
 	if length < end-off {
 		end = off + length
+	}
+	if n := end - off; n > mapMost || n > mapHoles && n/64 > int64(st.Blocks)*512 { // compression may save as much
+		return 0, os.NewSyscallError("mincore", unix.EFBIG)
 	}
 	var vec [mapPiece / 4096]byte
 	var sum int64
@@ -84,7 +91,7 @@ func MappedPages(fd int, off, length int64) (int64, error) {
 	if sum == 0 {
 		return 0, nil
 	}
-	beyond := st.Size - st.Size%mapPiece + 16*mapPiece // further than any folio reaches
+	beyond := fileSize - fileSize%mapPiece + 16*mapPiece // further than any folio reaches
 	lie, err := incore(fd, beyond, 1, vec[:])
 	if err == nil && lie > 0 {
 		err = os.NewSyscallError("mincore", unix.EPERM)
@@ -92,8 +99,26 @@ func MappedPages(fd int, off, length int64) (int64, error) {
 	return sum, err
 }
 
-// mapPiece is how much is mapped at once.
-const mapPiece = 16 << 20
+// KnownSize returns the size of an open file as this machine knows it. The server of a file system on the network, or in
+// user space, is not asked, so that nobody waits for one that does not answer.
+func KnownSize(fd int) (int64, error) {
+	st, err := known(fd)
+	return int64(st.Size), err
+}
+
+// known returns the size of an open file, and how many blocks of 512 bytes it has, as KnownSize.
+func known(fd int) (st unix.Statx_t, err error) {
+	err = unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_SIZE|unix.STATX_BLOCKS, &st)
+	return st, os.NewSyscallError("statx", err)
+}
+
+const (
+	// mapPiece is how much is mapped at once.
+	mapPiece = 16 << 20
+	// mapMost is how much is looked through in one call, and mapHoles if it is sparse.
+	mapMost  = 256 << 30
+	mapHoles = 1 << 30
+)
 
 // incore counts the pages of a range that are resident.
 func incore(fd int, off, length int64, vec []byte) (int64, error) {

@@ -69,6 +69,33 @@ func TestMappedPages(t *testing.T) {
 	}
 }
 
+// A sparse file may be so large that it would take hours to look for its pages.
+func TestMappedPagesOfHugeFiles(t *testing.T) {
+	f, err := os.Create(t.TempDir() + "/f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, c := range []struct {
+		size, off, length int64
+		want              error
+	}{
+		{mapHoles, 0, 1 << 62, nil},
+		{mapHoles + 1, 0, 1 << 62, unix.EFBIG},
+		{1 << 42, 0, 1 << 62, unix.EFBIG},
+		{1 << 42, 1 << 41, mapPiece, nil},
+		{1 << 42, 1<<42 - 5, 1 << 62, nil},
+		{1 << 42, 1 << 43, 1 << 62, nil},
+	} {
+		if err := f.Truncate(c.size); err != nil {
+			t.Skip(err)
+		}
+		if n, err := MappedPages(int(f.Fd()), c.off, c.length); n != 0 || !errors.Is(err, c.want) {
+			t.Errorf("%+v: %d, %v", c, n, err)
+		}
+	}
+}
+
 // A user who may not know is not told that all is in memory.
 func TestMappedPagesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {

@@ -176,7 +176,7 @@ func (s set) responseTables() []*report.Table {
 		}))
 	}
 	if len(tables) > 0 {
-		tables[len(tables)-1].Note = "Response: from the submission of a job's first task to the end of its last. Half, 95 %, 99 %: so many are done within that time. Slowdown: the mean, over all tasks, of the time from submission to end over the time that they run. Lost: core-hours wasted."
+		tables[len(tables)-1].Note = "Response: from the submission of a job's first task to the end of its last. Half, 95 %, 99 %: so many are done within that time. Slowdown: the mean, over all tasks, of the time from submission to end over the time that they run, which counts as 10 s at least; no less than 1. Lost: core-hours wasted."
 	}
 	if worst := s.worstTable(); len(worst.Rows) > 0 {
 		tables = append(tables, worst)

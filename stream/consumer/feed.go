@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/fileset"
 	"headrace/stream/protocol"
 )
 
@@ -19,6 +20,9 @@ import (
 // command goes on while the next unit is asked for, and little enough to stay in
 // the processor's cache.
 const pipeSize = 256 << 10
+
+// drainPause is how often it is looked at last whether the command has read everything.
+const drainPause = 50 * time.Millisecond
 
 // records runs the command on the records of all units. A consumer for which
 // nothing is left when it comes does not run it, except for the first one, so that
@@ -107,6 +111,18 @@ type feeder struct {
 	// noSplice: the file system cannot.
 	noSplice bool
 	buf      []byte
+	// sent counts what was written to the pipe. spliced are the files that are or may
+	// be in it, in order: who writes to them changes what the command reads.
+	sent    int64
+	spliced []spliced
+}
+
+// spliced is a file of which pages were put into the pipe, before byte end of all.
+type spliced struct {
+	path  string
+	codec protocol.Codec
+	was   fileset.Was
+	end   int64
 }
 
 // feed writes all units to w, in order, beginning with one that was taken already
@@ -123,7 +139,7 @@ func feed(ctx context.Context, c *Client, u *Unit, w *os.File, delimiter string)
 	for ; ; u = nil {
 		if u == nil {
 			if u, err = c.Next(ctx); err == io.EOF {
-				return nil
+				return f.drained(ctx)
 			}
 		}
 		if err == nil {
@@ -192,6 +208,10 @@ func (f *feeder) plain(ctx context.Context, u *Unit) (err error) {
 func (f *feeder) put(fd int, u *Unit, p piece) (int, error) {
 	if p.inFile() && !f.noSplice {
 		n, err := spliceSome(fd, p)
+		if n > 0 {
+			f.sent += int64(n)
+			return n, f.noteSpliced(u, p.arena)
+		}
 		if err != unix.EINVAL && err != unix.EOPNOTSUPP {
 			return n, err
 		}
@@ -201,7 +221,77 @@ func (f *feeder) put(fd int, u *Unit, p piece) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return writeSome(fd, data)
+	n, err := writeSome(fd, data)
+	f.sent += int64(n)
+	return n, err
+}
+
+// noteSpliced remembers that pages of a file are the last in the pipe, and looks at those
+// that have left it.
+func (f *feeder) noteSpliced(u *Unit, a *arena) error {
+	if n := len(f.spliced); n == 0 || f.spliced[n-1].was.Identity != a.check.Identity {
+		f.spliced = append(f.spliced, spliced{path: u.path, codec: u.codec, was: a.check.Was})
+	}
+	f.spliced[len(f.spliced)-1].end = f.sent
+	for f.spliced[0].end+pipeSize < f.sent {
+		if err := f.spliced[0].changed(); err != nil {
+			return err
+		}
+		f.spliced = f.spliced[1:]
+	}
+	return nil
+}
+
+// changed tells whether the file was written to. If it has another name by now, or is
+// gone, nobody knows.
+func (s *spliced) changed() error {
+	file, err := os.Open(s.path)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	now, err := fileset.Identify(file)
+	if err != nil || now.Dev != s.was.Dev || now.Ino != s.was.Ino {
+		return nil
+	}
+	check := fileset.Check{Was: s.was}
+	if why, err := check.Changed(file); err == nil && why != "" {
+		return &DataError{s.path, s.codec, fmt.Errorf("it %s while it was read", why)}
+	}
+	return nil
+}
+
+// drained waits until the command has read what is in the pipe, if pages of files are: an
+// end that it sees before tells it that all is well.
+func (f *feeder) drained(ctx context.Context) error {
+	for pause := time.Millisecond; len(f.spliced) > 0; pause = min(2*pause, drainPause) {
+		left, err := f.inPipe()
+		if err != nil {
+			return err
+		}
+		if left == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+	for i := range f.spliced {
+		if err := f.spliced[i].changed(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inPipe returns how many bytes the command has not read.
+func (f *feeder) inPipe() (n int, err error) {
+	if cerr := f.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); cerr != nil {
+		err = cerr
+	}
+	return n, err
 }
 
 // spliceSome has the pages of a file go into the pipe, as many as fit.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -77,7 +78,8 @@ func TestWithoutSplice(t *testing.T) {
 	out, err := os.Create(t.TempDir() + "/out") // is no pipe
 	must(t, err)
 	defer out.Close()
-	a := &arena{file: in, was: fileset.Identity{Size: int64(len(data))}}
+	a := &arena{file: in}
+	a.check.Size = int64(len(data))
 	if _, err := spliceSome(int(out.Fd()), a.piece(0, 100)); err != unix.EINVAL {
 		t.Fatalf("splice says %v", err)
 	}
@@ -91,5 +93,55 @@ func TestWithoutSplice(t *testing.T) {
 	must(t, err)
 	if !bytes.Equal(got, data) || !f.noSplice {
 		t.Errorf("%d bytes came, want %d", len(got), len(data))
+	}
+}
+
+// TestWrittenToInThePipe: what the command has not read yet is the file's, not a copy.
+// Before it sees the end the file is looked at once more.
+func TestWrittenToInThePipe(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(t *testing.T, path string)
+		want   string
+	}{
+		"nothing": {func(*testing.T, string) {}, ""},
+		"removed": {func(t *testing.T, path string) { must(t, os.Remove(path)) }, ""},
+		"another file": {func(t *testing.T, path string) {
+			must(t, os.Rename(path, path+"x"))
+			must(t, os.WriteFile(path, nil, 0o600))
+		}, ""},
+		"written to": {func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte("other"), 0o600)) }, "shrank from"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := t.TempDir() + "/in"
+			must(t, os.WriteFile(path, []byte("some records\n"), 0o600))
+			in, err := os.Open(path)
+			must(t, err)
+			defer in.Close()
+			was, err := fileset.WasNow(in)
+			must(t, err)
+			a := &arena{file: in, check: fileset.Check{Was: was}}
+			read, w, err := pipe()
+			must(t, err)
+			defer w.Close()
+			f := &feeder{w: w}
+			if f.raw, err = w.SyscallConn(); err != nil {
+				t.Fatal(err)
+			}
+			n, err := f.put(int(w.Fd()), &Unit{c: &Client{}, path: path}, a.piece(0, uint32(was.Size)))
+			if n != int(was.Size) || err != nil || f.noSplice {
+				t.Fatal(n, err)
+			}
+			c.change(t, path)
+			drained := make(chan error, 1)
+			go func() { drained <- f.drained(t.Context()) }()
+			r := os.NewFile(uintptr(read), "pipe")
+			defer r.Close()
+			_, err = io.ReadFull(r, make([]byte, was.Size))
+			must(t, err)
+			err = <-drained
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
 	}
 }

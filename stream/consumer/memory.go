@@ -14,9 +14,9 @@ import (
 // guards it.
 type arena struct {
 	mem []byte
-	// file is nil for memory; was is what it was when the stream was opened.
-	file *os.File
-	was  fileset.Identity
+	// file is nil for memory; check knows what it was when the stream was opened.
+	file  *os.File
+	check fileset.Check
 	// pieces counts those that were not read.
 	pieces  int
 	dropped bool
@@ -33,7 +33,7 @@ type piece struct {
 // end returns how much lies in an arena.
 func (a *arena) end() uint64 {
 	if a.file != nil {
-		return uint64(a.was.Size)
+		return uint64(a.check.Size)
 	}
 	return uint64(len(a.mem))
 }
@@ -82,14 +82,11 @@ func (e *readError) Error() string { return e.err.Error() }
 // changed tells whether a file is not what it was when the stream was opened. It may
 // have grown.
 func (a *arena) changed() error {
-	now, err := fileset.Identify(a.file)
-	if err != nil {
-		return err
+	why, err := a.check.Changed(a.file)
+	if err == nil && why != "" {
+		err = fmt.Errorf("it %s while it was read", why)
 	}
-	if why := a.was.Changed(now); why != "" {
-		return fmt.Errorf("it %s while it was read", why)
-	}
-	return nil
+	return err
 }
 
 // addArena maps the memory that a message announces.
@@ -134,13 +131,15 @@ func (s *session) addFile(m *protocol.File) error {
 		f.Close()
 		return &ProtocolError{fmt.Sprintf("file %d is announced twice, or 0, or of %d bytes", m.ID, m.Size)}
 	}
-	was, err := fileset.Identify(f)
+	was, err := fileset.WasNow(f)
 	if err != nil {
 		f.Close()
 		return &ProtocolError{fmt.Sprintf("file %d is none: %v", m.ID, err)}
 	}
-	was.Size, was.Mtime = int64(m.Size), int64(m.Mtime)
-	a := &arena{file: f, was: was}
+	if was.Size != int64(m.Size) || was.Mtime != int64(m.Mtime) { // it has grown already
+		was.Size, was.Mtime, was.End = int64(m.Size), int64(m.Mtime), 0
+	}
+	a := &arena{file: f, check: fileset.Check{Was: was}}
 	s.arenas[m.ID], s.mapped[a] = a, true
 	return nil
 }

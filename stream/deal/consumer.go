@@ -105,8 +105,9 @@ func (d *Dealer) Coming(h *protocol.Hello) (*Entry, error) {
 
 // Attach connects an attempt that was admitted; an earlier connection of the
 // consumer is none any more. Its list of units is the one that counts, and the last
-// of them is brought again if it was not consumed.
-func (d *Dealer) Attach(h *protocol.Hello) error {
+// of them is brought again if it was not consumed. Bytes is the list's size, by
+// Plan.Measure.
+func (d *Dealer) Attach(h *protocol.Hello, bytes int64) error {
 	c := d.consumers[h.Consumer]
 	if h.Attempt > c.attempt {
 		c.supersede(h.Attempt)
@@ -120,7 +121,7 @@ func (d *Dealer) Attach(h *protocol.Hello) error {
 		return err
 	}
 	c.linked = true
-	c.bytes = d.plan.TotalBytes(h.Units)
+	c.bytes = bytes
 	if n := len(h.Units); n > 0 && !h.Whole {
 		c.bytes -= d.plan.UnitBytes(h.Units[n-1])
 		d.bring(h.Units[n-1], c, int64(h.Position))
@@ -373,27 +374,41 @@ func (c *consumer) adopt(units []uint32) error {
 		c.units = units
 		return nil
 	}
-	mine := map[uint32]bool{}
-	for _, id := range c.units {
-		mine[id] = true
-	}
+	state := d.Units.state
+	c.remark(leased, mine)
 	for _, id := range units {
-		if !mine[id] && d.Units.state[id] != todo && d.Units.state[id] != ready {
+		if is := state[id]; is != mine && is != todo && is != ready {
+			c.remark(mine, leased)
 			return fmt.Errorf("unit %d belongs to another consumer", id)
 		}
 	}
 	for _, id := range units {
-		delete(mine, id)
-		if d.Units.state[id] == ready {
+		switch state[id] {
+		case mine:
+			state[id] = leased
+		case ready:
 			d.unready(id)
-		}
-		if d.Units.state[id] == todo {
+			fallthrough
+		default:
 			d.set(id, leased)
 		}
 	}
-	for id := range mine {
-		d.reclaim([]uint32{id})
+	for _, id := range c.units {
+		if state[id] == mine {
+			state[id] = leased
+			d.reclaim([]uint32{id})
+		}
 	}
 	c.units = units
 	return nil
+}
+
+// remark gives another mark to what the attempt has on its list. It still counts as
+// leased.
+func (c *consumer) remark(from, to unitState) {
+	for _, id := range c.units {
+		if state := c.d.Units.state; state[id] == from {
+			state[id] = to
+		}
+	}
 }

@@ -35,7 +35,7 @@ func replayed(t *testing.T, entries ...Entry) *Dealer {
 
 func attach(t *testing.T, d *Dealer, consumer, attempt uint32, units ...uint32) {
 	t.Helper()
-	if err := d.Attach(&protocol.Hello{Consumer: consumer, Attempt: attempt, Units: units, Whole: true}); err != nil {
+	if err := d.Attach(&protocol.Hello{Consumer: consumer, Attempt: attempt, Units: units, Whole: true}, d.plan.TotalBytes(units)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -110,6 +110,11 @@ func (d *Dealer) Present() int {
 	return n
 }
 
+// Hungry tells whether a consumer waits for a unit that has to be brought.
+func (d *Dealer) Hungry() bool {
+	return d.err == nil && d.unknown == 0 && len(d.waiting)+len(d.Units.fetches) > 0
+}
+
 // Ready returns the number of units that are in memory and belong to nobody.
 func (d *Dealer) Ready() int { return len(d.ready) }
 

@@ -92,31 +92,33 @@ func decodeEntry(b []byte) (Entry, error) {
 	return e, nil
 }
 
-// ReadEntries reads the entries and the length of what is whole. What is torn at
-// the end was never acknowledged.
-func ReadEntries(in io.Reader) (entries []Entry, size int64, err error) {
+// ReadEntries calls each with every entry, and returns the length of what is whole. What
+// is torn at the end was never acknowledged. What is damaged with more behind it was:
+// that is ErrJournal.
+func ReadEntries(in io.Reader, each func(Entry)) (size int64, err error) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	for {
 		var head [8]byte
 		if _, err := io.ReadFull(r, head[:]); err != nil {
-			return entries, size, tornOrNil(err)
+			return size, tornOrNil(err)
 		}
 		n := binary.LittleEndian.Uint32(head[:])
-		if n > 5*MaxUnits {
-			return entries, size, nil
-		}
 		body, err := io.ReadAll(io.LimitReader(r, int64(n)))
 		if err != nil {
-			return entries, size, err
+			return size, err
 		}
-		if len(body) < int(n) || crc32.Checksum(body, journalSums) != binary.LittleEndian.Uint32(head[4:]) {
-			return entries, size, nil
+		if len(body) < int(n) {
+			return size, nil
+		}
+		sum := crc32.Checksum(body, journalSums)
+		if n == 0 || sum != binary.LittleEndian.Uint32(head[4:]) {
+			return size, lastOrDamaged(r)
 		}
 		e, err := decodeEntry(body)
 		if err != nil {
-			return entries, size, err
+			return size, err
 		}
-		entries = append(entries, e)
+		each(e)
 		size += 8 + int64(n)
 	}
 }
@@ -126,4 +128,17 @@ func tornOrNil(err error) error {
 		return nil
 	}
 	return err
+}
+
+// lastOrDamaged returns nil if nothing follows, or zeros: a file system may have made
+// the file longer before it wrote what belongs there.
+func lastOrDamaged(r *bufio.Reader) error {
+	for {
+		switch b, err := r.ReadByte(); {
+		case err != nil:
+			return tornOrNil(err)
+		case b != 0:
+			return ErrJournal
+		}
+	}
 }

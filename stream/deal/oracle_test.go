@@ -198,7 +198,11 @@ func (w *world) connect(i int) {
 		w.t.Fatal(err)
 	}
 	w.write(e)
-	if err := w.d.Attach(h); err != nil {
+	bytes, err := w.p.Measure(h.Units)
+	if err == nil {
+		err = w.d.Attach(h, bytes)
+	}
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.unseat(i)
@@ -336,7 +340,34 @@ func (w *world) restart() {
 		}
 	}
 	w.d.Await()
+	w.checkFold()
 	w.check("restart")
+}
+
+// checkFold sees that a folded journal says the same.
+func (w *world) checkFold() {
+	var f Fold
+	for _, e := range w.journal {
+		f.Add(e)
+	}
+	d := w.dealer()
+	for _, e := range f.Entries() {
+		if err := d.Replay(e); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	d.Await()
+	if n := len(f.Entries()); n > 3*len(w.seats) || !slices.Equal(d.Units.state, w.d.Units.state) || d.unknown != w.d.unknown {
+		w.t.Fatalf("%d entries came to units %v and %d consumers that are waited for, want %v and %d",
+			n, d.Units.state, d.unknown, w.d.Units.state, w.d.unknown)
+	}
+	for i, is := range d.consumers {
+		want := w.d.consumers[i]
+		if is.attempt != want.attempt || is.phase != want.phase || is.bytes != want.bytes ||
+			!slices.Equal(is.units, want.units) || !slices.Equal(is.committedUnits, want.committedUnits) {
+			w.t.Fatalf("consumer %d became %+v, want %+v", i, is, want)
+		}
+	}
 }
 
 // step does something at random.

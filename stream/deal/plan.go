@@ -33,7 +33,10 @@ type File struct {
 	// First is its first unit, Units how many it has. The files of a batch share
 	// one.
 	First, Units uint32
-	// Resident is how much was in memory when the plan was made.
+	// End tells with Identity whether the file is what it was (fileset.Was), and
+	// Resident is how much was in memory when the plan was made. Whoever makes the plan
+	// sets them.
+	End      uint64
 	Resident int64
 }
 
@@ -157,10 +160,29 @@ func (p *Plan) UnitBytes(unit uint32) int64 {
 	return total
 }
 
+// TotalBytes returns how many bytes of files units stand for.
 func (p *Plan) TotalBytes(units []uint32) int64 {
 	total := int64(0)
 	for _, id := range units {
 		total += p.UnitBytes(id)
 	}
 	return total
+}
+
+// Measure returns how many bytes of files the units of a list stand for. Each may be on
+// it once. What a consumer sends can be long: no lock should be held meanwhile.
+func (p *Plan) Measure(units []uint32) (bytes int64, err error) {
+	if uint64(len(units)) > uint64(p.Units) {
+		return 0, fmt.Errorf("a list of %d units; there are %d", len(units), p.Units)
+	}
+	sorted := slices.Sorted(slices.Values(units))
+	for i, id := range sorted {
+		switch {
+		case id >= p.Units:
+			return 0, fmt.Errorf("there is no unit %d", id)
+		case i > 0 && sorted[i-1] == id:
+			return 0, fmt.Errorf("unit %d is on the list twice", id)
+		}
+	}
+	return p.TotalBytes(sorted), nil
 }

@@ -70,3 +70,26 @@ func checkPlan(t *testing.T, p *Plan) {
 		}
 	}
 }
+
+// TestMeasure: a list has each unit once, and no more than there are.
+func TestMeasure(t *testing.T) {
+	p := &Plan{Rule: Rule{Split: Raw}}
+	for _, size := range []int64{1 << 20, 1000, 2000} {
+		if err := p.Add("f", fileset.Identity{Size: size}, protocol.Plain); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		units []uint32
+		want  int64 // -1: an error
+	}{
+		"nothing": {nil, 0}, "a block and the batch": {[]uint32{p.Units - 1, 0}, 3000 + MinBlock},
+		"one twice": {[]uint32{0, 1, 0}, -1}, "one that is not there": {[]uint32{p.Units}, -1},
+		"more than there are": {make([]uint32, p.Units+1), -1},
+	} {
+		n, err := p.Measure(c.units)
+		if n != max(0, c.want) || (err != nil) != (c.want < 0) {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+	}
+}

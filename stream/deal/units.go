@@ -32,6 +32,8 @@ const (
 	done
 	// empty units turned out to have no records.
 	empty
+	// mine is leased, while an attempt's list is compared with another one.
+	mine
 	unitStates
 )
 

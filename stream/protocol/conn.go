@@ -19,6 +19,10 @@ type Conn struct {
 	sock *net.UnixConn
 	in   *bufio.Reader
 	fds  fdReader
+	// room, if not nil, is asked before a long body is read; see Bound. begun:
+	// something has come.
+	room  func(n int) error
+	begun bool
 
 	mu  sync.Mutex
 	out []byte
@@ -36,6 +40,11 @@ func NewConn(sock *net.UnixConn) *Conn {
 func NewServerConn(sock *net.UnixConn) *Conn {
 	return &Conn{sock: sock, in: bufio.NewReaderSize(sock, 4<<10)}
 }
+
+// Bound bounds what is received: only the first message may be longer than MaxShort, if
+// it is Hello. Room is asked before memory for the next bytes of that is taken; its error
+// ends Receive.
+func (c *Conn) Bound(room func(n int) error) { c.room = room }
 
 // Close ends the connection; a blocked Receive returns. The other end notices
 // before Close returns, also when a process that is just being started has a copy
@@ -116,33 +125,42 @@ func (c *Conn) Receive() (Message, error) {
 	if _, err := io.ReadFull(c.in, h[:]); err != nil {
 		return nil, err
 	}
-	n := binary.BigEndian.Uint32(h[:])
-	if n > MaxBody {
-		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, n)
+	n, t := binary.BigEndian.Uint32(h[:]), Type(h[4])
+	most := uint32(MaxBody)
+	if c.room != nil && (c.begun || t != TypeHello) {
+		most = MaxShort
 	}
-	body, err := readBody(c.in, int(n))
+	c.begun = true
+	if n > most {
+		return nil, fmt.Errorf("%w of type %d: %d bytes", ErrMalformed, t, n)
+	}
+	body, err := c.readBody(int(n))
 	if err != nil {
 		return nil, err
 	}
-	return Parse(Type(h[4]), body)
+	return Parse(t, body)
 }
 
 // readBody reads n bytes, growing as they come: a length alone costs no memory.
-func readBody(in io.Reader, n int) ([]byte, error) {
+func (c *Conn) readBody(n int) ([]byte, error) {
 	const step = 1 << 20
-	body := make([]byte, min(n, step))
-	for have := 0; ; {
-		if _, err := io.ReadFull(in, body[have:]); err != nil {
+	var body []byte
+	for more := min(n, step); more > 0; more = min(n-len(body), len(body)) {
+		if c.room != nil && n > MaxShort {
+			if err := c.room(more); err != nil {
+				return nil, err
+			}
+		}
+		have := len(body)
+		body = append(body, make([]byte, more)...)
+		if _, err := io.ReadFull(c.in, body[have:]); err != nil {
 			if err == io.EOF {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, err
 		}
-		if have = len(body); have == n {
-			return body, nil
-		}
-		body = append(body, make([]byte, min(n-have, have))...)
 	}
+	return body, nil
 }
 
 // TakeFile returns the next descriptor that has come, nil if none has.

@@ -376,3 +376,45 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// TestBounds: but for Hello, what a consumer says is short, and room is asked for what is
+// long, as it comes.
+func TestBounds(t *testing.T) {
+	list := make([]uint32, 3<<20/4)
+	for name, c := range map[string]struct {
+		say    []Message
+		room   int
+		refuse bool
+	}{
+		"a list":               {[]Message{&Hello{Units: list}}, 4 << 20, false},
+		"too little room":      {[]Message{&Hello{Units: list}}, 2 << 20, true},
+		"short ones":           {[]Message{&Hello{}, &Next{}, &Finish{Reason: "why"}}, 0, false},
+		"a long reason":        {[]Message{&Hello{}, &Finish{Reason: string(make([]byte, MaxShort))}}, 1 << 30, true},
+		"another list":         {[]Message{&Hello{}, &Hello{Units: list}}, 1 << 30, true},
+		"a long one at first":  {[]Message{&Finish{Reason: string(make([]byte, MaxShort))}}, 1 << 30, true},
+		"a short one at first": {[]Message{&Finish{Reason: "why"}}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x, y := sockets(t)
+			daemon, consumer := NewServerConn(x), NewConn(y)
+			defer daemon.Close()
+			defer consumer.Close()
+			daemon.Bound(func(n int) error {
+				if c.room -= n; c.room < 0 {
+					return errors.New("no room")
+				}
+				return nil
+			})
+			go consumer.Send(c.say...)
+			var err error
+			for range c.say {
+				if _, err = daemon.Receive(); err != nil {
+					break
+				}
+			}
+			if (err != nil) != c.refuse {
+				t.Error(err)
+			}
+		})
+	}
+}

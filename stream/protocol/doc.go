@@ -6,7 +6,8 @@
 // A frame is a length (4 bytes), a type (1 byte) and a body. The length counts
 // the body only. All integers are big-endian and unsigned unless said
 // otherwise; a string is a length (4 bytes) and that many bytes. Unknown types
-// end the connection. A body has at most MaxBody bytes.
+// end the connection. A body has at most MaxBody bytes, that of a consumer's messages but
+// Hello MaxShort.
 //
 // # Life of a connection
 //

@@ -13,6 +13,9 @@ const Version = 1
 // MaxBody is the longest body of a frame.
 const MaxBody = 64 << 20
 
+// MaxShort is the longest body that the daemon takes of messages other than Hello.
+const MaxShort = 64 << 10
+
 // Type is the type of a frame.
 type Type uint8
 

@@ -2,8 +2,10 @@ package scan
 
 import (
 	"bytes"
+	"errors"
 
 	"headrace/disk"
+	"headrace/fileset"
 	"headrace/stream/deal"
 )
 
@@ -12,6 +14,9 @@ const batchSlot = 2 << 20
 
 // turnBatches is how many batches are read in one turn at the disk.
 const turnBatches = 16
+
+// maxLeased is how often in a row batches are tried in which files are leased.
+const maxLeased = 3
 
 // batcher reads the batches of small files of one stream. The lock
 // guards it.
@@ -50,18 +55,41 @@ func (b *batcher) run() {
 }
 
 func (b *batcher) read() error {
-	if err := b.equip(batchSlot, max(4, min(int(b.f.Buffer)/batchSlot, b.f.deal.Units.AllBatches()+1))); err != nil {
+	slots := max(4, min(int(b.f.Buffer)/batchSlot, b.f.deal.Units.AllBatches()+1))
+	if err := b.equip(batchSlot, slots, func() bool { return b.stopped || b.f.set.closed }); err != nil {
 		return err
 	}
-	for {
+	for leased := 0; ; {
 		ids, slots := b.claim()
 		if len(ids) == 0 {
 			return nil
 		}
-		if err := b.readTurn(ids, slots); err != nil {
+		err := b.readTurn(ids, slots)
+		if leased++; errors.Is(err, fileset.ErrLeased) && leased <= maxLeased {
+			err = b.waitForLeases(ids)
+		} else if err == nil {
+			leased = 0
+		}
+		if err != nil {
 			return err
 		}
 	}
+}
+
+// waitForLeases opens the files of batches until other programs have given their leases
+// on them back, without a turn at the disk.
+func (b *batcher) waitForLeases(ids []uint32) error {
+	for _, id := range ids {
+		from, to := b.f.Plan.Batch(id)
+		for i := from; i < to; i++ {
+			f, err := b.f.open(&b.f.Plan.Files[i])
+			if err != nil {
+				return err
+			}
+			f.Close()
+		}
+	}
+	return nil
 }
 
 // claim waits for room for the next batches; none: there is nothing to do any
@@ -132,7 +160,7 @@ func (b *batcher) reader(file *deal.File) (*disk.Reader, error) {
 	}
 	r := b.readers[device.ID]
 	if r == nil {
-		r = b.f.set.cfg.Source.Reader(device, "stream: "+file.Path+" and others")
+		r = b.f.set.cfg.Source.Reader(b.f.Owner.UID, device, "stream: "+file.Path+" and others")
 		b.readers[device.ID] = r
 	}
 	return r, nil
@@ -152,7 +180,7 @@ func (b *batcher) fill(u *Unit, buf []byte) (n int, err error) {
 		if n > 0 && rule.Split == deal.Lines && !bytes.HasSuffix(buf[:n], rule.Delimiter) {
 			n += copy(buf[n:], rule.Delimiter)
 		}
-		f, err := b.f.open(file)
+		f, err := b.f.openNow(file)
 		if err != nil {
 			return n, err
 		}

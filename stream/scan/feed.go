@@ -1,8 +1,12 @@
 package scan
 
 import (
+	"errors"
+	"maps"
 	"slices"
+	"time"
 
+	"headrace/fileset"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/stream/deal"
@@ -11,6 +15,18 @@ import (
 
 // followStep bounds how many files are opened at a time to be followed.
 const followStep = 256
+
+// patience is after how many looks, a second from one to the next, a stream whose
+// consumers wait for memory that others keep has some of its own.
+const patience = 3
+
+// leaseBreak is for how long a file is tried again that another program has a lease on:
+// somewhat longer than the kernel gives it (/proc/sys/fs/lease-break-time, unless
+// somebody has made that longer).
+const (
+	leaseBreak = time.Minute
+	leasePause = 100 * time.Millisecond
+)
 
 // Taker is a stream, which takes what is read for it. All is called with the lock
 // held.
@@ -47,6 +63,10 @@ type Feed struct {
 	batcher  *batcher
 	// followed are files whose residency is followed, by unit.
 	followed map[uint32]pagecache.Watched
+	// apart: it shares no scans, because it has starved in one. arrivals counts units,
+	// seen those at the last look, and starved the looks since one has come.
+	apart                   bool
+	arrivals, seen, starved int
 }
 
 // Feed makes a feed for t, whose units d deals. It is called without the lock.
@@ -91,7 +111,7 @@ func (f *Feed) Advance() {
 	}
 	f.detachDone()
 	for {
-		file, ok := f.deal.Units.NextFile(func(file int) bool { return f.set.scans[keyOf(&f.Plan.Files[file])] != nil })
+		file, ok := f.deal.Units.NextFile(func(file int) bool { return f.joinable(file) != nil })
 		if !ok {
 			break
 		}
@@ -121,29 +141,73 @@ func (f *Feed) Returned(id uint32) {
 	}
 }
 
-// attach attaches the stream to the scan of a file.
+// attach attaches the stream to a scan of a file: to one that is under way if it may,
+// else to one of its own.
 func (f *Feed) attach(i int) *attachment {
 	if a := f.attached[i]; a != nil {
 		return a
 	}
-	set, file := f.set, &f.Plan.Files[i]
-	sc := set.scans[keyOf(file)]
-	a := &attachment{Feed: f, file: i, first: file.First, sc: sc}
-	if sc == nil {
-		sc = newScan(f, file)
-		a.sc = sc
-		set.scans[sc.key] = sc
+	file := &f.Plan.Files[i]
+	a := &attachment{Feed: f, file: i, first: file.First, sc: f.joinable(i)}
+	f.attached[i] = a
+	f.deal.Units.ReadFile(i)
+	if a.sc != nil {
+		f.set.work.Go(a.join)
+		return a
+	}
+	a.sc = newScan(f, file)
+	a.sc.attached = append(a.sc.attached, a)
+	if !f.apart {
+		f.set.scans[a.sc.key] = a.sc
+	}
+	f.set.work.Go(a.sc.run)
+	return a
+}
+
+// slots returns how many the buffer has for a file of blocks.
+func (f *Feed) slots(file *deal.File) int {
+	return max(4, min(int(f.Buffer)/file.Block, int(file.Units)+2))
+}
+
+// joinable returns the scan of a file that is under way, if it has as much memory as the
+// stream was promised; else nil.
+func (f *Feed) joinable(i int) *scan {
+	file := &f.Plan.Files[i]
+	if sc := f.set.scans[keyOf(file)]; sc != nil && !f.apart && sc.want >= f.slots(file) {
+		return sc
+	}
+	return nil
+}
+
+// join attaches the stream to a scan that is under way, once it is seen that its owner
+// may still open the file, by the path that was given. It is called without the lock.
+func (a *attachment) join() {
+	in, err := a.open(&a.Plan.Files[a.file])
+	if err == nil {
+		in.Close()
+	}
+	set, sc := a.set, a.sc
+	set.mu.Lock()
+	defer set.mu.Unlock()
+	switch {
+	case a.detached || set.closed:
+	case err != nil:
+		a.taker.Failed(err)
+	case sc.ended || set.scans[sc.key] != sc:
+		a.again()
+	default:
 		sc.attached = append(sc.attached, a)
-		set.work.Go(sc.run)
-	} else {
-		sc.attached = append(sc.attached, a)
-		sc.mix(f.Owner.UID)
+		sc.shared = true
+		sc.mix(a.Owner.UID)
 		set.work.Go(sc.survey)
 		sc.cond.Broadcast()
 	}
-	f.attached[i] = a
-	f.deal.Units.ReadFile(i)
-	return a
+}
+
+// again attaches the stream to another scan of the file.
+func (a *attachment) again() {
+	a.detach(a.file)
+	a.attach(a.file)
 }
 
 // detachDone ends the attachments that nothing is wanted from.
@@ -162,6 +226,31 @@ func (f *Feed) detach(i int) {
 	a.sc.attached = slices.DeleteFunc(a.sc.attached, func(b *attachment) bool { return a == b })
 	a.sc.cond.Broadcast()
 	f.deal.Units.LeaveFile(i)
+}
+
+// starves tells whether consumers of the stream have waited for a while, and a file that
+// it reads together with others cannot be read because these keep all the memory. It is
+// called at regular times.
+func (f *Feed) starves() bool {
+	short := f.arrivals == f.seen && f.deal.Hungry()
+	if f.seen = f.arrivals; !short || !slices.ContainsFunc(slices.Collect(maps.Values(f.attached)), (*attachment).short) {
+		f.starved = 0
+		return false
+	}
+	f.starved++
+	return f.starved > patience
+}
+
+func (a *attachment) short() bool { return a.sc.shared && a.sc.short > 0 }
+
+// part has the stream read by itself what it reads together with others.
+func (f *Feed) part() {
+	f.apart = true
+	for _, a := range slices.Collect(maps.Values(f.attached)) {
+		if a.sc.shared {
+			a.again()
+		}
+	}
 }
 
 // Resident returns how much of a file that is dealt whole is in memory, as far as is
@@ -196,7 +285,7 @@ func (f *Feed) toFollow() (ids []uint32) {
 
 // followUnit begins to follow a file. It is called without the lock.
 func (f *Feed) followUnit(id uint32) {
-	in, err := f.open(&f.Plan.Files[f.Plan.FileOf(id)])
+	in, err := f.openNow(&f.Plan.Files[f.Plan.FileOf(id)])
 	if err != nil {
 		return // whoever gets the file will say so
 	}
@@ -216,11 +305,28 @@ func (f *Feed) followUnit(id uint32) {
 
 // arrived hands a complete unit over.
 func (f *Feed) arrived(u *Unit) {
+	f.arrivals++
 	u.Ended = true
 	f.taker.Arrived(u)
 }
 
-// open opens a file of the plan.
+// open opens a file of the plan. To try breaks a lease that another program has on it;
+// the kernel takes it away after a time, for which this waits.
 func (f *Feed) open(file *deal.File) (source.File, error) {
-	return f.set.cfg.Source.Open(file.Path, file.Identity, f.Owner)
+	for began := time.Now(); ; {
+		in, err := f.openNow(file)
+		if !errors.Is(err, fileset.ErrLeased) || time.Since(began) > leaseBreak {
+			return in, err
+		}
+		select {
+		case <-f.set.ctx.Done():
+			return nil, err
+		case <-time.After(leasePause):
+		}
+	}
+}
+
+// openNow opens a file of the plan without waiting for others.
+func (f *Feed) openNow(file *deal.File) (source.File, error) {
+	return f.set.cfg.Source.Open(file.Path, fileset.Was{Identity: file.Identity, End: file.End}, f.Owner)
 }

@@ -33,7 +33,8 @@ func (sc *scan) read(x *extent, reader *disk.Reader) error {
 		return err
 	}
 	n := min(sc.offset(x.to), sc.size) - sc.offset(x.from)
-	defer func() { turn.End(n) }()
+	x.reader, x.turn, x.bytes = reader, turn, n
+	defer func() { x.turn.End(x.bytes) }()
 	if !sc.seeks {
 		return sc.deliver(x, true)
 	}
@@ -163,9 +164,9 @@ func (sc *scan) ending(i int) ([]byte, error) {
 func (sc *scan) readTail(x *extent, heads []byte) error {
 	for i := x.to; x.pending() && i < sc.blocks; i++ {
 		if len(x.slots) == 0 {
-			s := sc.oneSlot(x.warm)
-			if s == nil {
-				return errors.New("the stream has ended")
+			s, err := sc.tailSlot(x)
+			if err != nil {
+				return err
 			}
 			x.slots = append(x.slots, s)
 		}
@@ -260,7 +261,7 @@ func (sc *scan) place(x *extent, i, n int, cuts []int, end []byte) {
 		if t.pending != nil && t.pending.Bytes > sc.longest() {
 			t.pending.Cancel()
 			t.a.taker.Failed(fmt.Errorf("%s: the record at or before byte %d is longer than the buffer can hold (%d bytes); give a larger buffer, or another split",
-				sc.file.Path, t.pending.Offset+t.pending.Bytes, sc.longest()))
+				t.a.Plan.Files[t.a.file].Path, t.pending.Offset+t.pending.Bytes, sc.longest()))
 			t.pending = nil
 		}
 	}
@@ -316,15 +317,61 @@ func (x *extent) pending() bool {
 	return false
 }
 
-// oneSlot waits for a slot; nil: nobody reads here any more.
-func (sc *scan) oneSlot(warm bool) *slot {
+var (
+	errEnded = errors.New("the stream has ended")
+	// errYields: the units whose end was not found yet are to be read again later.
+	errYields = errors.New("another part of the file goes first")
+)
+
+// tailSlot returns a slot for what comes behind an extent. While there is none, others
+// have the disk: slots become free only when consumers like.
+func (sc *scan) tailSlot(x *extent) (*slot, error) {
+	if s := sc.freeSlot(x.warm); s != nil {
+		return s, nil
+	}
+	if x.turn != nil {
+		x.turn.End(x.bytes)
+		x.bytes = 0
+	}
+	s, err := sc.awaitSlot(x.warm)
+	if err != nil || x.turn == nil {
+		return s, err
+	}
+	turn, err := x.reader.Begin(sc.set.ctx)
+	if err != nil {
+		sc.drop([]*slot{s})
+		return nil, err
+	}
+	x.turn = turn
+	return s, nil
+}
+
+// freeSlot takes a slot if there is one.
+func (sc *scan) freeSlot(warm bool) *slot {
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
+	if len(sc.arena.free) == 0 {
+		return nil
+	}
+	return sc.takeFor(warm)
+}
+
+// awaitSlot waits for a slot. One filler at a time does: of two, each could have what the
+// other waits for.
+func (sc *scan) awaitSlot(warm bool) (*slot, error) {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
 	for len(sc.arena.free) == 0 {
-		if len(sc.attached) == 0 || sc.set.closed {
-			return nil
+		switch {
+		case len(sc.attached) == 0 || sc.set.closed:
+			return nil, errEnded
+		case sc.tailing:
+			return nil, errYields
 		}
-		sc.cond.Wait()
+		sc.tailing = true
+		sc.waitForRoom()
+		sc.tailing = false
 	}
-	return sc.takeFor(warm)
+	sc.cond.Broadcast() // who waits because this one did
+	return sc.takeFor(warm), nil
 }

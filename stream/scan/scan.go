@@ -29,11 +29,24 @@ func (a *attachment) fetching() bool {
 
 // wants tells whether block i should be read for the stream now. A stream that
 // lags behind may not keep half the memory that others could use: it reads the
-// block later.
+// block later. With an extent, of a quarter at most, it stays below.
 func (a *attachment) wants(i int) bool {
 	id := a.first + uint32(i)
-	return a.deal.Units.Fetched(id) || a.deal.Units.Todo(id) && (len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.arena.n/2)
+	return a.deal.Units.Fetched(id) || a.deal.Units.Todo(id) && (len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.quarter())
 }
+
+// takes tells whether some of the blocks [from, to) should be read for the stream now.
+func (a *attachment) takes(from, to int) bool {
+	for i := from; i < to; i++ {
+		if a.wants(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// quarter is that of the slots.
+func (sc *scan) quarter() int { return max(1, sc.arena.n/4) }
 
 // scan reads one file for the streams that are attached to it. The lock
 // guards it. Its cond is told when slots become free and when something may be
@@ -48,6 +61,14 @@ type scan struct {
 	blocks int
 
 	attached []*attachment
+	// shared: more than one stream has been attached.
+	shared bool
+	// want is how many slots it was to have.
+	want int
+	// short counts the fillers that wait for slots. tailing: one of them does so
+	// in the tail of an extent.
+	short   int
+	tailing bool
 	// claimed blocks are being read.
 	claimed []bool
 	// resident blocks were in memory when the survey looked. They are read apart,
@@ -73,7 +94,7 @@ func newScan(s *Feed, f *deal.File) *scan {
 	n := int(f.Units)
 	return &scan{
 		slotPool: newSlotPool(&s.set.memory, s.Owner.UID), set: s.set, key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
-		claimed: make([]bool, n), resident: make([]bool, n),
+		claimed: make([]bool, n), resident: make([]bool, n), want: s.slots(f),
 	}
 }
 
@@ -112,10 +133,15 @@ func (sc *scan) idle() bool {
 
 // close takes the scan off the list.
 func (sc *scan) close() {
+	sc.leaveList()
+	sc.end()
+}
+
+// leaveList sees to it that no other stream is attached.
+func (sc *scan) leaveList() {
 	if sc.set.scans[sc.key] == sc {
 		delete(sc.set.scans, sc.key)
 	}
-	sc.end()
 }
 
 // open opens the file and takes memory for it.
@@ -129,8 +155,7 @@ func (sc *scan) open() error {
 		f.Close()
 		return err
 	}
-	n := min(int(sc.opener.Buffer)/sc.key.block, sc.blocks+2)
-	if err := sc.equip(sc.key.block, max(n, 4)); err != nil {
+	if err := sc.equip(sc.key.block, sc.want, func() bool { return len(sc.attached) == 0 || sc.set.closed }); err != nil {
 		f.Close()
 		return err
 	}
@@ -140,10 +165,16 @@ func (sc *scan) open() error {
 	return nil
 }
 
-// fail ends the streams that read here.
+// fail ends the stream that has opened the file. Others begin anew: each with its own
+// path and its owner's rights.
 func (sc *scan) fail(err error) {
+	sc.leaveList()
 	for len(sc.attached) > 0 {
 		a := sc.attached[0]
+		if a.Feed != sc.opener || err == errEnded { // it was attached when that was said already
+			a.again()
+			continue
+		}
 		a.taker.Failed(err)
 		if !a.detached {
 			a.detach(a.file)
@@ -211,6 +242,10 @@ type extent struct {
 	takers   []*taker
 	// slots are reserved, one more than blocks.
 	slots []*slot
+	// turn is the one at the disk in which bytes of it are read; nil if it needs none.
+	turn   *disk.Turn
+	bytes  int64
+	reader *disk.Reader
 }
 
 // taker is an attachment during an extent. pending is the unit whose end is not
@@ -226,7 +261,7 @@ type taker struct {
 func (sc *scan) fill(warm bool) {
 	var reader *disk.Reader
 	if !warm {
-		reader = sc.set.cfg.Source.Reader(sc.device, "stream: "+sc.file.Path)
+		reader = sc.set.cfg.Source.Reader(sc.opener.Owner.UID, sc.device, "stream: "+sc.file.Path)
 		defer reader.Close()
 	}
 	for {
@@ -235,6 +270,9 @@ func (sc *scan) fill(warm bool) {
 			return
 		}
 		err := sc.read(x, reader)
+		if err == errYields {
+			err = nil
+		}
 		sc.settle(x, err)
 	}
 }
@@ -252,11 +290,21 @@ func (sc *scan) claim(warm bool) *extent {
 			return nil
 		}
 		room := sc.roomFor(warm)
-		if need := min(to-from, max(1, sc.arena.n/4)) + 1; to > from && room >= need {
+		if need := min(to-from, sc.quarter()) + 1; to > from && room >= need && !sc.tailing {
 			return sc.reserve(from, min(to, from+room-1), warm)
 		}
-		sc.cond.Wait()
+		if to > from {
+			sc.waitForRoom()
+		} else {
+			sc.cond.Wait()
+		}
 	}
+}
+
+func (sc *scan) waitForRoom() {
+	sc.short++
+	sc.cond.Wait()
+	sc.short--
 }
 
 // roomFor returns how many slots a filler may take. While there are two, each has half
@@ -311,6 +359,9 @@ func (sc *scan) pick(warm bool) (from, to int) {
 		return 0, 0
 	}
 	limit := min(sc.blocks, start+max(1, int(sc.device.Extent())/sc.key.block))
+	if len(sc.attached) > 1 {
+		limit = min(limit, start+sc.quarter())
+	}
 	for to = start + 1; to < limit && want(to); to++ {
 	}
 	return start, to
@@ -337,7 +388,9 @@ func (sc *scan) reserve(from, to int, warm bool) *extent {
 		x.slots = append(x.slots, sc.takeFor(warm))
 	}
 	for _, a := range sc.attached {
-		x.takers = append(x.takers, &taker{a: a, rule: a.Plan.Rule})
+		if a.takes(from, to) {
+			x.takers = append(x.takers, &taker{a: a, rule: a.Plan.Rule})
+		}
 	}
 	return x
 }

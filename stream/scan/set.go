@@ -20,6 +20,9 @@ type Config struct {
 	Source source.Source
 	// NoResidentFirst reads blocks in their order only.
 	NoResidentFirst bool
+	// Memory bounds the shared memory of all scans, in bytes: others wait; 0: nothing
+	// does. Share is what the scans of each user may have in any case.
+	Memory, Share int64
 	// Forget is told that memory or a file is gone: nobody gets pieces in it any
 	// more. Called with the lock held.
 	Forget func(id uint32)
@@ -48,9 +51,10 @@ type key struct {
 // NewSet returns a Set that has nothing to read yet.
 func NewSet(cfg Config) *Set {
 	s := &Set{cfg: cfg, scans: map[key]*scan{}, feeds: map[*Feed]bool{}}
-	s.memory = memory{mu: cfg.Lock, forget: cfg.Forget, serves: s.serves}
+	s.memory = newMemory(&cfg, s.serves)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.work.Go(s.followResidency)
+	s.work.Go(s.relieve)
 	return s
 }
 
@@ -62,6 +66,7 @@ func (s *Set) Stop() {
 	for _, sc := range s.scans {
 		sc.cond.Broadcast()
 	}
+	s.room.Broadcast()
 }
 
 // Wait waits until all reading has ended, and frees the memory.
@@ -107,6 +112,27 @@ func (s *Set) followResidency() {
 				s.cfg.Log.Warn("find out what is in memory", "err", err)
 			}
 		}
+	}
+}
+
+// relieve looks for streams that starve, and for those that wait and are gone.
+func (s *Set) relieve() {
+	tick := time.NewTicker(followInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		s.room.Broadcast() // some who wait may have gone
+		for f := range s.feeds {
+			if !s.closed && f.starves() {
+				f.part()
+			}
+		}
+		s.mu.Unlock()
 	}
 }
 

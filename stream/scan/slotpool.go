@@ -8,8 +8,8 @@ import (
 	"headrace/stream/source"
 )
 
-// memory has the arenas that nobody uses at the time. Its lock is that of the set, and
-// held by who calls its methods.
+// memory has the arenas that nobody uses at the time, and bounds all of them together.
+// Its lock is that of the set, and held by who calls its methods.
 type memory struct {
 	mu *sync.Mutex
 	// forget is told of areas that are gone.
@@ -17,18 +17,66 @@ type memory struct {
 	// serves tells whether memory is to be kept for a user.
 	serves func(uid uint32) bool
 	pool   []*arena
+
+	// limit bounds all arenas, in bytes; 0: nothing does. share is what each user may
+	// have in any case. room is told when some may be free.
+	limit, share int64
+	used         int64
+	usedBy       map[uint32]int64
+	room         *sync.Cond
 }
 
-// takeArena finds shared memory for uid: of the pool if some fits, else new.
-func (m *memory) takeArena(slotSize, n int, uid uint32) (*arena, error) {
-	for i, a := range m.pool {
-		if a.uid == uid && len(a.mem) >= slotSize*n {
-			m.pool = slices.Delete(m.pool, i, i+1)
-			a.carve(slotSize)
-			return a, nil
-		}
+func newMemory(c *Config, serves func(uid uint32) bool) memory {
+	return memory{
+		mu: c.Lock, forget: c.Forget, serves: serves,
+		limit: c.Memory, share: c.Share, usedBy: map[uint32]int64{}, room: sync.NewCond(c.Lock),
 	}
-	return newArena(slotSize, n, uid)
+}
+
+// takeArena finds shared memory for uid: of the pool if some fits, else new. It waits
+// until there may be as much; errEnded: it is not needed any more.
+func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*arena, error) {
+	if m.limit > 0 {
+		n = max(4, min(n, int(m.limit)/slotSize))
+	}
+	size := int64(slotSize) * int64(n)
+	for ; !gone(); m.room.Wait() {
+		for i, a := range m.pool {
+			if a.uid == uid && int64(len(a.mem)) >= size {
+				m.pool = slices.Delete(m.pool, i, i+1)
+				a.carve(slotSize)
+				return a, nil
+			}
+		}
+		if !m.fits(size, uid) {
+			continue
+		}
+		a, err := newArena(slotSize, n, uid)
+		if err == nil {
+			m.count(uid, size)
+		}
+		return a, err
+	}
+	return nil, errEnded
+}
+
+// fits tells whether a user may have so much more; memory that nobody uses is given up
+// for it.
+func (m *memory) fits(size int64, uid uint32) bool {
+	over := func() bool { return m.limit > 0 && m.used+size > m.limit }
+	for over() && len(m.pool) > 0 {
+		a := m.pool[0]
+		m.pool = m.pool[1:]
+		m.dropArena(a)
+	}
+	return !over() || m.usedBy[uid]+size <= m.share
+}
+
+func (m *memory) count(uid uint32, size int64) {
+	m.used += size
+	if m.usedBy[uid] += size; m.usedBy[uid] == 0 {
+		delete(m.usedBy, uid)
+	}
 }
 
 // putArena takes an arena back that nobody uses any more. It is kept for its
@@ -39,12 +87,15 @@ func (m *memory) putArena(a *arena) {
 		return
 	}
 	m.pool = append(m.pool, a)
+	m.room.Broadcast()
 }
 
 // dropArena ends an arena and tells those who have mapped it.
 func (m *memory) dropArena(a *arena) {
 	m.forget(a.ID)
+	m.count(a.uid, -int64(len(a.mem)))
 	a.close()
+	m.room.Broadcast()
 }
 
 // Trim frees memory of users who have no stream at work.
@@ -65,7 +116,7 @@ type input struct {
 }
 
 func newInput(f source.File) *input {
-	is := f.Identity()
+	is := f.Was()
 	id := areaIDs.Add(1)
 	return &input{File: f, Area: Area{
 		ID: id, Shared: f.Shared(), Announce: &protocol.File{ID: id, Size: uint64(is.Size), Mtime: uint64(is.Mtime)},
@@ -92,11 +143,12 @@ func newSlotPool(m *memory, uid uint32) slotPool {
 	return slotPool{mem: m, cond: sync.NewCond(m.mu), arena: &arena{n: 1, uid: uid}}
 }
 
-// equip gives it memory of n slots. It is called without the lock.
-func (r *slotPool) equip(slotSize, n int) error {
+// equip gives it memory of n slots, when there is as much, unless it is gone by then. It
+// is called without the lock, gone with it.
+func (r *slotPool) equip(slotSize, n int, gone func() bool) error {
 	r.mem.mu.Lock()
 	defer r.mem.mu.Unlock()
-	a, err := r.mem.takeArena(slotSize, n, r.arena.uid)
+	a, err := r.mem.takeArena(slotSize, n, r.arena.uid, gone)
 	if err != nil {
 		return err
 	}

@@ -55,10 +55,11 @@ func (r *wholeReader) read() error {
 		return err
 	}
 	n := int(r.f.Buffer) / r.f.Consumers / wholeSlot
-	if err := r.equip(wholeSlot, max(minWholeSlots, min(n, maxWholeSlots))); err != nil {
+	n = max(minWholeSlots, min(n, maxWholeSlots))
+	if err := r.equip(wholeSlot, n, func() bool { return r.u.cancelled || r.f.set.closed }); err != nil {
 		return err
 	}
-	reader := r.f.set.cfg.Source.Reader(device, "stream: "+r.file.Path)
+	reader := r.f.set.cfg.Source.Reader(r.f.Owner.UID, device, "stream: "+r.file.Path)
 	defer reader.Close()
 	at := r.u.Bytes
 	for at < r.file.Size {

@@ -39,17 +39,24 @@ func (l *Local) Find(ctx context.Context, owner linux.Credentials, paths []strin
 }
 
 // Open implements Source.
-func (l *Local) Open(path string, was fileset.Identity, owner linux.Credentials) (opened File, err error) {
+func (l *Local) Open(path string, was fileset.Was, owner linux.Credentials) (opened File, err error) {
 	err = linux.AsUser(owner, func() error {
 		f, err := l.open(path)
 		if err != nil {
 			return err
 		}
-		if why := was.Changed(f.was); why != "" {
-			f.Close()
-			return fmt.Errorf("%s %s since the stream was opened", path, why)
+		if now := f.check.Was; was.End == 0 && was.Identity == now.Identity {
+			was = now
 		}
-		f.was = was // what was appended since is not read
+		f.check.Was = was // what was appended since is not read
+		why, err := f.check.Changed(f.File)
+		if err == nil && why != "" {
+			err = fmt.Errorf("%s %s since the stream was opened", path, why)
+		}
+		if err != nil {
+			f.Close()
+			return err
+		}
 		opened = f
 		return nil
 	})
@@ -61,17 +68,17 @@ func (l *Local) open(path string) (*local, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := fileset.Identify(f)
+	was, err := fileset.WasNow(f)
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return &local{File: f, l: l, path: path, was: id}, nil
+	return &local{File: f, l: l, path: path, check: fileset.Check{Was: was}}, nil
 }
 
 // Reader implements Source.
-func (l *Local) Reader(d disk.Device, name string) *disk.Reader {
-	return l.Disks.Reader(d, disk.Demand, name)
+func (l *Local) Reader(uid uint32, d disk.Device, name string) *disk.Reader {
+	return l.Disks.ReaderFor(uid, d, disk.Demand, name)
 }
 
 // Refresh implements Source.
@@ -80,20 +87,18 @@ func (l *Local) Refresh(ctx context.Context) error { return l.Cache.Refresh(ctx)
 // local is an open file of this machine.
 type local struct {
 	*os.File
-	l    *Local
-	path string
-	was  fileset.Identity
+	l     *Local
+	path  string
+	check fileset.Check
 }
 
-func (f *local) Identity() fileset.Identity { return f.was }
-func (f *local) Shared() *os.File           { return f.File }
+func (f *local) Was() fileset.Was { return f.check.Was }
+func (f *local) Shared() *os.File { return f.File }
 
 func (f *local) ReadFull(p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
-	if now, ierr := fileset.Identify(f.File); ierr == nil {
-		if why := f.was.Changed(now); why != "" {
-			return fmt.Errorf("%s %s while it was read", f.path, why)
-		}
+	if why, cerr := f.check.Changed(f.File); cerr == nil && why != "" {
+		return fmt.Errorf("%s %s while it was read", f.path, why)
 	}
 	if n == len(p) {
 		return nil

@@ -18,17 +18,17 @@ type Source interface {
 	// by the owner; it is open during the call only.
 	Find(ctx context.Context, owner linux.Credentials, paths []string, found func(path string, f File) error) error
 	// Open opens a file that was found. It fails if it is not the one that it was.
-	Open(path string, was fileset.Identity, owner linux.Credentials) (File, error)
-	// Reader takes turns at a device of a file. Name says for what, for people. The
-	// caller closes it.
-	Reader(d disk.Device, name string) *disk.Reader
+	Open(path string, was fileset.Was, owner linux.Credentials) (File, error)
+	// Reader takes turns at a device of a file, as one of those of a user. Name says for
+	// what, for people. The caller closes it.
+	Reader(uid uint32, d disk.Device, name string) *disk.Reader
 	// Refresh brings up to date what is known of files that are watched.
 	Refresh(ctx context.Context) error
 }
 
 // File is an open file. It is safe for concurrent use.
 type File interface {
-	Identity() fileset.Identity
+	Was() fileset.Was
 	// ReadFull reads all of p. It fails when the file is not what it was any more.
 	ReadFull(p []byte, off int64) error
 	// ReadAhead begins to read a small part of it, without waiting.
@@ -56,7 +56,7 @@ func Codec(path string, f File) (protocol.Codec, error) {
 	case strings.HasSuffix(path, ".zst"), strings.HasSuffix(path, ".zstd"):
 		codec, magic = protocol.Zstd, "\x28\xb5\x2f\xfd"
 	}
-	if codec == protocol.Plain || f.Identity().Size < int64(len(magic)) {
+	if codec == protocol.Plain || f.Was().Size < int64(len(magic)) {
 		return protocol.Plain, nil
 	}
 	head := make([]byte, len(magic))

@@ -39,6 +39,7 @@ type stageTask struct {
 	stage      int32
 	number     int   // in the job's graph; 0: in none
 	after      []int // numbers
+	waits      bool  // for one of these that is there
 }
 
 // ownName is how instances name their task.
@@ -221,7 +222,7 @@ func (r *reader) readTasks(in io.Reader) error {
 		t.job = r.job(job, start)
 		r.tasks = append(r.tasks, t)
 		if len(r.tasks) > r.part.Tasks {
-			return workload.TooManyTasks(r.part.Tasks)
+			return workload.TooManyHeld(r.part.Tasks)
 		}
 		key := ownName{strings.Clone(job), name}
 		if r.byName[key] == nil {
@@ -296,6 +297,7 @@ func (r *reader) stages() {
 				}
 			}
 			r.to.After(t.stage, before.stage)
+			t.waits = true
 		}
 	}
 }
@@ -303,7 +305,7 @@ func (r *reader) stages() {
 // give gives one instance that ran so long to the sink.
 func (r *reader) give(t *stageTask, start, run time.Duration) error {
 	submit := start
-	if len(t.after) > 0 {
+	if t.waits {
 		submit = r.first[t.job]
 	}
 	k := r.given.Task(workload.Task{Job: t.job, Index: r.next[t.job], Submit: submit, Run: run, Priority: headrace.Normal, CPUs: t.cpus, Memory: t.memory, Stage: t.stage})

@@ -60,6 +60,21 @@ j_1/1 at 16m41s for 9s priority 4, 1 cpus, 512 MiB, stage 0
 `, "1 instances are of tasks that are not there", "3 instances have no line")
 }
 
+// A task whose dependencies are left out waits for nobody, and was submitted when it began.
+func TestReadWithoutItsDependencies(t *testing.T) {
+	text := "M1,1,1,j,Terminated,1000,1010,100,1\nR2_7,1,1,j,Terminated,5000,5010,100,1\nR3_4,1,1,j,Terminated,6000,6010,100,1\nM4,1,1,j,Terminated,6005,6010,100,1\n"
+	w, err := tracetest.Open(t, Read, tracetest.Write(t, map[string]string{"batch_task.csv": text}), given, workload.Part{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, `
+j/0 at 16m40s for 10s priority 4, 1 cpus, 1024 MiB
+j/1 at 1h23m20s for 10s priority 4, 1 cpus, 1024 MiB
+j/2 at 1h40m0s for 10s priority 4, 1 cpus, 1024 MiB
+j/3 at 1h40m5s for 5s priority 4, 1 cpus, 1024 MiB
+`, "2 dependencies")
+}
+
 // The archives as published.
 func TestReadArchive(t *testing.T) {
 	var b bytes.Buffer

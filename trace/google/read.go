@@ -52,13 +52,22 @@ func Read(m *input.Meter, name string, o Options, part workload.Part, to workloa
 			}
 		}
 	}
+	jobNamed := func(int32) string { return "" }
+	if part.Names {
+		// Before the tasks: rules for priorities go by the name as soon as a job comes.
+		logical, err := logicalNames(m, dir)
+		if err != nil {
+			return a, fmt.Errorf("%s: %w", name, err)
+		}
+		jobNamed = func(job int32) string { return jobName(f.JobID(job), logical) }
+	}
 	n := int32(0)
 	for t, err := range f.Tasks(events) {
 		if err != nil {
 			return a, fmt.Errorf("%s: %w", name, err)
 		}
 		for ; n <= t.Job; n++ {
-			to.Job("")
+			to.Job(jobNamed(n))
 		}
 		if err := to.Task(t); err != nil {
 			return a, err
@@ -68,13 +77,6 @@ func Read(m *input.Meter, name string, o Options, part workload.Part, to workloa
 	f.Notes(&a)
 	if a.Cluster, err = cluster(m, dir, f.o, part.From); err != nil {
 		return a, fmt.Errorf("%s: %w", name, err)
-	}
-	if part.Names {
-		logical, err := logicalNames(m, dir)
-		if err != nil {
-			return a, fmt.Errorf("%s: %w", name, err)
-		}
-		a.JobNames = func(job int32) string { return jobName(f.JobID(job), logical) }
 	}
 	return a, nil
 }

@@ -105,22 +105,22 @@ func (r *reader) all(instances, others []string, g workload.Given, part workload
 		return a, err
 	}
 	fold := google.NewFold(google.Options{CPUs: g.CPUs, Memory: g.Memory, Assumed: g.Assumed}, part.From, part.For)
-	if err := r.tasks(fold, instances, to); err != nil {
+	if err := r.tasks(fold, instances, part.Names, to); err != nil {
 		return a, err
 	}
 	a.Recorded, a.Outcome = true, fold.Outcome
 	fold.Notes(&a)
 	a.NoteSome(workload.Noted{N: r.allocs, Text: "events are of alloc sets, which reserve for tasks: left out"})
-	if part.Names {
-		a.JobNames = func(job int32) string {
-			id := fold.JobID(job)
-			if c := r.collections[id]; c != nil && c.name != "" {
-				return fmt.Sprintf("%d:%s", id, c.name)
-			}
-			return strconv.FormatInt(id, 10)
-		}
-	}
 	return a, nil
+}
+
+// jobName returns the name of a job for people: its number, and its own name where that is
+// known.
+func (r *reader) jobName(id int64) string {
+	if c := r.collections[id]; c != nil && c.name != "" {
+		return fmt.Sprintf("%d:%s", id, c.name)
+	}
+	return strconv.FormatInt(id, 10)
 }
 
 // files returns those of a table, in order.
@@ -328,8 +328,8 @@ func (r *reader) readCollections(names []string) error {
 	return nil
 }
 
-// tasks gives the tasks to a sink.
-func (r *reader) tasks(fold *google.Fold, names []string, to workload.Sink) error {
+// tasks gives the tasks to a sink, and the names of their jobs if they matter.
+func (r *reader) tasks(fold *google.Fold, files []string, named bool, to workload.Sink) error {
 	jobs := int32(0)
 	stages := map[int64]int32{}
 	stage := func(id int64) int32 {
@@ -346,13 +346,16 @@ func (r *reader) tasks(fold *google.Fold, names []string, to workload.Sink) erro
 	}
 	users := []int32{}
 	own := []int32{} // stages of jobs
-	for t, err := range fold.Tasks(r.foldable(names)) {
+	for t, err := range fold.Tasks(r.foldable(files)) {
 		if err != nil {
 			return err
 		}
 		for ; jobs <= t.Job; jobs++ {
-			to.Job("")
-			id := fold.JobID(jobs)
+			id, name := fold.JobID(jobs), ""
+			if named {
+				name = r.jobName(id)
+			}
+			to.Job(name)
 			user, s := int32(0), int32(0)
 			if c := r.collections[id]; c != nil {
 				user = to.User(c.user)

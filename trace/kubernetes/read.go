@@ -184,7 +184,7 @@ func (r *reader) pod(o *input.Record[pod]) error {
 		return nil
 	}
 	if len(r.pods) == r.most {
-		return workload.TooManyTasks(r.most)
+		return workload.TooManyHeld(r.most)
 	}
 	r.known[strings.Clone(uid)] = len(r.pods)
 	r.pods = append(r.pods, e)

@@ -61,10 +61,8 @@ type job struct {
 // log is the whole of a file.
 type log struct {
 	given  *workload.Given
-	most   int
 	header map[string]float64
 	jobs   []job
-	tasks  int
 	names  workload.Unique
 	counts struct{ never, partial, processors, memory, later, longer int64 }
 }
@@ -74,7 +72,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	if err := g.Check(); err != nil {
 		return a, err
 	}
-	l := &log{given: &g, most: part.Tasks, header: map[string]float64{}, names: workload.Unique{}}
+	l := &log{given: &g, header: map[string]float64{}, names: workload.Unique{}}
 	err = m.WithFile(name, func(r io.Reader) error {
 		for j, err := range input.Lines(r, l.line) {
 			if err != nil {
@@ -84,8 +82,8 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 			if j == nil {
 				continue
 			}
-			if l.tasks += int(j.processors); l.tasks > l.most {
-				return workload.TooManyTasks(l.most)
+			if len(l.jobs) == part.Tasks {
+				return workload.TooManyHeld(part.Tasks)
 			}
 			l.jobs = append(l.jobs, *j)
 		}

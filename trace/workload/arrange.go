@@ -12,11 +12,6 @@ func (c *Collector) Workload(a About) (*Workload, error) {
 		tasks = append(tasks, chunk...)
 		c.chunks[i] = nil
 	}
-	if a.JobNames != nil {
-		for i := range c.jobs {
-			c.jobs[i] = a.JobNames(int32(i))
-		}
-	}
 	w := &Workload{Name: a.Name, Jobs: c.jobs, Files: c.files, Users: c.Users, Resources: c.Resources, Needs: c.Needs, Stages: c.Stages,
 		Tasks: tasks, Cluster: a.Cluster, Recorded: a.Recorded, Outcome: a.Outcome, Notes: a.Notes}
 	return w, w.Arrange()

@@ -34,8 +34,6 @@ type About struct {
 	Recorded bool
 	Outcome  *Outcome
 	Notes    []string
-	// JobNames, if not nil, replace the names that the sink was given.
-	JobNames func(job int32) string
 }
 
 // Note adds a note.
@@ -48,7 +46,8 @@ type Part struct {
 	// From and For are the window: tasks submitted at From or later, and before From+For if
 	// For is not 0. Readers may leave others out, or leave that to the sink.
 	From, For time.Duration
-	// Tasks is how many there may be at most.
+	// Tasks is how many there may be at most, and how many a reader holds at most if it cannot
+	// do without.
 	Tasks int
 	// Names: the names of jobs matter.
 	Names bool
@@ -141,6 +140,12 @@ func (c *Collector) Task(t Task) error {
 // TooManyTasks returns the error for it.
 func TooManyTasks(most int) error {
 	return fmt.Errorf("trace: there are more than %d tasks: read a part of the trace (From, For), or raise MaxTasks if there is memory, %d bytes for each", most, 2*TaskBytes)
+}
+
+// TooManyHeld returns the error of a reader that has to hold all of a trace, whatever part of
+// it is wanted.
+func TooManyHeld(most int) error {
+	return fmt.Errorf("trace: there are more than %d tasks, and all are held until it is known which part of the trace they are in: raise MaxTasks if there is memory, some %d bytes for each", most, TaskBytes)
 }
 
 // TaskBytes is the size of a Task.

@@ -8,7 +8,7 @@ import (
 // Rebased holds tasks whose Submit counts from any time, until the first submission is
 // known.
 type Rebased struct {
-	// Most is how many tasks there may be.
+	// Most is how many tasks there may be, of whichever part of the trace.
 	Most  int
 	tasks []Task
 }
@@ -16,7 +16,7 @@ type Rebased struct {
 // Task adds a task.
 func (r *Rebased) Task(t Task) error {
 	if len(r.tasks) >= r.Most {
-		return TooManyTasks(r.Most)
+		return TooManyHeld(r.Most)
 	}
 	r.tasks = append(r.tasks, t)
 	return nil

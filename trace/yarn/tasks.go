@@ -226,7 +226,7 @@ func (t *maker) estimate(job int32, a *application) error {
 	t.count.estimated++
 	n := int64(max(1, math.Round(cores)))
 	if len(t.out)+int(n) > t.most {
-		return workload.TooManyTasks(t.most)
+		return workload.TooManyHeld(t.most)
 	}
 	memory := float64(a.memorySeconds) * 1000 / float64(run) / float64(n) * (1 << 20)
 	task := t.task(job, a, a.submitted, run, cores/float64(n), int64(min(memory, maxMB<<20)))

@@ -3,6 +3,7 @@ package simulate
 import (
 	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"sort"
@@ -37,12 +38,13 @@ func parseGoal(s string) (goal, error) {
 	if m == nil {
 		return bad()
 	}
-	share, err := strconv.ParseFloat(m[2], 64)
+	percent, err := strconv.ParseFloat(m[2], 64)
 	var within cli.Span
-	if err != nil || share <= 0 || share > 100 || within.Set(m[3]) != nil || within == 0 {
+	if err != nil || percent <= 0 || percent > 100 || within.Set(m[3]) != nil || within == 0 {
 		return bad()
 	}
-	return goal{m[1], share / 100, time.Duration(within)}, nil
+	percent = math.Ceil(2*percent) / 2 // what is kept of responses goes in such steps: sim.Spread
+	return goal{m[1], percent / 100, time.Duration(within)}, nil
 }
 
 func (g goal) String() string {

@@ -15,6 +15,8 @@ func TestParseGoal(t *testing.T) {
 		"production 95% < 10m":   {"production", 0.95, 10 * time.Minute},
 		" free 99.5 %<90 ":       {"free", 0.995, 90 * time.Second},
 		"middle 100% < 1h30m0s ": {"middle", 1, 90 * time.Minute},
+		"middle 99.2% < 1m":      {"middle", 0.995, time.Minute},
+		"middle 99.7% < 1m":      {"middle", 1, time.Minute},
 	} {
 		if got, err := parseGoal(text); err != nil || got != want {
 			t.Errorf("%q: %+v, %v", text, got, err)

@@ -50,8 +50,8 @@ func planRuns(policies []policy.Name, media []string) [][]simRun {
 			runs[0].alone = true
 			groups = append(groups, runs[:1])
 		case policy.Suspend:
-			// Until it pages out or checkpoints for the first time, the medium has no part in
-			// what happens.
+			// The medium has a part in what happens only if something is paged out, or suspended
+			// where it could be moved.
 			groups = append(groups, runs)
 		default:
 			groups = append(groups, slices.Collect(slices.Chunk(runs, 1))...)

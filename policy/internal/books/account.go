@@ -69,6 +69,9 @@ func Stays(t *headrace.TaskView) int64 {
 	return t.Resident
 }
 
+// KilledFor reports whether t may be killed for u, if it may leave for it.
+func (t *Task) KilledFor(u *Task) bool { return u.Priority > t.NoKill }
+
 // Guard is the highest aged priority against which a running task is protected.
 type Guard int8
 

@@ -100,9 +100,12 @@ func (l *Ledger) makeParts(g *Gang, state headrace.TaskState) {
 		t := &l.view.Tasks[i]
 		p := &whole.Progress
 		whole.Priority, whole.Waited, whole.Preemptions = max(whole.Priority, t.Priority), max(whole.Waited, t.Waited), max(whole.Preemptions, t.Preemptions)
-		whole.NoSuspend = cmp.Or(whole.NoSuspend, t.NoSuspend)
+		whole.NoSuspend, whole.NoKill = cmp.Or(whole.NoSuspend, t.NoSuspend), max(whole.NoKill, t.NoKill)
 		whole.Input.FromDisk, whole.Input.Cold = whole.Input.FromDisk+t.Input.FromDisk, whole.Input.Cold+t.Input.Cold
 		p.Wall, p.TotalWall, p.Lost = p.Wall+t.Progress.Wall, max(p.TotalWall, t.Progress.TotalWall), max(p.Lost, t.Progress.Lost)
+		if at := t.Progress.Promised; at > 0 && (p.Promised == 0 || at < p.Promised) {
+			p.Promised = at
+		}
 		if p.Share = min(p.Share, t.Progress.Share); k == 0 || t.Running < whole.Running {
 			whole.Running = t.Running
 		}

@@ -60,13 +60,37 @@ type Option struct {
 
 // Remaining returns the expected time until the running task t ends by itself: by its
 // share where it is known, else as long as it has run so far. The latter is the
-// median of a lifetime with a tail like 1/t (Harchol-Balter and Downey 1997).
+// median of a lifetime with a tail like 1/t (Harchol-Balter and Downey 1997). In the same
+// way a task that has outlived the end it promised goes on for as long as it is late: else
+// one that says that it is done, and is not, would be waited for forever.
 func Remaining(t *headrace.TaskView) time.Duration {
 	if books.ShareKnown(t) {
 		left := t.Progress.TotalWall.Seconds() * (1 - t.Progress.Share) / t.Progress.Share
-		return words.Seconds(left)
+		return max(words.Seconds(left), late(t))
 	}
 	return max(t.Progress.TotalWall, t.Running, unknownRemaining)
+}
+
+// late returns for how long t has outlived the end it promised.
+func late(t *headrace.TaskView) time.Duration {
+	if t.Progress.Promised <= 0 {
+		return 0
+	}
+	return t.Progress.TotalWall - t.Progress.Promised
+}
+
+// Promised returns the end that t tells by its share, or told before, if that is earlier, as
+// a TotalWall; zero: it tells none.
+func Promised(t *headrace.TaskView) time.Duration {
+	p := t.Progress.Promised
+	if !books.ShareKnown(t) {
+		return p
+	}
+	end := words.Seconds(t.Progress.TotalWall.Seconds() / t.Progress.Share)
+	if p > 0 {
+		end = min(end, p)
+	}
+	return end
 }
 
 // BestStore returns the store on which t is dumped and restored soonest, or -1.

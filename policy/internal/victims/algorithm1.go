@@ -20,13 +20,17 @@ func overhead(t *headrace.TaskView, s *books.Store, ahead float64) float64 {
 // the overhead, else kill. The progress is the running time that a kill would
 // lose. The paper has no task that cannot be checkpointed and no second store:
 // one that cannot is killed, and of several stores the one with the least
-// overhead counts.
-func algorithm1(t *books.Task, acts []books.Act) books.Act {
+// overhead counts. Nor has it tasks that are not killed for u: they are checkpointed
+// whatever it costs, or stay.
+func algorithm1(u, t *books.Task, acts []books.Act) (a books.Act, ok bool) {
 	s, least := adaptiveStore(t, acts)
-	if s >= 0 && t.Progress.Wall.Seconds() > least {
-		return books.DumpTo(t, s)
+	switch {
+	case s >= 0 && (t.Progress.Wall.Seconds() > least || !t.KilledFor(u)):
+		return books.DumpTo(t, s), true
+	case t.KilledFor(u):
+		return books.By(t, headrace.Kill), true
 	}
-	return books.By(t, headrace.Kill)
+	return a, false
 }
 
 func adaptiveStore(t *books.Task, acts []books.Act) (best int, least float64) {

@@ -97,13 +97,13 @@ func (c *Chooser) ActsOn(u, t *books.Task) []books.Act {
 	switch {
 	case t.State == headrace.Suspended && t.Members != nil:
 		if Movable(u, t) && t.Whole != u.Whole && !t.Whole.Done {
-			c.tried = append(c.tried, books.By(t, headrace.Kill)) // it holds memory and devices
+			c.tryKill(u, t) // it holds memory and devices
 		}
 	case t.State == headrace.Suspended:
 		if Movable(u, t) {
 			c.tryDumps(t)
 			if u.Counted != nil && t.Counted != nil && t.Gang == 0 {
-				c.tried = append(c.tried, books.By(t, headrace.Kill)) // it holds its devices
+				c.tryKill(u, t) // it holds its devices
 			}
 		}
 	case eligible(u, t):
@@ -111,11 +111,18 @@ func (c *Chooser) ActsOn(u, t *books.Task) []books.Act {
 			c.tried = append(c.tried, books.By(t, headrace.Suspend))
 		}
 		c.tryDumps(t)
-		c.tried = append(c.tried, books.By(t, headrace.Kill), books.By(t, headrace.Wait))
+		c.tryKill(u, t)
+		c.tried = append(c.tried, books.By(t, headrace.Wait))
 	case t.KnowsShare && !t.Settled:
 		c.tried = append(c.tried, books.By(t, headrace.Wait))
 	}
 	return c.tried
+}
+
+func (c *Chooser) tryKill(u, t *books.Task) {
+	if t.KilledFor(u) {
+		c.tried = append(c.tried, books.By(t, headrace.Kill))
+	}
 }
 
 func (c *Chooser) tryDumps(t *books.Task) {

@@ -48,7 +48,7 @@ func (c *Chooser) take(u *books.Task, n *books.Node, b books.Balance) ([]books.A
 		if !eligible(u, v) {
 			continue
 		}
-		for _, a := range c.preferences(v, acts) {
+		for _, a := range c.preferences(u, v, acts) {
 			if next := b.With(a); next.Better(b, n.Swap) {
 				acts, b = append(acts, a), next
 				break
@@ -59,13 +59,15 @@ func (c *Chooser) take(u *books.Task, n *books.Node, b books.Balance) ([]books.A
 	return acts, b
 }
 
-// preferences returns the mechanisms that the named policy may use for v, the
-// preferred one first. The result is valid until the next call.
-func (c *Chooser) preferences(v *books.Task, acts []books.Act) []books.Act {
+// preferences returns the mechanisms that the named policy may use for v to make room for
+// u, the preferred one first. The result is valid until the next call.
+func (c *Chooser) preferences(u, v *books.Task, acts []books.Act) []books.Act {
 	c.prefs = c.prefs[:0]
 	switch c.policy {
 	case Kill:
-		c.prefs = append(c.prefs, books.By(v, headrace.Kill))
+		if v.KilledFor(u) {
+			c.prefs = append(c.prefs, books.By(v, headrace.Kill))
+		}
 	case Suspend:
 		c.preferSuspend(v)
 		c.preferCheckpoint(v, acts)
@@ -73,7 +75,9 @@ func (c *Chooser) preferences(v *books.Task, acts []books.Act) []books.Act {
 		c.preferCheckpoint(v, acts)
 		c.preferSuspend(v)
 	case Adaptive:
-		c.prefs = append(c.prefs, algorithm1(v, acts))
+		if a, ok := algorithm1(u, v, acts); ok {
+			c.prefs = append(c.prefs, a)
+		}
 	}
 	return c.prefs
 }

@@ -1,0 +1,159 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace/disk"
+	"headrace/pagecache"
+	"headrace/stream/deal"
+	"headrace/stream/protocol"
+)
+
+// longRecords makes n records of size bytes.
+func longRecords(n, size int) []byte {
+	record := append(bytes.Repeat([]byte("x"), size-1), '\n')
+	return bytes.Repeat(record, n)
+}
+
+// hold asks for a unit and consumes nothing of it.
+func (c *client) hold() {
+	c.place.t.Helper()
+	if err := c.connect(); err != nil {
+		c.place.t.Fatal(err)
+	}
+	if err := c.conn.Send(&protocol.Next{}); err != nil {
+		c.place.t.Fatal(err)
+	}
+	if m, err := c.receive(); err != nil {
+		c.place.t.Fatal(m, err)
+	}
+}
+
+// TestDiskIsFreeWhileConsumersWait: a reader that waits for consumers, in the middle of a
+// long record, does not keep others from the disk.
+func TestDiskIsFreeWhileConsumersWait(t *testing.T) {
+	p := newPlace(t).start()
+	path := p.write("f", longRecords(5, 10<<20))
+	info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
+	c := p.client(info.ID, 0, 1)
+	c.hold()
+	defer c.disconnect()
+	// The first record came during a turn at the disk, and the second one does not fit.
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	turn, err := p.reader(path).Begin(ctx)
+	if err != nil {
+		t.Fatalf("nobody else may read: %v", err)
+	}
+	turn.End(0)
+}
+
+// TestTwoLongRecords has two parts of a file read side by side, each with records for
+// which both have to have the memory.
+func TestTwoLongRecords(t *testing.T) {
+	p := newPlace(t)
+	const half = 24 << 20
+	p.local.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 {
+		return max(0, r.Off+r.Len-max(half, r.Off))
+	}}
+	p.start()
+	data := longRecords(4, 12<<20)
+	info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
+	if got := joined(p.all(info)); !bytes.Equal(got, data) {
+		t.Errorf("got %d bytes, want %d", len(got), len(data))
+	}
+}
+
+// TestHoarder: a stream whose consumers keep all the memory of a scan does not keep it
+// from another one that reads the same file.
+func TestHoarder(t *testing.T) {
+	p := newPlace(t).start()
+	data := longRecords(48, 1<<20)
+	path := p.write("f", data)
+	spec := Spec{Paths: []string{path}, Rule: deal.Rule{Split: deal.Raw}, Consumers: 16, Buffer: MinBuffer}
+	hoard := p.open(spec)
+	for i := range spec.Consumers - 1 {
+		c := p.client(hoard.ID, uint32(i), 1)
+		c.hold()
+		defer c.disconnect()
+	}
+	spec.Consumers = 1
+	if got := joined(p.all(p.open(spec))); !bytes.Equal(got, data) {
+		t.Errorf("got %d bytes, want %d", len(got), len(data))
+	}
+}
+
+// TestLargerBuffer: records that fit into a stream's own buffer are not held against that
+// of another one that has come first.
+func TestLargerBuffer(t *testing.T) {
+	p := newPlace(t).start()
+	data := longRecords(2, 24<<20)
+	path := p.write("f", data)
+	small := p.open(Spec{Paths: []string{path}, Rule: deal.Rule{Split: deal.Raw}, Consumers: 1, Buffer: MinBuffer})
+	c := p.client(small.ID, 0, 1)
+	c.hold()
+	defer c.disconnect()
+	large := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+	if got := joined(p.all(large)); !bytes.Equal(got, data) {
+		t.Errorf("got %d bytes, want %d", len(got), len(data))
+	}
+}
+
+// TestOwnPath: who may not open a file any more by the path that was given does not get
+// it because another stream reads it, and who may does, whatever becomes of the others.
+func TestOwnPath(t *testing.T) {
+	p := newPlace(t).start()
+	data := longRecords(48, 1<<20)
+	path := p.write("f", data)
+	link := filepath.Join(filepath.Dir(path), "g")
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	spec := Spec{Paths: []string{path}, Rule: byLine, Consumers: 1}
+	a := p.open(spec)
+	spec.Paths = []string{link}
+	b, late := p.open(spec), p.open(spec)
+	reads := p.client(a.ID, 0, 1)
+	reads.hold()
+	defer reads.disconnect()
+	if err := os.Rename(link, link+"x"); err != nil {
+		t.Fatal(err)
+	}
+	err := p.client(b.ID, 0, 1).drain(0)
+	if !errors.Is(err, errRefused) || !strings.Contains(err.Error(), link) {
+		t.Errorf("a file that is not there was read: %v", err)
+	}
+	// Now the first one has no path any more.
+	if err := errors.Join(os.Rename(link+"x", link), os.Remove(path)); err != nil {
+		t.Fatal(err)
+	}
+	reads.disconnect()
+	if got := joined(p.all(late)); !bytes.Equal(got, data) {
+		t.Errorf("got %d bytes, want %d", len(got), len(data))
+	}
+}
+
+// reader takes turns at the disk of a file.
+func (p *place) reader(path string) *disk.Reader {
+	p.t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer f.Close()
+	device, err := p.local.Devices.Of(f)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if device.Memory {
+		p.t.Skip("the temporary directory is in memory: nobody waits for a turn there")
+	}
+	return p.local.Disks.Reader(device, disk.Demand, "test")
+}
