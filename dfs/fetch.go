@@ -104,6 +104,9 @@ func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) 
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	if !k.takes(w.Capacity) { // before another node reads what would be thrown away
+		return fmt.Errorf("block %d cannot be fetched: %w", id, block.ErrFull)
+	}
 	// What has begun is finished, also when its turn has come late: half a copy is of no use.
 	ctx, cancel := context.WithTimeout(k.n.ctx, fetchTime(b.Size))
 	defer cancel()
@@ -127,6 +130,15 @@ func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) 
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// takes reports whether a disk here has room for a block.
+func (k *Keeper) takes(capacity int64) bool {
+	var rooms []block.Room
+	for _, v := range k.n.Blocks.Volumes() {
+		rooms = append(rooms, v.Room)
+	}
+	return block.Place(rooms, capacity, k.n.Blocks.KeepFree) >= 0
 }
 
 func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.WantedBlock) error {

@@ -1,13 +1,81 @@
 package dfs
 
 import (
+	"errors"
 	"net"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"headrace/block"
 	"headrace/internal/testkit"
+	"headrace/meta"
 	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
+
+// TestNoRoomNoFetch: for a block for which there is no room nobody is asked.
+func TestNoRoomNoFetch(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+	source := Member{Name: "source", Storage: "s", Host: "127.0.0.1", Data: uint16(l.Addr().(*net.TCPAddr).Port), RPC: 1, Peer: 1}
+	if _, _, err := n.Admit(t.Context(), source); err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // who is asked refuses
+	w := &wire.WantedBlock{Block: 1, Stamp: 1, Length: 1 << 20, Capacity: 1 << 60, File: 1}
+	if err := n.Keeper.fetch(t.Context(), w, []string{source.Name}); !errors.Is(err, block.ErrFull) {
+		t.Error(err)
+	}
+	w.Capacity = 1 << 20
+	if err := n.Keeper.fetch(t.Context(), w, []string{source.Name}); err == nil || errors.Is(err, block.ErrFull) {
+		t.Error(err)
+	}
+}
+
+// counted are other nodes of which none is there; it counts how often one is asked.
+type counted struct {
+	atomic.Int32
+	full atomic.Bool
+}
+
+func (c *counted) Blocks(m Member) wireconnect.BlockServiceClient {
+	c.Add(1)
+	return wireconnect.NewBlockServiceClient(http.DefaultClient, "http://127.0.0.1:1")
+}
+
+func (c *counted) Room(string) (Room, bool) {
+	if c.full.Load() {
+		return Room{Capacity: 100, Remaining: 1}, true
+	}
+	return Room{Capacity: 100, Remaining: 99}, true
+}
+
+// TestFullNodesGetNoOrders: a node that is full is not told to fetch a block that belongs there, until it is not.
+func TestFullNodesGetNoOrders(t *testing.T) {
+	others := &counted{}
+	n := open(t, Config{Dir: t.TempDir(), Peers: others, Upkeep: time.Hour, Reconcile: time.Hour})
+	b := write(t, n, "/f", "some bytes")
+	if _, _, err := n.Admit(t.Context(), Member{Name: "another", Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
+		t.Fatal(err)
+	}
+	var p *meta.Placed
+	n.ask(func(q meta.Query) { p = q.Placed(b.ID) })
+	self := n.Identity.Node
+	copies := census{self: {b.ID: n.Keeper.copyOf(int64(b.ID))}, "another": {b.ID: {Block: b.ID}}}
+	p.Replication, p.Nodes = 3, []string{self}
+	before := others.Load()
+	for _, full := range []bool{true, false} {
+		others.full.Store(full)
+		n.Keeper.all.settleOne(n.Places(), p, copies)
+	}
+	closeNode(t, n) // which waits for what was ordered
+	if got := others.Load() - before; got != 1 {
+		t.Errorf("asked %d times, not once", got)
+	}
+}
 
 // TestFewFetches: however many copies are asked for at once, by whomever, only a few are being made: clients wait for the same disk.
 func TestFewFetches(t *testing.T) {

@@ -38,6 +38,35 @@ func TestOnlyGoodCopyStays(t *testing.T) {
 	}
 }
 
+// TestOldCopies: an old copy is to be replaced from nodes that are up, and from no others: each one that is not takes long to find out.
+func TestOldCopies(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour})
+	defer closeNode(t, n)
+	b := write(t, n, "/f", "some bytes")
+	other := Member{Name: "another", Storage: "s", Host: "127.0.0.1", Peer: 1}
+	if _, _, err := n.Admit(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	must[meta.Result](t)(n.do(&meta.SetReplication{Path: "/f", Copies: 3}))
+	sources := func() []string {
+		c := &wire.BlockCopy{Block: b.ID, Stamp: b.Stamp - 1, Length: b.Size, State: wire.BlockCopy_FINAL}
+		r := must[*wire.JudgeResponse](t)(n.Keeper.Service().Judge(t.Context(), &wire.JudgeRequest{Node: n.Identity.Node, Copies: []*wire.BlockCopy{c}}))
+		if len(r.Stale) != 1 {
+			t.Fatalf("%+v", r)
+		}
+		return r.Stale[0].Nodes
+	}
+	must[meta.Result](t)(n.do(&meta.Relocate{Blocks: []meta.Relocation{{Block: b.ID, Stamp: b.Stamp, Nodes: []string{n.Identity.Node, other.Name}}}}))
+	if got := sources(); !slices.Equal(got, []string{n.Identity.Node, other.Name}) {
+		t.Errorf("%v", got)
+	}
+	must[meta.Result](t)(n.do(&meta.Relocate{Blocks: []meta.Relocation{{Block: b.ID, Stamp: b.Stamp, Nodes: []string{other.Name}}}}))
+	must[*View](t)(n.ChangeRing(t.Context(), ring.Down{Node: other.Name}))
+	if got := sources(); len(got) > 0 {
+		t.Errorf("%v is down and asked", got)
+	}
+}
+
 // TestWantedCopyStays: a copy of a block that is kept at a node which leaves is not surplus where it is to come, though not noted yet.
 func TestWantedCopyStays(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour}) // nothing is noted in between

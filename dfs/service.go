@@ -171,7 +171,7 @@ func (s service) Locate(_ context.Context, q *wire.LocateRequest) (*wire.LocateR
 const mostListed = 5000
 
 // Segments lists blocks segment by segment. after is a segment and a block in it.
-func (s service) Segments(_ context.Context, q *wire.SegmentsRequest) (*wire.SegmentsResponse, error) {
+func (s service) Segments(ctx context.Context, q *wire.SegmentsRequest) (*wire.SegmentsResponse, error) {
 	var at uint16
 	var from uint64
 	if len(q.After) == 10 {
@@ -182,6 +182,7 @@ func (s service) Segments(_ context.Context, q *wire.SegmentsRequest) (*wire.Seg
 	r := &wire.SegmentsResponse{}
 	places := s.k.n.Places()
 	err := s.query(func(m meta.Query) {
+		m.Context = ctx
 		for p := range m.InSegments(segmentsOf(q.Segments), at, from) {
 			if len(p.Nodes) > 0 && places.Copies(p.Replication) < places.View.Table.Replicas() {
 				continue // it is not everywhere where its segment is
@@ -193,6 +194,9 @@ func (s service) Segments(_ context.Context, q *wire.SegmentsRequest) (*wire.Seg
 			r.Blocks = append(r.Blocks, wantedProto(&p))
 		}
 	})
+	if err == nil && ctx.Err() != nil {
+		return nil, said(ctx.Err()) // it may have been cut short
+	}
 	return r, err
 }
 
@@ -216,7 +220,8 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 			case places.belongs(p, q.Node):
 				if !finished(c, &p.Block) || c.Damaged {
 					w := wantedProto(p)
-					w.Nodes = Names(places.known(places.names(p.LocatedBlock)))
+					// Where nobody is up that has it nobody is dialled: what can be fetched again tells the ring's next change.
+					w.Nodes = slices.DeleteFunc(slices.Clone(places.names(p.LocatedBlock)), func(name string) bool { return !places.up(name) })
 					r.Stale = append(r.Stale, w)
 				}
 			case places.wants(p, q.Node): // that it has one may be about to be noted

@@ -46,14 +46,14 @@ func (k *steward) settle() {
 		blocks[i].Nodes = places.names(blocks[i].LocatedBlock)
 	}
 	copies := k.lookAround(places, blocks)
-	moved := &meta.Relocate{}
+	var moved []meta.Relocation
 	for i := range blocks {
 		if r := k.settleOne(places, &blocks[i], copies); r != nil {
-			moved.Blocks = append(moved.Blocks, *r)
+			moved = append(moved, *r)
 		}
 	}
-	if len(moved.Blocks) > 0 {
-		k.n.propose(moved)
+	for part := range slices.Chunk(moved, meta.MostRelocations) {
+		k.n.propose(&meta.Relocate{Blocks: part})
 	}
 	if next == 0 {
 		k.mu.Lock()
@@ -138,7 +138,9 @@ func (k *steward) settleOne(places Places, b *meta.Placed, copies census) *meta.
 			}
 		default:
 			complete = false
-			k.order(b, name, sources)
+			if places.Full == nil || !places.Full(name) {
+				k.order(b, name, sources)
+			}
 		}
 	}
 	k.count(b, places, copies, have)

@@ -85,10 +85,45 @@ func (s *records) blocks(n *inode, each func(*block) bool) {
 	}
 }
 
-// owned enters a block into the indexes of blocks: to which file it belongs, and in which
+// blocksOf are the blocks of a file by their places, from 0 on.
+type blocksOf struct {
+	*records
+	n *inode
+}
+
+func (f blocksOf) at(i int) *block {
+	if i >= f.n.File.Spilled {
+		return &f.n.File.Tail[i-f.n.File.Spilled]
+	}
+	b := &block{}
+	f.load(key(keyBlock, f.n.ID, uint64(i)), b)
+	return b
+}
+
+// find returns a block by its number, and its place; nil if it is not there.
+func (f blocksOf) find(id uint64, o owner) (*block, int) {
+	if i := o.Place - 1; i >= 0 && i < f.n.File.count() {
+		if b := f.at(i); b.ID == id {
+			return b, i
+		}
+	}
+	for i := f.n.File.count() - 1; i >= 0; i-- { // most that is asked for is among the last ones
+		if b := f.at(i); b.ID == id {
+			return b, i
+		}
+	}
+	return nil, 0
+}
+
+// ownLast enters the last block of a file into the indexes of blocks: to which file it belongs, and in which
 // segment its copies are to be. Segments keep what a node needs to compare with its disks.
-func (s *records) owned(b *block, by uint64) {
-	s.store(key(keyOwner, b.ID), &owner{by, b.Segment})
+func (s *records) ownLast(n *inode) {
+	b, o := n.File.lastBlock(), &owner{File: n.ID}
+	o.Segment = b.Segment
+	if s.rules > version2 {
+		o.Place = n.File.count()
+	}
+	s.store(key(keyOwner, b.ID), o)
 	s.placed(b)
 }
 

@@ -125,6 +125,14 @@ func list[T any](c *coder, v *[]T, each func(*coder, *T)) {
 
 func texts(c *coder, v *[]string) { list(c, v, text[string]) }
 
+// ending reports whether there is more at the end of a record, of what those from before do not have.
+func (c *coder) ending(more bool) bool {
+	if c.reading {
+		return len(c.b) > 0
+	}
+	return more
+}
+
 // optional codes a pointer.
 func optional[T any](c *coder, v **T, each func(*coder, *T)) {
 	some := *v != nil

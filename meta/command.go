@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -18,14 +19,21 @@ type Command struct {
 	version byte // of one that was read; 0: the newest
 }
 
-// Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The second one is of
-// operations that have other rules since:
+// Versions of commands. Each is encoded and applied by the rules of its own, so that what is in a log means what it has meant. The others than the first
+// one are of operations that have other rules since. In the second one
 //   - Append says of which block its nodes are, and how much that may have there;
 //   - copies of a block count only if they have the length that is noted, and that is one that it may have;
 //   - a block comes only behind one that is complete. One that is not, in a closed file from before, is like others (rests).
+//
+// In the third one
+//   - nothing comes to lie deeper than maxDepth (shallow);
+//   - who opens a file is kept, and nobody else writes it (writer);
+//   - it is kept which block of its file a block is (owner);
+//   - block sizes are bounded (maxBlockSize).
 const (
 	version1 = iota + 1
 	version2
+	version3
 )
 
 // rules returns the version by which a command is encoded and applied.
@@ -34,7 +42,9 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
-	case *Append, *AddBlock, *Complete, *Relocate:
+	case *Mkdirs, *Create, *Rename, *Append, *Truncate, *AddBlock, *Concat:
+		return version3
+	case *Complete, *Relocate:
 		return version2
 	}
 	return version1
@@ -116,8 +126,8 @@ func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 // DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
 	m := Command{version: version1}
-	if len(b) > 0 && b[0] == version2 {
-		m.version = version2
+	if len(b) > 0 && (b[0] == version2 || b[0] == version3) {
+		m.version = b[0]
 	}
 	err := decode(m.version, b, &m)
 	if err == nil && m.Op == nil {
@@ -162,10 +172,24 @@ type Query struct {
 	Reader Reader
 	Caller Caller
 	Time   int64 // ms
+	// Context, if there is one, ends what looks at much when nobody waits for it any more.
+	Context context.Context
 }
 
 // state is one that a query reads; it has nowhere to write to.
-func (q Query) state() *state { return open(newDraft(q.Reader), q.Time, q.Caller) }
+func (q Query) state() *state {
+	s := open(newDraft(q.Reader), q.Time, q.Caller)
+	s.context = q.Context
+	return s
+}
+
+// ended returns why nobody waits any more for what a query finds out. It is cheap enough to be asked for each record.
+func (s *state) ended() error {
+	if s.looked++; s.context == nil || s.looked%1000 != 0 {
+		return nil
+	}
+	return s.context.Err()
+}
 
 // awake refuses changes in safe mode.
 func (s *state) awake(format string, args ...any) error {

@@ -50,7 +50,7 @@ func (o *Concat) apply(s *state) (Result, error) {
 	for _, from := range sources {
 		s.blocks(from, func(b *block) bool {
 			s.addBlock(n, *b)
-			s.owned(b, n.ID)
+			s.ownLast(n)
 			return true
 		})
 		s.unlink(dir, from)

@@ -6,6 +6,9 @@ const (
 	FlagOverwrite = 2
 )
 
+// maxBlockSize is what package block has files for. The space of all copies of a block must be a number, too.
+const maxBlockSize = 1 << 40
+
 // Create makes a file and opens it for its holder. Its result is a *Status.
 type Create struct {
 	Path        string
@@ -49,6 +52,9 @@ func (o *Create) apply(s *state) (Result, error) {
 	if o.BlockSize < s.config.MinBlockSize {
 		return nil, fail(classIO, "Specified block size %d is less than configured minimum value dfs.namenode.fs-limits.min-block-size=%d",
 			o.BlockSize, s.config.MinBlockSize)
+	}
+	if s.rules > version2 && o.BlockSize > maxBlockSize {
+		return nil, fail(classIO, "Specified block size %d is greater than %d", o.BlockSize, int64(maxBlockSize))
 	}
 	if err := s.replicable(o.Path, o.Replication, o.Machine); err != nil {
 		return nil, err
@@ -108,7 +114,7 @@ func (o *Create) inTheWay(s *state, t *trail) error {
 
 func (o *Create) make(s *state, t *trail) (Result, error) {
 	above := modes{t.nodes[t.existing()-1].Mode, nil}
-	n := &inode{Accessed: s.now, File: &file{Replication: o.Replication, BlockSize: o.BlockSize, Writer: &writer{o.Holder, o.Machine}}}
+	n := &inode{Accessed: s.now, File: &file{Replication: o.Replication, BlockSize: o.BlockSize, Writer: writerBy(s, o.Holder, o.Machine)}}
 	if err := s.addBelow(t, above.passable(), n, modes{o.Mode, o.Asked}); err != nil {
 		return nil, err
 	}
@@ -218,7 +224,7 @@ func (o *Append) apply(s *state) (Result, error) {
 			return nil, err
 		}
 	}
-	f.Writer = &writer{o.Holder, o.Machine}
+	f.Writer = writerBy(s, o.Holder, o.Machine)
 	s.hold(o.Holder, n)
 	a := &Appended{}
 	switch {

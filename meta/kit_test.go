@@ -75,7 +75,7 @@ func (b *bench) says(by Caller, o Op, want bool) {
 	}
 }
 
-func (b *bench) as(by Caller) Query { return Query{b.v, by, b.now} }
+func (b *bench) as(by Caller) Query { return Query{Reader: b.v, Caller: by, Time: b.now} }
 
 func (b *bench) mkdir(paths ...string) {
 	b.Helper()
@@ -150,6 +150,9 @@ func check(t testing.TB, v Reader) {
 			if c.Parent != dir.ID {
 				t.Fatalf("%d in %d says that it is in %d", c.ID, dir.ID, c.Parent)
 			}
+			if dir.Height <= c.Height {
+				t.Fatalf("directory %d is %d high, and has one of %d below it", dir.ID, dir.Height, c.Height)
+			}
 			if c.Directory {
 				all = all.plus(below(c))
 				return true
@@ -158,7 +161,11 @@ func check(t testing.TB, v Reader) {
 			want.Set(key(keyFile, c.ID), encode(recordVersion, &place{dir.ID, c.Name}))
 			i := 0
 			s.blocks(c, func(b *block) bool {
-				want.Set(key(keyOwner, b.ID), encode(recordVersion, &owner{c.ID, b.Segment}))
+				var o owner
+				if s.load(key(keyOwner, b.ID), &o); o.Place != 0 && o.Place != i+1 {
+					t.Fatalf("block %d of file %d says it is %d", i+1, c.ID, o.Place)
+				}
+				want.Set(key(keyOwner, b.ID), encode(recordVersion, &owner{c.ID, b.Segment, o.Place}))
 				if i++; b.State == complete {
 					want.Set(key(keySegment, uint64(b.Segment), b.ID), encode(recordVersion, &stampedSize{b.Stamp, b.Size}))
 				} else {

@@ -53,10 +53,31 @@ func (s *records) leaseText(path string, id uint64, holder string) string {
 	return fmt.Sprintf("%s (inode %d) %s", path, id, about)
 }
 
-// leased returns the file at the end of a trail, if the holder has it open.
+// writerBy is the caller as one who has a file open.
+func writerBy(s *state, holder, machine string) *writer {
+	w := &writer{Holder: holder, Machine: machine}
+	if s.rules > version2 {
+		w.User = s.caller.User
+	}
+	return w
+}
+
+// allows reports whether somebody may write an open file under its holder's name. Others know such names, too.
+func (w *writer) allows(by Caller) bool {
+	return by.Super || w.User == "" || w.User == by.User
+}
+
+// leased returns the file at the end of a trail, if the caller has it open under the holder's name. Who has asked for it by its number has shown no right to
+// anything so far: he is told neither the path nor the name of another holder, unless he could find them out.
 func (s *state) leased(t *trail, id uint64, holder string) (*inode, error) {
 	n := t.last()
-	about := func() string { return s.leaseText(t.path(), id, holder) }
+	about := func() string {
+		path := t.path()
+		if s.passable(t) != nil {
+			path = "a path"
+		}
+		return s.leaseText(path, id, holder)
+	}
 	switch {
 	case n == nil:
 		return nil, fail(classNotFound, "File does not exist: %s", about())
@@ -64,6 +85,8 @@ func (s *state) leased(t *trail, id uint64, holder string) (*inode, error) {
 		return nil, fail(classLeaseExpired, "INode is not a regular file: %s", about())
 	case n.File.Writer == nil:
 		return nil, fail(classLeaseExpired, "File is not open for writing: %s", about())
+	case !n.File.Writer.allows(s.caller), n.File.Writer.Holder != holder && s.permit(t, demands{last: Write}) != nil:
+		return nil, fail(classLeaseExpired, "Client (=%s) of user %s is not the lease owner of inode %d", holder, s.caller.User, n.ID)
 	case n.File.Writer.Holder != holder:
 		return nil, fail(classLeaseExpired, "Client (=%s) is not the lease owner (=%s: %s", holder, n.File.Writer.Holder, about())
 	}

@@ -2,6 +2,7 @@ package meta
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -38,6 +39,58 @@ func TestBlocksOfAFile(t *testing.T) {
 		t.Error(got)
 	}
 	check(t, b.v)
+}
+
+// TestOthersOpenFiles: who knows the number of an open file and under which name it was opened writes nothing, and learns neither the name nor the path.
+func TestOthersOpenFiles(t *testing.T) {
+	b := newBench(t)
+	b.mkdir("/private")
+	b.must(root, &SetOwner{Path: "/private", Owner: "alice"})
+	b.must(root, &SetPermission{Path: "/private", Mode: 0o700})
+	id := b.open(alice, "/private/f").ID
+	block := b.must(alice, &AddBlock{ID: id, Path: "/", Holder: "alice", Nodes: []string{"n"}}).(*Allocated).Block
+	for _, name := range []string{"alice", "x"} {
+		for _, o := range []Op{
+			&AddBlock{ID: id, Path: "/", Holder: name},
+			&AbandonBlock{ID: id, Path: "/", Holder: name, Block: block},
+			&Fsync{ID: id, Path: "/", Holder: name, Size: 7},
+			&Complete{ID: id, Path: "/", Holder: name, Last: &block, Copies: 1},
+		} {
+			b.refused(bob, o, "LeaseExpiredException", fmt.Sprintf("Client (=%s) of user bob is not the lease owner of inode %d", name, id))
+		}
+		newer := Block{block.ID, block.Stamp + 5, 7}
+		for _, o := range []Op{&NewStamp{Block: block, Holder: name}, &UpdatePipeline{Holder: name, Old: block, New: newer}} {
+			b.refused(bob, o, "LeaseExpiredException", "Lease mismatch: ")
+		}
+		if _, _, err := b.as(bob).Writing("/", id, name); err == nil {
+			t.Error("bob may have another node in the pipeline")
+		}
+	}
+	b.must(root, &NewStamp{Block: block, Holder: "alice"})
+	b.now += b.as(root).state().config.HardLimit + 1
+	b.must(root, &ExpireLeases{Most: 9})
+	b.refused(bob, &AbandonBlock{ID: id, Path: "/", Holder: system, Block: block}, "LeaseExpiredException", "Client (=HDFS_NameNode) of user bob")
+	b.says(root, &RecoverLease{"/private/f", "r"}, false) // it is root's then
+	b.refused(alice, &Fsync{ID: id, Path: "/", Holder: "r", Size: 7}, "LeaseExpiredException", "Client (=r) of user alice")
+	r := b.as(root).Recoveries()[0]
+	b.must(root, &CommitRecovery{Block: block.ID, Stamp: r.Stamp, Size: 5, Close: true, Nodes: []string{"n"}})
+	_, err := b.try(bob, &Fsync{ID: id, Path: "/", Holder: "x", Size: 7})
+	b.isError(err, "LeaseExpiredException", fmt.Sprintf("File is not open for writing: a path (inode %d)", id))
+	check(t, b.v)
+}
+
+// TestOpenFilesOfBefore: of a file that was opened by the rules of before it is not known who has, so the name of its holder is enough.
+func TestOpenFilesOfBefore(t *testing.T) {
+	b := newBench(t)
+	c := Command{Time: b.now, Caller: root, version: version1, Op: &Create{Path: "/f", Mode: 0o644, Holder: "h", Flags: FlagCreate, Replication: 3, BlockSize: 100}}
+	r, err := Apply(b.v, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.must(alice, &AddBlock{ID: r.(*Status).ID, Path: "/", Holder: "h", Nodes: []string{"n"}})
+	if again, err := DecodeCommand(c.Encode()); err != nil || again.version != version1 {
+		t.Errorf("%+v, %v", again, err)
+	}
 }
 
 // TestNoCopyWasKnown: of files from before, in which a block follows one of which no copy was known, each block is one whose copies are looked after, and
@@ -253,7 +306,9 @@ func FuzzCommand(f *testing.F) {
 
 func FuzzInode(f *testing.F) {
 	f.Add(encode(recordVersion, &inode{ID: 3, Directory: true, Name: "d"}))
-	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Tail: []block{{ID: 1, Nodes: []string{"n"}}}, Writer: &writer{"h", "m"}}}))
+	f.Add(encode(recordVersion, &inode{ID: 3, Directory: true, Name: "d", Height: 9}))
+	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Writer: &writer{"h", "m", "u"}}}))
+	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Tail: []block{{ID: 1, Nodes: []string{"n"}}}, Writer: &writer{Holder: "h", Machine: "m"}}}))
 	f.Add(encode(recordVersion, &inode{ID: 3, File: &file{Tail: []block{{ID: 1, Full: true}, {ID: 2, State: underRecovery, Cut: 5}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var n, m inode

@@ -67,6 +67,9 @@ func hasParent(t *trail) error {
 // addBelow makes the last inode of a trail, and the directories that are missing above it. When a limit ends that, those that were made
 // stay.
 func (s *state) addBelow(t *trail, above modes, n *inode, m modes) error {
+	if err := t.shallow(n, s.rules); err != nil {
+		return err
+	}
 	low := t.existing()
 	for i := low; i < len(t.names); i++ {
 		made, mode := &inode{Directory: true}, above
@@ -75,12 +78,36 @@ func (s *state) addBelow(t *trail, above modes, n *inode, m modes) error {
 		}
 		switch err := s.add(t, i, made, mode); {
 		case err != nil && i > low:
+			t.raise(i-1, s.records)
 			return &partial{err}
 		case err != nil:
 			return err
 		}
 	}
+	t.raise(len(t.nodes)-1, s.records)
 	return nil
+}
+
+// shallow refuses to put an inode at the end of a trail when that, or something below it, would be too deep. Paths alone do not tell: a
+// directory is moved with all that is below it.
+func (t *trail) shallow(n *inode, rules byte) error {
+	if rules > version2 && len(t.names)-1+n.Height > maxDepth {
+		return fail(classIO, "%s would be, or have below it, more than %d levels of directories.", t.name(), maxDepth)
+	}
+	return nil
+}
+
+// raise has the directories of a trail know how far there is something below them, up to its last-th inode, which is new there. Deleting makes none
+// of them lower, but those that become empty: so it is the most that it may be.
+func (t *trail) raise(last int, s *records) {
+	for i := last; s.rules > version2 && i > 0; i-- {
+		above := t.nodes[i-1]
+		if above.Height > t.nodes[i].Height {
+			return // and so have those above it
+		}
+		above.Height = t.nodes[i].Height + 1
+		s.save(above)
+	}
 }
 
 // add makes the i-th inode of a trail. It belongs to the caller, and to the group of its

@@ -391,7 +391,7 @@ func randomStep(r *rand.Rand, b *bench, t tree) (did Op, got, want string) {
 	case 0, 1:
 		did, want = &Mkdirs{Path: p, Mode: mode, Parents: true}, t.mkdirs(by, p, mode)
 	case 2, 3:
-		o := &Create{Path: p, Mode: 0o640, Holder: "h", Machine: "m", Flags: FlagCreate, Parents: true, Replication: 1, BlockSize: 100}
+		o := &Create{Path: p, Mode: 0o640, Holder: by.User, Machine: "m", Flags: FlagCreate, Parents: true, Replication: 1, BlockSize: 100}
 		over := r.IntN(2) == 0
 		if over {
 			o.Flags |= FlagOverwrite
@@ -402,9 +402,7 @@ func randomStep(r *rand.Rand, b *bench, t tree) (did Op, got, want string) {
 		}
 		res, err := b.try(by, o)
 		if v, ok := res.(*Status); ok {
-			h := by
-			h.User = "h"
-			b.write(h, v.ID, sizes...)
+			b.write(by, v.ID, sizes...)
 		}
 		return o, class(res, err), t.create(by, p, over, sizes)
 	case 4, 5:

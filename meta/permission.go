@@ -94,7 +94,7 @@ func (s *state) permit(t *trail, d demands) error {
 		}
 	}
 	if n := t.last(); d.below != 0 && n != nil && n.Directory {
-		if err := s.permitBelow(n, t.path(), d.below, d.emptyIsFit); err != nil {
+		if err := s.permitBelow(n, d.below, d.emptyIsFit); err != nil {
 			return err
 		}
 	}
@@ -105,27 +105,24 @@ func (s *state) permit(t *trail, d demands) error {
 }
 
 // permitBelow asks a directory and those below it.
-func (s *state) permitBelow(dir *inode, path string, need Access, emptyIsFit bool) error {
-	type at struct {
-		dir  uint64 // there may be very many
-		path string
-	}
-	for todo := []at{{dir.ID, path}}; len(todo) > 0; {
-		a := todo[len(todo)-1]
+func (s *state) permitBelow(top *inode, need Access, emptyIsFit bool) error {
+	for todo := []uint64{top.ID}; len(todo) > 0; { // numbers: there may be very many
+		dir := s.peek(todo[len(todo)-1])
 		todo = todo[:len(todo)-1]
-		dir := s.peek(a.dir)
 		if dir.Children == 0 && emptyIsFit {
 			continue
 		}
 		if !s.allows(dir, need) {
-			return s.denied(dir, a.path, need)
+			return s.denied(dir, s.upwards(dir).path(), need)
 		}
 		var err error
-		s.look(a.dir, func(n *inode) bool {
-			below := join(a.path, n.Name)
-			err = s.unstuck(dir, n, a.path, below)
+		s.look(dir.ID, func(n *inode) bool {
+			if err = s.ended(); s.stuck(dir, n) {
+				way := s.upwards(dir).path()
+				err = s.unstuck(dir, n, way, join(way, n.Name))
+			}
 			if n.Directory {
-				todo = append(todo, at{n.ID, below})
+				todo = append(todo, n.ID)
 			}
 			return err == nil
 		})
@@ -143,10 +140,14 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// unstuck reports whether the caller may take an inode out of a directory, as its sticky
-// bit has it.
+// stuck reports whether the sticky bit of a directory keeps the caller from taking an inode out of it.
+func (s *state) stuck(dir, n *inode) bool {
+	return dir.Mode&sticky != 0 && dir.Owner != s.caller.User && n.Owner != s.caller.User
+}
+
+// unstuck is the error for an inode that is stuck.
 func (s *state) unstuck(dir, n *inode, dirPath, path string) error {
-	if dir.Mode&sticky == 0 || dir.Owner == s.caller.User || n.Owner == s.caller.User {
+	if !s.stuck(dir, n) {
 		return nil
 	}
 	return fail(classAccess, `Permission denied by sticky bit: user=%s, path="%s":%s:%s:%s%s, parent="%s":%s:%s:%s%s`, s.caller.User,

@@ -64,28 +64,19 @@ func (q Query) Placed(id uint64) (p *Placed) {
 	if n == nil {
 		return nil
 	}
-	find := func(b *block) bool {
-		if b.ID == id {
-			found := placed(n, b)
-			p = &found
-		}
-		return p == nil
+	if b, _ := (blocksOf{s.records, n}).find(id, o); b != nil {
+		found := placed(n, b)
+		p = &found
 	}
-	for i := range n.File.Tail { // most that is asked for is among the last ones
-		if !find(&n.File.Tail[i]) {
-			return p
-		}
-	}
-	s.blocks(n, find)
 	return p
 }
 
 // Unsettled returns those blocks of files from a number on of which it is kept where they are, or of whose files fewer copies are wanted
-// than where segments belong (replicas), and which nobody writes, and where to go on; 0: that was all.
+// than where segments belong (replicas), and which nobody writes, and where to go on; 0: that was all. It ends with a file after mostUnsettled.
 func (q Query) Unsettled(from uint64, files, replicas int) (blocks []Placed, next uint64) {
 	s := q.state()
 	for k := range s.v.Scan(key(keyFile, from), []byte{keyFile + 1}) {
-		if files--; files < 0 {
+		if files--; files < 0 || len(blocks) >= mostUnsettled {
 			return blocks, numberAt(k, 0)
 		}
 		n := s.byNumber(numberAt(k, 0))
@@ -120,10 +111,12 @@ func (q Query) Unfinished() (blocks []Placed) {
 	return blocks
 }
 
+const mostUnsettled = 20_000
+
 // mostFiles bounds the files that a walk remembers.
 const mostFiles = 256
 
-// walk finds blocks in the order of anything but their files.
+// walk finds blocks in the order of anything but their files. It remembers those of files of which it is not known which of their blocks one is.
 type walk struct {
 	*state
 	files map[uint64]map[uint64]Placed
@@ -132,7 +125,19 @@ type walk struct {
 func (q Query) walk() walk { return walk{q.state(), map[uint64]map[uint64]Placed{}} }
 
 // placed returns a block of a file.
-func (w walk) placed(id, file uint64) (Placed, bool) {
+func (w walk) placed(id uint64, o owner) (Placed, bool) {
+	if o.Place > 0 {
+		if len(w.loaded) >= mostFiles {
+			clear(w.loaded)
+		}
+		if n := w.byNumber(o.File); n != nil {
+			if b, _ := (blocksOf{w.records, n}).find(id, o); b != nil {
+				return placed(n, b), true
+			}
+		}
+		return Placed{}, false
+	}
+	file := o.File
 	f, known := w.files[file]
 	if !known {
 		if len(w.files) >= mostFiles {
@@ -152,7 +157,8 @@ func (w walk) placed(id, file uint64) (Placed, bool) {
 // scannedApart is up to how many segments are looked up one by one: a look costs as much as passing over many blocks.
 const scannedApart = 32
 
-// InSegments returns the blocks of segments that nobody writes, in the order of segments and numbers, from a block of a segment on.
+// InSegments returns the blocks of segments that nobody writes, in the order of segments and numbers, from a block of a segment on. It may be
+// cut short when the query's context has ended.
 func (q Query) InSegments(segments []uint16, segment uint16, block uint64) iter.Seq[Placed] {
 	segments = slices.Clone(segments)
 	slices.Sort(segments)
@@ -188,6 +194,9 @@ func (q Query) InSegments(segments []uint16, segment uint16, block uint64) iter.
 // scan yields the finished blocks of some of a row of segments.
 func (w walk) scan(from, to uint16, block uint64, wanted map[uint64]bool, yield func(Placed) bool) bool {
 	for k := range w.v.Scan(key(keySegment, uint64(from), block), key(keySegment, uint64(to)+1)) {
+		if w.ended() != nil {
+			return false
+		}
 		if !wanted[numberAt(k, 0)] {
 			continue
 		}
@@ -196,7 +205,7 @@ func (w walk) scan(from, to uint16, block uint64, wanted map[uint64]bool, yield 
 		if !w.load(key(keyOwner, id), &o) {
 			continue
 		}
-		if p, ok := w.placed(id, o.File); ok && p.Complete && !yield(p) {
+		if p, ok := w.placed(id, o); ok && p.Complete && !yield(p) {
 			return false
 		}
 	}
@@ -212,7 +221,7 @@ func (q Query) All(from uint64) iter.Seq[Placed] {
 			if err := decode(recordVersion, v, &o); err != nil {
 				panic("meta: whose a block is cannot be read: " + err.Error())
 			}
-			if p, ok := w.placed(numberAt(k, 0), o.File); ok && !yield(p) {
+			if p, ok := w.placed(numberAt(k, 0), o); ok && !yield(p) {
 				return
 			}
 		}
@@ -276,6 +285,9 @@ func (q Query) Next(path string, id uint64, holder string) *Next {
 	return &Next{n.ID, n.File.count(), n.File.Replication, n.File.BlockSize}
 }
 
+// MostRelocations is how many blocks are to be in a Relocate: nothing else is applied meanwhile.
+const MostRelocations = 1000
+
 // Relocate says where copies of blocks are that nobody writes. Without nodes they are where their segments belong.
 type Relocate struct{ Blocks []Relocation }
 
@@ -296,31 +308,21 @@ func (o *Relocate) apply(s *state) (Result, error) {
 			continue
 		}
 		if n := s.byNumber(of.File); n != nil {
-			s.relocate(n, r)
+			s.relocate(n, r, of)
 		}
 	}
 	return nil, nil
 }
 
-func (s *records) relocate(n *inode, r Relocation) {
-	for i := range n.File.Tail {
-		if b := &n.File.Tail[i]; b.ID == r.Block {
-			if rests := b.State == complete || s.rules > version1 && n.File.rests(b); rests && b.Stamp == r.Stamp {
-				b.Nodes = r.Nodes
-				s.save(n)
-			}
-			return
-		}
-	}
-	for i := range n.File.Spilled {
-		k := key(keyBlock, n.ID, uint64(i))
-		var b block
-		if s.load(k, &b); b.ID == r.Block {
-			if b.Stamp == r.Stamp {
-				b.Nodes = r.Nodes
-				s.store(k, &b)
-			}
-			return
-		}
+func (s *records) relocate(n *inode, r Relocation, of owner) {
+	b, i := blocksOf{s, n}.find(r.Block, of)
+	switch {
+	case b == nil, b.Stamp != r.Stamp:
+	case i < n.File.Spilled:
+		b.Nodes = r.Nodes
+		s.store(key(keyBlock, n.ID, uint64(i)), b)
+	case b.State == complete, s.rules > version1 && n.File.rests(b):
+		b.Nodes = r.Nodes
+		s.save(n)
 	}
 }

@@ -114,3 +114,88 @@ func TestPlaced(t *testing.T) {
 		t.Errorf("a closed file gets a block: %+v", next)
 	}
 }
+
+// counting counts the records that are read.
+type counting struct {
+	*Memory
+	n int
+}
+
+func (c *counting) Get(key []byte) []byte { c.n++; return c.Memory.Get(key) }
+
+// TestLargeFiles: to find a block, or to note where it is, takes no look at all of its file, also when that has come together from several.
+func TestLargeFiles(t *testing.T) {
+	b := newBench(t)
+	const files, blocks = 4, 300
+	for _, path := range []string{"/f0", "/f1", "/f2", "/f3"} {
+		id := b.open(root, path).ID
+		var last *Block
+		for i := range blocks {
+			a := b.must(root, &AddBlock{Path: path, ID: id, Holder: "root", Previous: last, Copies: 1, Segment: uint16(i % 2), Nodes: []string{"n"}}).(*Allocated)
+			last = &Block{a.ID, a.Stamp, 100}
+		}
+		b.says(root, &Complete{ID: id, Path: path, Holder: "root", Last: last, Copies: 1}, true)
+	}
+	b.must(root, &Concat{Target: "/f3", Sources: []string{"/f2", "/f1"}})
+	b.must(root, &Truncate{Path: "/f3", Size: 100*3*blocks - 500, Holder: "root"})
+	check(t, b.v)
+	v := &counting{Memory: b.v}
+	q := Query{Reader: v, Caller: root, Time: b.now}
+	listed := 0
+	for range q.InSegments([]uint16{0, 1}, 0, 0) {
+		listed++
+	}
+	all, _ := q.Unsettled(0, files, 3)
+	if len(all) != listed || listed != files*blocks-5 {
+		t.Errorf("%d listed, %d unsettled", listed, len(all))
+	}
+	v.n = 0
+	for range q.InSegments([]uint16{0, 1}, 0, 0) {
+	}
+	if v.n > 10*listed {
+		t.Errorf("%d records were read to list %d blocks", v.n, listed)
+	}
+	move := &Relocate{}
+	for _, p := range all {
+		move.Blocks = append(move.Blocks, Relocation{p.ID, p.Stamp, []string{"m"}})
+	}
+	v.n = 0
+	if _, err := Apply(v, Command{Time: b.now, Caller: root, Op: move}); err != nil || v.n > 10*len(all) {
+		t.Errorf("%d records were read to move %d blocks: %v", v.n, len(all), err)
+	}
+	for p := range q.All(0) {
+		if !slices.Equal(p.Nodes, []string{"m"}) {
+			t.Fatalf("%+v", p)
+		}
+	}
+}
+
+// TestPlacesOfBefore: of blocks that were added by the rules of before it is not kept which they are, and they are found.
+func TestPlacesOfBefore(t *testing.T) {
+	b := newBench(t)
+	id := b.open(root, "/f").ID
+	var last *Block
+	for range 2 * tailLength {
+		r, err := Apply(b.v, Command{Time: b.now, Caller: root, version: version2, Op: &AddBlock{Path: "/f", ID: id, Holder: "root", Previous: last, Copies: 1, Nodes: []string{"n"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := r.(*Allocated)
+		last = &Block{a.ID, a.Stamp, 100}
+	}
+	b.says(root, &Complete{ID: id, Path: "/f", Holder: "root", Last: last, Copies: 1}, true)
+	all, _ := b.as(root).Unsettled(0, 9, 0)
+	for _, p := range all {
+		b.must(root, &Relocate{[]Relocation{{p.ID, p.Stamp, []string{"m"}}}})
+	}
+	listed := 0
+	for p := range b.as(root).InSegments([]uint16{0}, 0, 0) {
+		if listed++; !slices.Equal(p.Nodes, []string{"m"}) {
+			t.Errorf("%+v", p)
+		}
+	}
+	if listed != 2*tailLength {
+		t.Errorf("%d blocks", listed)
+	}
+	check(t, b.v)
+}

@@ -25,10 +25,22 @@ func (s *records) usage(n *inode) usage {
 		return n.Used
 	}
 	u := usage{names: 1}
-	s.look(n.ID, func(n *inode) bool {
-		u = u.plus(s.usage(n))
-		return true
-	})
+	for todo := []uint64{n.ID}; len(todo) > 0; {
+		dir := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		s.look(dir, func(n *inode) bool {
+			switch {
+			case !n.Directory:
+				u = u.plus(usage{1, n.File.space()})
+			case n.limited():
+				u = u.plus(n.Used)
+			default:
+				u.names++
+				todo = append(todo, n.ID)
+			}
+			return true
+		})
+	}
 	return u
 }
 

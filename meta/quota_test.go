@@ -76,6 +76,22 @@ func TestQuotaOfSpace(t *testing.T) {
 	check(t, b.v)
 }
 
+// TestBlockSize: no quota is lifted by a block whose copies take more than can be counted.
+func TestBlockSize(t *testing.T) {
+	b := newBench(t)
+	create := func(size int64) *Create {
+		return &Create{Path: "/f", Holder: "root", Flags: FlagCreate, Replication: 512, BlockSize: size}
+	}
+	b.refused(root, create(3<<61), "IOException", "Specified block size 6917529027641081856 is greater than 1099511627776")
+	b.must(root, &SetQuota{"/", KeepQuota, 1 << 49})
+	id := b.must(root, create(1<<40)).(*Status).ID
+	add := &AddBlock{Path: "/", ID: id, Holder: "root", Nodes: []string{"n"}}
+	a := b.must(root, add).(*Allocated).Block
+	a.Size, add.Previous, add.Copies = 1, &a, 1
+	_, err := b.try(root, add)
+	b.isError(err, "DSQuotaExceededException", "The DiskSpace quota of / is exceeded")
+}
+
 func TestBytesText(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KB", 1536: "1.50 KB", -1536: "-1.50 KB", 1<<20 - 1: "1.00 MB", 1152: "1.13 KB", 5 << 30: "5 GB", 1<<60 + 1<<59: "1.50 EB"} {
 		if got := bytesText(n); got != want {

@@ -22,6 +22,7 @@ type inode struct {
 	NameQuota  int64  // of a directory; -1 is none
 	SpaceQuota int64
 	Used       usage // of a directory with a quota: by it and all below it
+	Height     int   // of a directory: how many levels there may be below it, of what came there since that is counted
 	File       *file
 	charged    int64 // the space of a file that those with quotas above it know of
 }
@@ -38,7 +39,10 @@ type file struct {
 }
 
 // writer is who has a file open.
-type writer struct{ Holder, Machine string }
+type writer struct {
+	Holder, Machine string
+	User            string // empty of files that were opened before that was kept
+}
 
 // blockState is how far a block has come.
 type blockState uint8
@@ -99,6 +103,11 @@ func (n *inode) code(c *coder) {
 			c.signed(&n.Used.names)
 			c.signed(&n.Used.space)
 		}
+		if c.ending(n.Height > 0) {
+			if number(c, &n.Height); n.Height <= 0 {
+				c.fail()
+			}
+		}
 		return
 	}
 	if c.reading {
@@ -114,6 +123,11 @@ func (f *file) code(c *coder) {
 	number(c, &f.SpilledSize)
 	list(c, &f.Tail, codeBlock)
 	optional(c, &f.Writer, func(c *coder, w *writer) { text(c, &w.Holder); text(c, &w.Machine) })
+	if f.Writer != nil && c.ending(f.Writer.User != "") {
+		if text(c, &f.Writer.User); f.Writer.User == "" {
+			c.fail()
+		}
+	}
 }
 
 func (b *block) code(c *coder) { codeBlock(c, b) }
@@ -163,9 +177,18 @@ func (p *place) code(c *coder) { number(c, &p.Parent); text(c, &p.Name) }
 type owner struct {
 	File    uint64
 	Segment uint16
+	Place   int // in the file, from 1 on; 0 where that is not known, since before it was kept
 }
 
-func (o *owner) code(c *coder) { number(c, &o.File); number(c, &o.Segment) }
+func (o *owner) code(c *coder) {
+	number(c, &o.File)
+	number(c, &o.Segment)
+	if c.ending(o.Place > 0) {
+		if number(c, &o.Place); o.Place <= 0 {
+			c.fail()
+		}
+	}
+}
 
 // lease is that of a client.
 type lease struct {

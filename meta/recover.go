@@ -2,7 +2,7 @@ package meta
 
 // recover closes a file whose writer is to go, or begins to (FSNamesystem.internalReleaseLease).
 // While its last block has no agreed length, the file is held by heir, or goes on being
-// held by who did when that is empty.
+// held by who did when that is empty. When its writer's lease has expired it stays his user's.
 func (s *state) recover(n *inode, path, heir string) (closed bool, err error) {
 	f := n.File
 	last, previous := f.lastBlock(), f.fromEnd(2)
@@ -32,6 +32,9 @@ func (s *state) recover(n *inode, path, heir string) (closed bool, err error) {
 	if heir != "" && heir != f.Writer.Holder {
 		s.letGo(f.Writer.Holder, n)
 		f.Writer.Holder = heir
+		if f.Writer.User != "" && heir != system {
+			f.Writer.User = s.caller.User
+		}
 		s.hold(heir, n)
 	} else {
 		s.hold(f.Writer.Holder, n)

@@ -153,6 +153,9 @@ func (s *state) move(from, to *trail) error {
 	if err := s.movable(from, to); err != nil {
 		return err
 	}
+	if err := to.shallow(n, s.rules); err != nil {
+		return err
+	}
 	if err := notReserved(target, name); err != nil {
 		return err
 	}
@@ -165,6 +168,8 @@ func (s *state) move(from, to *trail) error {
 	if n.Directory {
 		s.save(n) // has its parent and name
 	}
+	to.nodes[len(to.nodes)-1] = n
+	to.raise(len(to.nodes)-1, s.records)
 	s.touch(source, s.now)
 	s.touch(target, s.now)
 	return nil

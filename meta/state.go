@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"context"
 	"fmt"
 	"iter"
 )
@@ -18,8 +19,10 @@ type records struct {
 // state is a state as somebody sees it at some time.
 type state struct {
 	*records
-	now    int64 // ms
-	caller Caller
+	now     int64 // ms
+	caller  Caller
+	context context.Context // of a query, or nil
+	looked  int             // how often it was asked whether that has ended
 }
 
 // A Caller is who asks.
@@ -48,7 +51,7 @@ func (s *records) store(k []byte, v coded) { s.v.Set(k, encode(recordVersion, v)
 
 // open reads what commands and queries need first.
 func open(v View, now int64, by Caller) *state {
-	s := &state{&records{v: v, loaded: map[uint64]*inode{}}, now, by}
+	s := &state{records: &records{v: v, loaded: map[uint64]*inode{}}, now: now, caller: by}
 	if !s.load(key(keyConfig, 0), &s.config) {
 		panic("meta: there is no file system in this state: see Format")
 	}
@@ -223,7 +226,9 @@ func (s *records) link(dir, n *inode, name string) {
 // unlink takes an inode out of its directory.
 func (s *records) unlink(dir, n *inode) {
 	s.v.Delete(entryKey(dir.ID, n.Name))
-	dir.Children--
+	if dir.Children--; dir.Children == 0 {
+		dir.Height = 0
+	}
 	s.save(dir)
 	s.charge(dir, func() usage { return usage{}.minus(s.usage(n)) })
 }

@@ -1,5 +1,7 @@
 package meta
 
+import "slices"
+
 // Summary counts what is in a tree.
 type Summary struct {
 	Size        int64 // bytes of files
@@ -26,7 +28,7 @@ func (q Query) Summary(path string) (*Summary, error) {
 	if n.Directory {
 		sum.NameQuota, sum.SpaceQuota = n.NameQuota, n.SpaceQuota
 	}
-	return sum, s.sum(n, t.path(), sum)
+	return sum, s.sum(n, sum)
 }
 
 // QuotaUsage is Summary, for whom the caller must be able to list all directories first.
@@ -45,23 +47,42 @@ func (q Query) QuotaUsage(path string) (*Summary, error) {
 	return q.Summary(path)
 }
 
-func (s *state) sum(n *inode, path string, to *Summary) error {
-	if !n.Directory {
-		to.Files++
-		to.Size += n.File.size()
-		to.Space += n.File.space()
+// sum counts what is at an inode and below it, directories in the order of their paths.
+func (s *state) sum(top *inode, to *Summary) error {
+	if !top.Directory {
+		to.add(top.File)
 		return nil
 	}
-	to.Directories++
-	if !s.allows(n, Read|Execute) {
-		return s.denied(n, path, Read|Execute)
+	for todo := []uint64{top.ID}; len(todo) > 0; { // numbers: there may be very many
+		dir := s.peek(todo[len(todo)-1])
+		todo = todo[:len(todo)-1]
+		to.Directories++
+		if !s.allows(dir, Read|Execute) {
+			return s.denied(dir, s.upwards(dir).path(), Read|Execute)
+		}
+		after := len(todo)
+		var err error
+		s.look(dir.ID, func(n *inode) bool {
+			if n.Directory {
+				todo = append(todo, n.ID)
+			} else {
+				to.add(n.File)
+			}
+			err = s.ended()
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+		slices.Reverse(todo[after:])
 	}
-	var err error
-	s.look(n.ID, func(c *inode) bool {
-		err = s.sum(c, join(path, c.Name), to)
-		return err == nil
-	})
-	return err
+	return nil
+}
+
+func (m *Summary) add(f *file) {
+	m.Files++
+	m.Size += f.size()
+	m.Space += f.space()
 }
 
 // space is the bytes of all copies.

@@ -94,7 +94,7 @@ func (o *Truncate) cut(s *state, n *inode) bool {
 	if b.ID == o.Block {
 		b.Nodes = o.Nodes
 	}
-	f.Writer = &writer{o.Holder, o.Machine}
+	f.Writer = writerBy(s, o.Holder, o.Machine)
 	s.hold(o.Holder, n)
 	s.save(n)
 	return false

@@ -68,7 +68,7 @@ func (o *AddBlock) apply(s *state) (Result, error) {
 	b := block{ID: s.take(&s.counters().Block), Stamp: s.take(&s.counters().Stamp), Segment: o.Segment, State: building, Nodes: o.Nodes}
 	offset := f.size()
 	s.addBlock(n, b)
-	s.owned(&b, n.ID)
+	s.ownLast(n)
 	s.save(n)
 	return &Allocated{*located(&b, offset)}, nil
 }
@@ -171,7 +171,7 @@ func (s *state) written(b *Block, holder string) (*inode, *block, error) {
 		return nil, nil, fail(classIO, "Unexpected BlockUCState: %v is %v but not UNDER_CONSTRUCTION", b, state)
 	case n.File.Writer == nil, s.upwards(n) == nil:
 		return nil, nil, fail(classIO, "The file %v belonged to does not exist or it is not under construction.", b)
-	case n.File.Writer.Holder != holder:
+	case n.File.Writer.Holder != holder, !n.File.Writer.allows(s.caller):
 		return nil, nil, fail(classLeaseExpired, "Lease mismatch: %v is accessed by a non lease holder %s", b, holder)
 	}
 	return n, last, nil

@@ -119,6 +119,9 @@ func (c *call) flag(op meta.Op) (*bool, error) {
 // ask queries the state as the caller.
 func (c *call) ask(f func(meta.Query) error) error { return c.node.Query(c.by, f) }
 
+// walk is ask for what may look at much, as long as the caller is there.
+func (c *call) walk(f func(meta.Query) error) error { return c.node.Walk(c.ctx, c.by, f) }
+
 // privileged refuses who may not do all, as HDFS does.
 func (c *call) privileged() error {
 	if c.by.Super {

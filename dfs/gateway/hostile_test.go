@@ -115,6 +115,8 @@ func TestOthersFiles(t *testing.T) {
 		open := "/tmp/open"
 		return &pb.RecoverLeaseRequestProto{Src: &open, ClientName: &bob.name}
 	}())
+	id := alice.create("/tmp/hers")
+	bob.throws("LeaseExpiredException", "complete", &pb.CompleteRequestProto{Src: &f, ClientName: &alice.name, FileId: &id})
 	alice.throws("AccessControlException", "setOwner", &pb.SetOwnerRequestProto{Src: &f, Username: &who})
 	for _, c := range []*client{alice, bob} {
 		c.throws("AccessControlException", "listCorruptFileBlocks", &pb.ListCorruptFileBlocksRequestProto{Path: &f})

@@ -66,7 +66,7 @@ var look = table{
 	}),
 	"getContentSummary": on(func(c *call, q *pb.GetContentSummaryRequestProto) (*pb.GetContentSummaryResponseProto, error) {
 		var s *meta.Summary
-		if err := c.ask(func(m meta.Query) (err error) { s, err = m.Summary(q.GetPath()); return err }); err != nil {
+		if err := c.walk(func(m meta.Query) (err error) { s, err = m.Summary(q.GetPath()); return err }); err != nil {
 			return nil, err
 		}
 		return &pb.GetContentSummaryResponseProto{Summary: &pb.ContentSummaryProto{
@@ -76,7 +76,7 @@ var look = table{
 	}),
 	"getQuotaUsage": on(func(c *call, q *pb.GetQuotaUsageRequestProto) (*pb.GetQuotaUsageResponseProto, error) {
 		var s *meta.Summary
-		if err := c.ask(func(m meta.Query) (err error) { s, err = m.QuotaUsage(q.GetPath()); return err }); err != nil {
+		if err := c.walk(func(m meta.Query) (err error) { s, err = m.QuotaUsage(q.GetPath()); return err }); err != nil {
 			return nil, err
 		}
 		return &pb.GetQuotaUsageResponseProto{Usage: &pb.QuotaUsageProto{FileAndDirectoryCount: u64(s.Files + s.Directories), Quota: u64(s.NameQuota),

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -39,6 +40,9 @@ const (
 	queryTime   = 15 * time.Second
 	mostQueries = 512
 )
+
+// walksAtOnce is how many queries look at much of the state at a time: the others are to have processors left.
+func walksAtOnce() int { return 2 * runtime.GOMAXPROCS(0) }
 
 var (
 	// ErrClosed is the error of a node that was closed.
@@ -91,8 +95,8 @@ type Group struct {
 	waiting chan struct{}
 	terms   terms
 	asking  asking
-	// querying has one for each query that reads the state.
-	querying chan struct{}
+	// querying has one for each query that reads the state, walking one for each that looks at much of it.
+	querying, walking chan struct{}
 	// alone: this node is all of the group, so nobody need be asked before a query.
 	alone atomic.Bool
 
@@ -123,7 +127,7 @@ func Open(c Config) (*Group, error) {
 		return nil, errors.New("names: nothing is known of the ring")
 	}
 	g := &Group{known: newKnown(c.Self, v), config: c, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
-		waiting: make(chan struct{}, mostWaiting), terms: terms{holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), full: make(chan struct{}, 1), failed: make(chan struct{})}
+		waiting: make(chan struct{}, mostWaiting), terms: terms{holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), walking: make(chan struct{}, walksAtOnce()), full: make(chan struct{}, 1), failed: make(chan struct{})}
 	m.changed, g.seats.alone = g.Learn, g.alone.Store
 	g.asking.read = func() error { return g.driver.Read(g.ctx, group) }
 	m.urge = func() {
@@ -410,6 +414,26 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 	}
 	defer done()
 	return f(meta.Query{Reader: r, Caller: by, Time: g.config.Now().UnixMilli()})
+}
+
+// Walk is Query for what may look at much of the state, such as all that is below a directory. It waits until there are few that do, and what
+// package meta lets end early ends with ctx.
+func (g *Group) Walk(ctx context.Context, by meta.Caller, f func(meta.Query) error) error {
+	if err := g.answers(); err != nil {
+		return err
+	}
+	select {
+	case g.walking <- struct{}{}:
+		defer func() { <-g.walking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-g.ctx.Done():
+		return ErrClosed
+	}
+	return g.Query(by, func(q meta.Query) error {
+		q.Context = ctx
+		return f(q)
+	})
 }
 
 // enter waits until a query may read the state, and has a place in querying.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -222,5 +223,32 @@ func TestFounders(t *testing.T) {
 	}
 	if again, err := decodeRoster(r.encode()); err != nil || again.nextSeat != 1<<31+2 {
 		t.Errorf("%+v, %v", again, err)
+	}
+}
+
+// TestWalks: only so many queries that look at much go on at a time, others find a place beside them, and who does not wait any more has none.
+func TestWalks(t *testing.T) {
+	g, _ := start(t, t.TempDir())
+	inside, end := make(chan struct{}), make(chan struct{})
+	var walks sync.WaitGroup
+	for range walksAtOnce() {
+		walks.Go(func() {
+			g.Walk(context.Background(), person, func(meta.Query) error { inside <- struct{}{}; <-end; return nil })
+		})
+		<-inside
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	none := func(meta.Query) error { return nil }
+	if err := g.Walk(ctx, person, func(meta.Query) error { return errors.New("a place too many") }); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if err := g.Query(person, none); err != nil {
+		t.Error(err)
+	}
+	close(end)
+	walks.Wait()
+	if err := g.Walk(context.Background(), person, none); err != nil {
+		t.Error(err)
 	}
 }

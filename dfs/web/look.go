@@ -32,7 +32,7 @@ var look = table{
 	},
 	"GET GETCONTENTSUMMARY": func(r *request) (any, error) {
 		var s *meta.Summary
-		if err := r.ask(func(q meta.Query) (err error) { s, err = q.Summary(r.path); return err }); err != nil {
+		if err := r.walk(func(q meta.Query) (err error) { s, err = q.Summary(r.path); return err }); err != nil {
 			return nil, err
 		}
 		return list{"ContentSummary": list{"directoryCount": s.Directories, "fileCount": s.Files, "length": s.Size, "quota": s.NameQuota,
@@ -41,7 +41,7 @@ var look = table{
 	},
 	"GET GETQUOTAUSAGE": func(r *request) (any, error) {
 		var s *meta.Summary
-		if err := r.ask(func(q meta.Query) (err error) { s, err = q.QuotaUsage(r.path); return err }); err != nil {
+		if err := r.walk(func(q meta.Query) (err error) { s, err = q.QuotaUsage(r.path); return err }); err != nil {
 			return nil, err
 		}
 		return list{"QuotaUsage": list{"fileAndDirectoryCount": s.Files + s.Directories, "quota": s.NameQuota, "spaceConsumed": s.Space,
@@ -153,6 +153,14 @@ func (r *request) ask(f func(meta.Query) error) error {
 		return r.err
 	}
 	return r.Node.Query(r.by, f)
+}
+
+// walk is ask for what may look at much, as long as the caller is there.
+func (r *request) walk(f func(meta.Query) error) error {
+	if r.err != nil {
+		return r.err
+	}
+	return r.Node.Walk(r.r.Context(), r.by, f)
 }
 
 // stat refuses a path at which there is nothing, with a message.

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -286,12 +287,15 @@ func (f *feeder) drained(ctx context.Context) error {
 	return nil
 }
 
-// inPipe returns how many bytes the command has not read.
+// inPipe returns how many bytes the command has not read; none when it has closed the pipe.
 func (f *feeder) inPipe() (n int, err error) {
-	if cerr := f.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }); cerr != nil {
-		err = cerr
-	}
-	return n, err
+	cerr := f.raw.Control(func(fd uintptr) {
+		closed := []unix.PollFd{{Fd: int32(fd)}}
+		if _, perr := unix.Poll(closed, 0); perr != nil || closed[0].Revents&unix.POLLERR == 0 {
+			n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+		}
+	})
+	return n, cmp.Or(cerr, err)
 }
 
 // spliceSome has the pages of a file go into the pipe, as many as fit.
