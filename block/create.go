@@ -132,6 +132,7 @@ func (s *table) enter(r *replica) {
 	} else {
 		s.blocks[r.head.block] = r
 	}
+	r.count(true)
 }
 
 // leave is the end of a replica; Store.mu is held.
@@ -141,6 +142,7 @@ func (s *table) leave(r *replica) {
 			delete(m, r.head.block)
 		}
 	}
+	r.count(false)
 	r.state, r.writer = 0, nil
 	r.cuts++
 }

@@ -44,8 +44,8 @@
 // A new file goes where Place says, and later blocks of it to the same disk while there is
 // room. A disk that is nearly full takes no new blocks, but lets those that are there
 // grow; ENOSPC fails one writer (ErrFull). A read error is the replica's. A failed write or
-// fsync, or an answer that does not come in time, takes the disk out until the next start:
-// nothing more is acknowledged there (ErrOut).
+// fsync takes the disk out until the next start: nothing more is acknowledged there (ErrOut). So does a disk on which nothing ends for
+// Config.Patience; sooner it takes no new blocks. That one operation is slow says only that the disk has much to do.
 //
 // # Reading
 //

@@ -263,6 +263,34 @@ func TestHangingDisk(t *testing.T) {
 	}
 }
 
+// TestPatience: a disk is waited for as long as anything ends on it, up to a bound, and where nothing ends it first gets no new blocks.
+func TestPatience(t *testing.T) {
+	w := wait{}
+	for i := 1; i <= patienceTicks; i++ {
+		if late, over := w.tick(0); late != (i >= lateTicks) || over != (i == patienceTicks) {
+			t.Fatalf("nothing has ended in %d ticks: %v, %v", i, late, over)
+		}
+	}
+	w = wait{}
+	for i := 1; i <= mostPatience*patienceTicks; i++ {
+		if late, over := w.tick(uint64(i / lateTicks)); late || over != (i == mostPatience*patienceTicks) {
+			t.Fatalf("others have ended in %d ticks: %v, %v", i, late, over)
+		}
+	}
+	f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+	mustWrite(t, f.Store, Block{1, 1}, 1, pattern(100))
+	first, _ := f.Stat(1)
+	v := f.blocks[1].file.v
+	v.late.Store(true)
+	mustWrite(t, f.Store, Block{2, 1}, 1, pattern(100))
+	if i, _ := f.Stat(2); i.Dir == first.Dir {
+		t.Error("a disk that is late gets a new block")
+	}
+	if _, err := readAll(f.Store, Block{1, 1}, 0, 100); err != nil || v.late.Load() {
+		t.Errorf("it is late though it has answered: %v", err)
+	}
+}
+
 // TestBitFlips: no bit of a file can change without being found, and never does a wrong
 // byte come out.
 func TestBitFlips(t *testing.T) {

@@ -92,7 +92,7 @@ func (h *handle) release() {
 	if h.c.open == h {
 		h.c.open = nil
 	}
-	h.c.v.do(reading, h.Close) // closing writes nothing back
+	h.c.v.do(asking, h.Close) // closing writes nothing back
 }
 
 // change begins a change of the file. The index forgets the file first, durably, so that

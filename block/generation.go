@@ -216,7 +216,7 @@ func (s *Store) StartRecovery(b Block, recovery uint64) (Info, error) {
 // lose gives up the chunk in which a byte lies, and what is behind it, of a replica under recovery: what is before may be all there is
 // anywhere. io and Store.mu are held.
 func (r *replica) lose(at int64) {
-	r.visible = mark{length: down(at, Chunk)}
+	r.show(mark{length: down(at, Chunk)})
 	r.before, r.whole, r.damaged = Waiting, false, false
 	r.cuts++
 }
@@ -269,7 +269,8 @@ func (s *Store) finish(b Block, stamp uint64, where func(*replica) (mark, error)
 		}
 		s.at("finish.header")
 		s.mu.Lock()
-		r.state, r.recovery, r.visible, r.spilled = Final, 0, to, to.length
+		r.show(to)
+		r.state, r.recovery, r.spilled = Final, 0, to.length
 		s.mu.Unlock()
 		r.giveBack(h)
 		if err := h.sync(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"headrace/disk"
 	"headrace/internal/vfs"
@@ -21,7 +22,10 @@ func (c *Config) newVolume(dir string) *volume {
 		files: map[uint64]*combined{}, layout: layout{c.piece}}
 }
 
-const versionFormat = "headrace blocks 1\ndisk %s\npiece %d\n"
+const (
+	versionFormat = "headrace blocks 1\ndisk %s\npiece %d\n"
+	poolLine      = "pool " // behind it, which earlier versions pass over
+)
 
 // load finds out what is on a disk.
 func (s *Store) load(v *volume) error {
@@ -40,7 +44,7 @@ func (s *Store) load(v *volume) error {
 	} else {
 		v.device = disk.Device{Memory: true}
 	}
-	if err := v.identify(slices.ContainsFunc(s.Known, func(dir string) bool { return filepath.Clean(dir) == v.dir })); err != nil {
+	if err := v.identify(&s.Config); err != nil {
 		return err
 	}
 	if err := v.makeDir(filepath.Join(v.dir, "files")); err != nil {
@@ -69,15 +73,19 @@ func (s *Store) load(v *volume) error {
 // ErrNotMounted: a directory has had a store, and has nothing.
 var ErrNotMounted = errors.New("what was in it before is not there: its disk is not mounted, or lost")
 
+// ErrForeign: a disk has blocks of another file system, or does not say of which. Numbers of blocks are those of all file systems.
+var ErrForeign = errors.New("its blocks are not known to be of this file system")
+
 // identify reads what the disk says that it is, or makes it a new one, unless it was known.
-func (v *volume) identify(known bool) error {
+func (v *volume) identify(c *Config) error {
+	is := func(dir string) bool { return filepath.Clean(dir) == v.dir }
 	b, err := v.readFile("VERSION")
 	if errors.Is(err, os.ErrNotExist) {
-		if known {
+		if slices.ContainsFunc(c.Known, is) {
 			return fmt.Errorf("%s: %w", v.dir, ErrNotMounted)
 		}
 		rand.Read(v.id[:])
-		return v.replaceFile("VERSION", fmt.Appendf(nil, versionFormat, hex.EncodeToString(v.id[:]), v.piece))
+		return v.putVersion(c.Pool)
 	}
 	if err != nil {
 		return err
@@ -89,7 +97,25 @@ func (v *volume) identify(known bool) error {
 		return fmt.Errorf("%s: not a store of this version: %q", v.dir, b)
 	}
 	copy(v.id[:], raw)
-	return nil
+	_, pool, said := strings.Cut(strings.TrimSuffix(string(b), "\n"), poolLine)
+	switch {
+	case c.Pool == "" || pool == c.Pool:
+		return nil
+	case said:
+		return fmt.Errorf("%s: %w: they are of %s, and this is %s", v.dir, ErrForeign, pool, c.Pool)
+	case !slices.ContainsFunc(c.Unnamed, is):
+		return fmt.Errorf("%s: %w: an earlier version, which did not note that, has made it elsewhere", v.dir, ErrForeign)
+	}
+	return v.putVersion(c.Pool)
+}
+
+// putVersion notes what the disk is.
+func (v *volume) putVersion(pool string) error {
+	b := fmt.Appendf(nil, versionFormat, hex.EncodeToString(v.id[:]), v.piece)
+	if pool != "" {
+		b = append(b, poolLine+pool+"\n"...)
+	}
+	return v.replaceFile("VERSION", b)
 }
 
 // readIndex reads the index. One that is not right is removed, so that it cannot be
@@ -227,6 +253,7 @@ func (s *Store) adopt(r *replica) error {
 	old := s.blocks[r.head.block]
 	if old == nil || better(r, old) {
 		s.blocks[r.head.block] = r
+		r.count(true)
 	}
 	s.mu.Unlock()
 	if old == nil {

@@ -28,7 +28,7 @@ func (s *Store) salvage(r *replica) (all bool, err error) {
 			return err
 		}
 		s.mu.Lock()
-		r.visible = good
+		r.show(good)
 		s.mu.Unlock()
 		if err := h.sync(); err != nil {
 			return err

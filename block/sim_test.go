@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -508,6 +509,25 @@ func readAll(s *Store, b Block, off, n int64) (content []byte, err error) {
 }
 
 // settle takes over what was found.
+// tally compares what the disks count with the replicas that there are.
+func (l *life) tally() {
+	l.t.Helper()
+	type count struct{ replicas, used int64 }
+	counted, are := map[string]count{}, map[string]count{}
+	for _, v := range l.s.volumes {
+		counted[v.dir], are[v.dir] = count{v.replicas, v.used}, count{}
+	}
+	for _, of := range []map[int64]*replica{l.s.blocks, l.s.copies} {
+		for _, r := range of {
+			c := are[r.file.v.dir]
+			are[r.file.v.dir] = count{c.replicas + 1, c.used + r.visible.length}
+		}
+	}
+	if !maps.Equal(counted, are) {
+		l.fatalf("disks count %v, and there are %v", counted, are)
+	}
+}
+
 func (l *life) settle(k *known, power bool) {
 	content, info, err := l.read(k)
 	if l.dead {
@@ -565,6 +585,9 @@ func (l *life) run(steps int) {
 			l.step()
 		}
 		l.restart()
+		if !l.dead {
+			l.tally()
+		}
 	}
 	for _, k := range l.blocks {
 		l.check(k, false)

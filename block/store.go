@@ -20,6 +20,10 @@ type Config struct {
 	Dirs []string
 	// Known are those of Dirs that have had a store before: where there is none now a disk is not mounted, and left out.
 	Known []string
+	// Pool names the file system that the blocks are of: a disk with those of another one is refused (ErrForeign). Empty: nobody asks.
+	Pool string
+	// Unnamed are those of Dirs that may not say of which file system they are, since an earlier version has made them: they become Pool's.
+	Unnamed []string
 	// FS is the file system that they are in: vfs.OS, if it is nil.
 	FS vfs.FS
 	// Turns deals out the disks to readers; nil: everybody reads at once. Devices finds
@@ -33,8 +37,8 @@ type Config struct {
 	// Memory is about how many bytes readers may hold in extents (default 256 MB). Those who wait for
 	// the disk hold none.
 	Memory int64
-	// Patience is how long an operation of a disk may take before the disk counts as
-	// broken (default 30 s).
+	// Patience is how long nothing at all may end on a disk that is waited for before it counts as broken (default 2 min). One operation may take
+	// five times as long.
 	Patience time.Duration
 	// Boot tells the time since the machine was started from others; 0: it is not known. What was flushed since then is here still.
 	Boot uint64
@@ -148,8 +152,31 @@ type replica struct {
 	// suspect: it was closed shortly before the end of a process, and perhaps of the
 	// machine. Then bytes may be missing that nobody had made durable.
 	suspect bool
-	// promised is what its volume counts as promised to it.
+	// promised is what its volume counts as promised to it, counted whether it counts it at all.
 	promised int64
+	counted  bool
+}
+
+// show has readers see a replica up to a mark; io and Store.mu are held.
+func (r *replica) show(to mark) {
+	if r.counted {
+		r.file.v.used += to.length - r.visible.length
+	}
+	r.visible = to
+}
+
+// count has the volume count a replica that is there, or no longer; Store.mu is held.
+func (r *replica) count(there bool) {
+	if r.counted == there {
+		return
+	}
+	v, n := r.file.v, int64(1)
+	if !there {
+		n = -1
+	}
+	r.counted = there
+	v.replicas += n
+	v.used += n * r.visible.length
 }
 
 func (r *replica) info() Info {
@@ -171,7 +198,7 @@ func (s *Store) at(point string) {
 func Open(c Config) (*Store, error) {
 	c.FS = cmp.Or[vfs.FS](c.FS, vfs.OS{})
 	c.KeepFree, c.Reserve = cmp.Or(c.KeepFree, 0.05), cmp.Or(c.Reserve, 0.01)
-	c.Memory, c.Patience = cmp.Or(c.Memory, 256<<20), cmp.Or(c.Patience, 30*time.Second)
+	c.Memory, c.Patience = cmp.Or(c.Memory, 256<<20), cmp.Or(c.Patience, 2*time.Minute)
 	c.Log, c.piece = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.piece, Piece)
 	if c.Devices == nil {
 		c.Devices = &disk.Devices{}
@@ -185,7 +212,7 @@ func Open(c Config) (*Store, error) {
 	for i, v := range s.volumes {
 		if errs[i] == nil {
 			usable = true
-		} else if v.lock == nil && errors.Is(errs[i], vfs.ErrLocked) {
+		} else if v.lock == nil && errors.Is(errs[i], vfs.ErrLocked) || errors.Is(errs[i], ErrForeign) {
 			s.Close()
 			return nil, errs[i] // a mistake, not a broken disk
 		} else {
@@ -386,6 +413,8 @@ func (s *table) Number() int {
 type Volume struct {
 	Dir string
 	Room
+	// Replicas is how many replicas there are, those included that are being made, Used how many bytes readers see of them.
+	Replicas, Used int64
 	// Cause is why it is out of use, nil if it is not.
 	Cause error
 	// Unseen is why there may be replicas on it that are not known, so that ErrNotFound does not say that there are none: it could
@@ -399,7 +428,7 @@ func (s *Store) Volumes() []Volume {
 	for i, v := range s.volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
-		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Room: Room{Out: err != nil, Total: total, Free: free - v.promised, Writers: v.writers}}
+		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Replicas: v.replicas, Used: v.used, Room: Room{Out: err != nil || v.late.Load(), Total: total, Free: free - v.promised, Writers: v.writers}}
 		s.mu.Unlock()
 	}
 	return all

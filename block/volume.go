@@ -31,6 +31,10 @@ type volume struct {
 	// onOut hears of the end, once.
 	onOut func(dir string, err error)
 
+	// ended counts the operations that have ended. late: one waits for long, and none has ended meanwhile.
+	ended atomic.Uint64
+	late  atomic.Bool
+
 	// trusted is for how many extents nobody needs a turn.
 	trusted atomic.Int64
 
@@ -46,6 +50,8 @@ type volume struct {
 	// Guarded by Store.mu.
 	files    map[uint64]*combined
 	promised int64 // bytes that writers may still need
+	replicas int64 // see Volume
+	used     int64
 	writers  int
 	scrubbed uint64 // the last file that was looked through
 }
@@ -57,9 +63,10 @@ const (
 	reading access = iota
 	changing
 	syncing
+	asking // what the kernel knows without the disk
 )
 
-// do runs an operation on the disk and waits for it, at most for the disk's patience. A
+// do runs an operation on the disk and waits for it, as long as the disk does anything at all (wait). A
 // disk that hangs, that fails to write, or that cannot say that bytes are durable is
 // taken out: after a failed fsync the kernel takes pages for clean that never reached the
 // device, so that a second one succeeds (Rebello et al., Can Applications Recover from
@@ -70,26 +77,65 @@ func (v *volume) do(what access, f func() error) error {
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- f() }()
-	timer := time.NewTimer(v.patience)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		if err != nil && fatal(what, err) {
-			return v.takeOut(err)
+	go func() {
+		err := f()
+		if what != asking {
+			v.ended.Add(1)
+			v.late.Store(false)
 		}
-		if err != nil && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
-			return fmt.Errorf("%w: %w", ErrFull, err)
+		done <- err
+	}()
+	tick := time.NewTicker(v.patience / patienceTicks)
+	defer tick.Stop()
+	w := wait{ended: v.ended.Load()}
+	for {
+		select {
+		case err := <-done:
+			if err != nil && fatal(what, err) {
+				return v.takeOut(err)
+			}
+			if err != nil && (errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)) {
+				return fmt.Errorf("%w: %w", ErrFull, err)
+			}
+			if err == nil && what != reading {
+				err = v.err() // somebody else's bytes may be lost with ours
+			}
+			return err
+		case <-v.out:
+			return v.err()
+		case <-tick.C:
+			late, over := w.tick(v.ended.Load())
+			if over {
+				return v.takeOut(fmt.Errorf("no answer within %v", time.Duration(w.all)*v.patience/patienceTicks))
+			}
+			if late {
+				v.late.Store(true)
+			}
 		}
-		if err == nil && what != reading {
-			err = v.err() // somebody else's bytes may be lost with ours
-		}
-		return err
-	case <-v.out:
-		return v.err()
-	case <-timer.C:
-		return v.takeOut(fmt.Errorf("no answer within %v", v.patience))
 	}
+}
+
+const (
+	// patienceTicks is in how many parts patience is counted, lateTicks how many of them are late.
+	patienceTicks, lateTicks = 20, 5
+	// mostPatience bounds the wait for one operation while others end, as a multiple of patience.
+	mostPatience = 5
+)
+
+// wait is how long an operation has been waited for, in ticks. They are counted and time is not measured, so that a process that stood still does not
+// take its disks for broken: of the ticks that it has missed one comes.
+type wait struct {
+	ended      uint64 // operations of the disk, at the last tick
+	quiet, all int
+}
+
+// tick counts one more. A disk on which nothing ends is late, then over; one that is overloaded may take minutes for an fsync, while others end.
+func (w *wait) tick(ended uint64) (late, over bool) {
+	w.all++
+	if w.quiet++; ended != w.ended {
+		w.quiet, w.ended = 0, ended
+	}
+	return w.quiet >= lateTicks, w.quiet >= patienceTicks || w.all >= mostPatience*patienceTicks
 }
 
 // fatal tells errors of a disk that cannot be trusted with bytes any more from those of
@@ -136,7 +182,7 @@ func (v *volume) err() error {
 func (v *volume) space() (free, total int64, err error) {
 	type space struct{ free, total int64 }
 	c := make(chan space, 1)
-	err = v.do(reading, func() error {
+	err = v.do(asking, func() error {
 		free, total, err := v.fs.Space(v.dir)
 		c <- space{free, total}
 		return err

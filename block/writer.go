@@ -191,7 +191,7 @@ func (w *Writer) flush() error {
 		return err
 	}
 	w.s.mu.Lock()
-	w.r.visible = mark{w.base, w.crc}
+	w.r.show(mark{w.base, w.crc})
 	w.s.mu.Unlock()
 	return nil
 }

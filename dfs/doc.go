@@ -83,8 +83,8 @@
 // # Locks and goroutines
 //
 // Upkeep is one goroutine that works while this node leads: every Config.Upkeep it does all there is, and in between, when a call has left
-// something behind, only that, for all such calls of 20 ms at once; Keeper.keep another, for this node's copies; one reads all
-// blocks, one what clients say is bad. Whoever is inside a query must not propose. No lock is held around calls of
+// something behind, only that, for all such calls of 20 ms at once; one that recovers blocks works so beside it. Keeper.keep is another, for this node's
+// copies; one writes the index of blocks, one reads all of them, one what clients say is bad. Whoever is inside a query must not propose. No lock is held around calls of
 // package block but Keeper.dropping, and Keeper.settling, which the node that leads holds while it settles, and while it lists a segment's blocks.
 //
 // # Crash points

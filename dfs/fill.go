@@ -103,6 +103,9 @@ func (f *filler) fill(ctx context.Context, v *View) error {
 		f.n.Config.Log.Warn("copies that the ring counts on are not here", "segments", len(d.Lost))
 		return f.filled(ctx, &wire.FilledRequest{Epoch: t.Epoch(), Segments: segmentNumbers(d.Lost), Lost: true})
 	}
+	for _, s := range d.Compare {
+		d.Fetch = append(d.Fetch, ring.Move{Segment: s, Node: self})
+	}
 	lacks, done, err := f.lacks(ctx, d.Fetch)
 	if err != nil {
 		return err
@@ -135,8 +138,16 @@ func (f *filler) fulfil(ctx context.Context, t *ring.Table, done []uint16) error
 
 // filling is a segment that is not all here.
 type filling struct {
-	ring.Move
-	blocks []*wire.WantedBlock // that are to be fetched
+	ring.Move                     // From nobody, when nobody has all of it
+	blocks    []*wire.WantedBlock // that are to be fetched
+}
+
+// sources are the nodes to be asked for its blocks: those that have all of it, or else each to which it belongs, as they may have some.
+func (one *filling) sources(t *ring.Table) []string {
+	if one.From == "" {
+		return t.Targets(one.Segment)
+	}
+	return append([]string{one.From}, slices.DeleteFunc(t.ReadFrom(one.Segment), func(name string) bool { return name == one.From })...)
 }
 
 // lacks finds out what is to be fetched of segments, in their order, and which are here.
@@ -188,7 +199,7 @@ func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling) (d
 	var fetching sync.WaitGroup
 	slots := make(chan struct{}, mostFetches) // no more goroutines than fetch lets go on
 	for _, one := range some {
-		from := append([]string{one.From}, slices.DeleteFunc(t.ReadFrom(one.Segment), func(name string) bool { return name == one.From })...)
+		from := one.sources(t)
 		for _, w := range one.blocks {
 			sources := w.Nodes
 			if len(sources) == 0 {
@@ -197,10 +208,16 @@ func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling) (d
 			slots <- struct{}{}
 			fetching.Go(func() {
 				defer func() { <-slots }()
-				if err := f.fetch(ctx, w, sources); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					lacks[one.Segment], failed = true, errors.Join(failed, err)
+				err := f.fetch(ctx, w, sources)
+				if err == nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if lacks[one.Segment] = true; one.From != "" {
+					failed = errors.Join(failed, err)
+				} else { // there may be no copy: the next look, or change of the ring, is soon enough
+					f.n.told("fetch what no node has for certain", err)
 				}
 			})
 		}

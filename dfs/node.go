@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	bolt "go.etcd.io/bbolt"
@@ -34,8 +35,9 @@ type Node struct {
 
 	lock io.Closer
 	db   *bolt.DB
-	wake chan struct{}
 	news news
+	// unclosed and left have upkeep look for blocks to be recovered, and for what was deleted.
+	unclosed, left chan struct{}
 
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -49,7 +51,7 @@ func Open(c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{Config: c, lock: lock, wake: make(chan struct{}, 1)}
+	n := &Node{Config: c, lock: lock, unclosed: make(chan struct{}, 1), left: make(chan struct{}, 1)}
 	n.ctx, n.stop = context.WithCancel(context.Background())
 	n.Keeper = newKeeper(n)
 	if n.db, n.Identity, err = openState(c); err == nil {
@@ -63,6 +65,8 @@ func Open(c Config) (*Node, error) {
 	}
 	close(n.Keeper.ready)
 	n.running.Go(n.upkeep)
+	n.running.Go(n.recoverBlocks)
+	n.running.Go(n.keepIndex)
 	n.running.Go(n.Keeper.keep)
 	n.running.Go(n.Keeper.verifyCopies)
 	n.running.Go(n.tellMemory)
@@ -116,12 +120,16 @@ func (n *Node) openBlocks() error {
 		return err
 	}
 	io.WriteString(boot, id)
-	known, err := n.knownDisks()
+	had, err := n.hadDisks()
 	if err != nil {
 		return err
 	}
+	known := slices.DeleteFunc(slices.Clone(had), func(dir string) bool { return slices.Contains(cleaned(n.Config.NewDisks), dir) })
+	if had == nil { // a version has made this node that did not note its disks
+		had = n.Config.Disks
+	}
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Known: known, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)
@@ -140,11 +148,17 @@ func (n *Node) openBlocks() error {
 	if err == nil {
 		err = n.rememberDisks(known)
 	}
-	if errors.Is(err, block.ErrNotMounted) {
+	switch {
+	case errors.Is(err, block.ErrNotMounted):
 		err = fmt.Errorf("%w: mount it, or, if it is lost, start once with --new-disk and its directory", err)
+	case errors.Is(err, block.ErrForeign):
+		err = fmt.Errorf("%w: name an empty directory, or start with the --dir and the --disk to which it belongs", err)
 	}
 	return err
 }
+
+// Go has f done beside everything else. Close waits for it; f does not go on once queries fail.
+func (n *Node) Go(f func()) { n.running.Go(f) }
 
 // Close ends the node. Nobody may use its blocks any more.
 func (n *Node) Close() error {

@@ -21,7 +21,7 @@ func (n *Node) Places() Places {
 	if n.Config.Peers != nil {
 		p.Full = func(node string) bool {
 			if node == n.Identity.Node {
-				return n.space().Full()
+				return n.Room().Full()
 			}
 			r, ok := n.Config.Peers.Room(node)
 			return ok && r.Full()
@@ -42,12 +42,39 @@ func (p Places) out(name string) bool {
 	return !ok || n.State == ring.IsOut
 }
 
-// names are where copies are that count: at the nodes kept with the block, or else where its segment is held.
+// names are where copies are that count: at the nodes kept with the block, or else where its segment is held. When nobody is up that has all of
+// the segment those to whom it belongs may have this block.
 func (p Places) names(l meta.LocatedBlock) []string {
 	if len(l.Nodes) > 0 {
 		return l.Nodes
 	}
-	return p.View.Table.Holders(l.Segment)
+	t := p.View.Table
+	names := t.Holders(l.Segment)
+	if slices.ContainsFunc(names, p.up) {
+		return names
+	}
+	for _, name := range t.Targets(l.Segment) {
+		if p.up(name) {
+			names = append(names, name) // which is no holder
+		}
+	}
+	return names
+}
+
+// enough reports whether there are as many good copies of a finished block as there are to be, where they are to be.
+func (p Places) enough(b *meta.Placed, copies census) bool {
+	return p.good(b, copies) >= min(p.Copies(b.Replication), members(p.View.Table))
+}
+
+// good counts the good copies of a finished block where they count or are to be.
+func (p Places) good(b *meta.Placed, copies census) (n int) {
+	wanted, _ := p.wanted(b)
+	for _, name := range unique(slices.Concat(p.names(b.LocatedBlock), wanted)) {
+		if copies.has(name, &b.Block) {
+			n++
+		}
+	}
+	return n
 }
 
 // others are the nodes of a block's segment that are not among names.

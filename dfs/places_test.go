@@ -7,6 +7,7 @@ import (
 
 	"headrace/meta"
 	"headrace/ring"
+	"headrace/wire"
 )
 
 // sixNodes are nodes n0 to n5 in two racks, at 10.0.0.0 to 10.0.0.5.
@@ -135,5 +136,46 @@ func TestWanted(t *testing.T) {
 		if got := p.belongs(two, name); got != slices.Contains(two.Nodes, name) {
 			t.Errorf("one of two copies at %s: %v", name, got)
 		}
+	}
+}
+
+// TestNobodyHolds: when nobody who is up has all of a segment, those to whom it belongs are asked for its blocks.
+func TestNobodyHolds(t *testing.T) {
+	l := meta.LocatedBlock{Block: meta.Block{ID: 1}, Segment: 9}
+	targets := sixNodes(t).View.Table.Targets(9)
+	lost := func(name string) ring.Event { return ring.Lost{Node: name, Segments: []uint16{9}} }
+	down := ring.Down{Node: targets[0]}
+	for i, c := range []struct {
+		events []ring.Event
+		want   []string
+	}{
+		{[]ring.Event{lost(targets[0])}, targets[1:]},
+		{[]ring.Event{lost(targets[0]), lost(targets[1]), lost(targets[2])}, targets},
+		{[]ring.Event{lost(targets[1]), lost(targets[2]), down}, targets[1:]},
+	} {
+		got := Names(sixNodes(t, c.events...).Readers(l, "x"))
+		if !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(c.want))) {
+			t.Errorf("%d: %v are asked, not %v", i, got, c.want)
+		}
+	}
+}
+
+// TestEnough: a copy is surplus when there are as many good ones as there are to be without it.
+func TestEnough(t *testing.T) {
+	p := sixNodes(t)
+	b := &meta.Placed{LocatedBlock: meta.LocatedBlock{Block: meta.Block{ID: 1, Stamp: 7, Size: 9}, Segment: 9}, Replication: 3}
+	copies := census{}
+	for i, name := range p.View.Table.Targets(9) {
+		if p.enough(b, copies) {
+			t.Errorf("%d are enough", i)
+		}
+		copies[name] = map[uint64]*wire.BlockCopy{1: {Block: 1, Stamp: 7, Length: 9, State: wire.BlockCopy_FINAL}}
+	}
+	if !p.enough(b, copies) {
+		t.Error("three are not enough")
+	}
+	copies[p.View.Table.Targets(9)[1]][1].Damaged = true
+	if p.enough(b, copies) {
+		t.Error("a damaged one counts")
 	}
 }

@@ -30,6 +30,9 @@ func (n *Node) Problems(by meta.Caller, from uint64, f func(Problem) bool) error
 		}); err != nil || len(blocks) == 0 {
 			return err
 		}
+		if err := n.ctx.Err(); err != nil {
+			return err
+		}
 		from = blocks[len(blocks)-1].ID + 1
 		places := n.Places()
 		copies := n.Keeper.all.lookAround(places, blocks)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"headrace/block"
+	"headrace/meta"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -116,7 +117,7 @@ func (k *Keeper) judged(ctx context.Context, copies []block.Info, ask bool) (r *
 	return r, err
 }
 
-// drop deletes copies that are still needed by nobody, of blocks that others have for certain.
+// drop deletes copies that are still needed by nobody, of blocks of which others have enough for certain.
 func (k *Keeper) drop(ctx context.Context, copies []block.Info) error {
 	for part := range slices.Chunk(copies, askedAtOnce) {
 		r, err := k.judged(ctx, part, true)
@@ -131,6 +132,27 @@ func (k *Keeper) drop(ctx context.Context, copies []block.Info) error {
 		}
 	}
 	return nil
+}
+
+// unneeded returns those of blocks of which there are enough copies without that of the node that asks. If there is no other one it is noted that that
+// node has it: then readers find it, and copies are made from it.
+func (k *steward) unneeded(places Places, blocks []meta.Placed, q *wire.JudgeRequest) []meta.Placed {
+	copies := k.lookAround(places, blocks)
+	own := map[uint64]*wire.BlockCopy{}
+	for _, c := range q.Copies {
+		own[c.Block] = c
+	}
+	said := census{q.Node: own}
+	only := &meta.Relocate{}
+	for i := range blocks {
+		if b := &blocks[i]; places.good(b, copies) == 0 && said.has(q.Node, &b.Block) {
+			only.Blocks = append(only.Blocks, meta.Relocation{Block: b.ID, Stamp: b.Stamp, Nodes: []string{q.Node}})
+		}
+	}
+	if len(only.Blocks) > 0 {
+		k.n.propose(only)
+	}
+	return slices.DeleteFunc(blocks, func(b meta.Placed) bool { return !places.enough(&b, copies) })
 }
 
 // surplus returns those of copies that an answer says are.

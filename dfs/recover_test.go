@@ -107,3 +107,19 @@ func TestRecoveryPassesOverWhatIsDamaged(t *testing.T) {
 		t.Errorf("%d at %v, %v: %v", length, at, err, said)
 	}
 }
+
+// TestRecoveryIsNotKeptWaiting: a block is recovered while other upkeep does not come to an end.
+func TestRecoveryIsNotKeptWaiting(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	_, w := begin(t, n, "/f", "flushed")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n.Keeper.all.settling.Lock()
+	defer n.Keeper.all.settling.Unlock()
+	must[meta.Result](t)(n.do(&meta.RecoverLease{Path: "/f", Holder: "d"}))
+	closed(t, n, "/f")
+	if got := readFile(t, n, "/f", 0, 100); got != "flushed" {
+		t.Errorf("%q", got)
+	}
+}

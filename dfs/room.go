@@ -8,23 +8,15 @@ type Room struct {
 	Blocks                    int
 }
 
-// space returns the room of the disks that are in use, without a look at the blocks.
-func (n *Node) space() (r Room) {
+// Room returns that of the disks that are in use. It does not look at the blocks.
+func (n *Node) Room() (r Room) {
 	for _, v := range n.Blocks.Volumes() {
 		if v.Cause == nil {
 			r.Capacity += uint64(v.Total)
 			r.Remaining += uint64(max(0, v.Free))
+			r.Used += uint64(v.Used)
+			r.Blocks += int(v.Replicas)
 		}
-	}
-	return r
-}
-
-// Room returns that of the disks that are in use.
-func (n *Node) Room() Room {
-	r := n.space()
-	for _, b := range n.Blocks.Blocks() {
-		r.Used += uint64(b.Length)
-		r.Blocks++
 	}
 	return r
 }

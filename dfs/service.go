@@ -231,10 +231,7 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 		}
 	})
 	if q.Ask && err == nil {
-		copies := s.k.all.lookAround(places, elsewhere)
-		elsewhere = slices.DeleteFunc(elsewhere, func(p meta.Placed) bool {
-			return !slices.ContainsFunc(places.names(p.LocatedBlock), func(name string) bool { return copies.has(name, &p.Block) })
-		})
+		elsewhere = s.k.all.unneeded(places, elsewhere, q)
 	}
 	for _, p := range elsewhere {
 		r.Surplus = append(r.Surplus, p.ID)

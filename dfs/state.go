@@ -103,21 +103,23 @@ func putIdentity(tx *bolt.Tx, who Identity) error {
 	return node.Put(identityKey, b)
 }
 
-// knownDisks returns the directories that have had blocks of this node, and must have them again.
-func (n *Node) knownDisks() (known []string, err error) {
+// hadDisks returns the directories that have had blocks of this node, nil if that was never noted.
+func (n *Node) hadDisks() (had []string, err error) {
 	err = n.db.View(func(tx *bolt.Tx) error {
 		if b := tx.Bucket(nodeBucket).Get(disksKey); b != nil {
-			return json.Unmarshal(b, &known)
+			return json.Unmarshal(b, &had)
 		}
 		return nil
 	})
-	lost := cleaned(n.Config.NewDisks)
-	return slices.DeleteFunc(known, func(dir string) bool { return slices.Contains(lost, dir) }), err
+	return had, err
 }
+
+// noDisks notes that a new part of a file system has none yet: what is in directories that it is given is not its.
+func noDisks(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, []byte("[]")) }
 
 // rememberDisks notes the directories that have blocks, or will. One that was left out stays known.
 func (n *Node) rememberDisks(before []string) error {
-	var known []string
+	known := []string{}
 	for _, dir := range cleaned(n.Config.Disks) {
 		if _, err := os.Stat(filepath.Join(dir, "VERSION")); err == nil || slices.Contains(before, dir) {
 			known = append(known, dir)
@@ -202,7 +204,7 @@ func join(tx *bolt.Tx, who *Identity, i *Invitation) error {
 	}
 	who.Pool, who.Owner, who.Group, who.Key = i.Pool, i.Owner, i.Group, i.Key
 	_, err := names.State(tx)
-	return errors.Join(err, putIdentity(tx, *who), names.Follow(tx, i.View))
+	return errors.Join(err, putIdentity(tx, *who), noDisks(tx), names.Follow(tx, i.View))
 }
 
 // found makes a file system.
@@ -211,7 +213,7 @@ func found(tx *bolt.Tx, who *Identity, c Config) error {
 	who.Pool, who.Owner, who.Group = fmt.Sprintf("BP-%s-headrace-%d", stranger().Node[:8], c.Now().UnixMilli()), c.Owner, c.Group
 	who.Key = make([]byte, 32)
 	rand.Read(who.Key)
-	if err := putIdentity(tx, *who); err != nil {
+	if err := errors.Join(putIdentity(tx, *who), noDisks(tx)); err != nil {
 		return err
 	}
 	b, err := names.State(tx)

@@ -18,38 +18,29 @@ const (
 
 // Wake has upkeep look soon for what somebody waits for, or leaves behind: recoveries and deletions.
 func (n *Node) Wake() {
+	poke(n.unclosed)
+	poke(n.left)
+}
+
+func poke(c chan struct{}) {
 	select {
-	case n.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// upkeep does what nobody asks for.
-func (n *Node) upkeep() {
+// rounds calls f every Config.Upkeep, with true, and soon after somebody has asked for it.
+func (n *Node) rounds(asked <-chan struct{}, f func(all bool)) {
 	tick := time.NewTicker(n.Config.Upkeep)
 	defer tick.Stop()
-	index := time.NewTicker(indexInterval)
-	defer index.Stop()
-	var set lastLook
 	for {
 		select {
 		case <-n.ctx.Done():
 			return
-		case <-index.C:
-			n.told("write the index of blocks", n.Blocks.Snapshot())
-			n.Keeper.forget(n.Blocks)
 		case <-tick.C:
-			if !n.Leads() {
-				set = lastLook{}
-			} else {
-				n.expire(set.since(n.Config.Now()).Abs() > mostSet)
-				n.round()
-				n.Keeper.all.settle()
-			}
-		case <-n.wake:
-			if n.Leads() {
-				n.round()
-			}
+			f(true)
+		case <-asked:
+			f(false)
 			select {
 			case <-n.ctx.Done():
 			case <-time.After(restTime):
@@ -58,11 +49,49 @@ func (n *Node) upkeep() {
 	}
 }
 
-// round does what calls leave behind for the node that leads the names.
-func (n *Node) round() {
-	n.Keeper.all.recoverBlocks()
-	n.sweep()
-	n.Keeper.all.collect()
+// upkeep does what nobody asks for, or calls leave behind, while this node leads the names.
+func (n *Node) upkeep() {
+	var set lastLook
+	n.rounds(n.left, func(all bool) {
+		if !n.Leads() {
+			set = lastLook{}
+			return
+		}
+		if all {
+			n.expire(set.since(n.Config.Now()).Abs() > mostSet)
+			poke(n.unclosed)
+		}
+		n.sweep()
+		n.Keeper.all.collect()
+		if all {
+			n.Keeper.all.settle()
+		}
+	})
+}
+
+// recoverBlocks has blocks recovered while this node leads the names, beside the rest: somebody waits for that, and a node that is slow to delete
+// is not to keep them waiting.
+func (n *Node) recoverBlocks() {
+	n.rounds(n.unclosed, func(bool) {
+		if n.Leads() {
+			n.Keeper.all.recoverBlocks()
+		}
+	})
+}
+
+// keepIndex writes the index of blocks every few minutes, which on a busy disk takes as long.
+func (n *Node) keepIndex() {
+	tick := time.NewTicker(indexInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-tick.C:
+			n.told("write the index of blocks", n.Blocks.Snapshot())
+			n.Keeper.forget(n.Blocks)
+		}
+	}
 }
 
 // told logs an error that is nobody's.

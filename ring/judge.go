@@ -16,7 +16,7 @@ type Beat struct {
 type Patience struct {
 	Suspect time.Duration // silent for so long, and accused by two others: down
 	Down    time.Duration // silent for so long: down
-	Out     time.Duration // silent for so long: out
+	Out     time.Duration // silent for so long, or down for so long and silent now: out
 	Stall   time.Duration // the judge did not look for so long: it has missed beats itself
 
 	// If more than these percentages of the nodes would be down, or out, it is the judge who
@@ -35,6 +35,36 @@ type Watch struct {
 	Begun  bool
 	Since  time.Duration // since when it has listened without a pause
 	Looked time.Duration // when it judged last
+	// Down is for how long the table has said of nodes that they are down, as far as this watch has seen: also while another one judged.
+	Down map[string]time.Duration
+}
+
+// look counts on to now. What lies between looks that are further apart counts as little as if they were not.
+func (p Patience) look(t *Table, w Watch, now time.Duration) Watch {
+	step := time.Duration(0)
+	if w.Begun {
+		step = min(max(0, now-w.Looked), p.Stall)
+	}
+	down := map[string]time.Duration{}
+	for _, n := range t.nodes {
+		if n.State == IsDown {
+			down[n.Name] = step
+			if d, before := w.Down[n.Name]; before {
+				down[n.Name] += d
+			} else {
+				down[n.Name] = 0
+			}
+		}
+	}
+	w.Begun, w.Looked, w.Down = true, now, down
+	return w
+}
+
+// Follow is what a judge does while another one judges: it will not know who was silent.
+func (p Patience) Follow(t *Table, w Watch, now time.Duration) Watch {
+	w = p.look(t, w, now)
+	w.Since = now
+	return w
 }
 
 // Verdict is what a judge finds.
@@ -46,12 +76,13 @@ type Verdict struct {
 
 // Judge decides who is dead, from when each node was heard and from nothing else. Nobody is
 // silent for longer than the judge has listened, so a judge that begins, that stood still,
-// or whose clock went back, gives everybody the whole time once more.
+// or whose clock went back, gives everybody the whole time once more, until they are down. A node that is down is out in its time also where judges
+// change, or stand still, more often than that.
 func (p Patience) Judge(t *Table, w Watch, beats map[string]Beat, now time.Duration) (Watch, Verdict) {
 	if !w.Begun || now < w.Looked || now-w.Looked > p.Stall {
 		w.Since = now
 	}
-	w.Begun, w.Looked = true, now
+	w = p.look(t, w, now)
 
 	silent := func(name string) time.Duration {
 		since := w.Since
@@ -77,17 +108,19 @@ func (p Patience) Judge(t *Table, w Watch, beats map[string]Beat, now time.Durat
 	for _, n := range t.nodes {
 		quiet := silent(n.Name)
 		returned := n.State != IsUp && heard(beats, n.Name, w, now, p)
+		late := quiet >= p.Out || quiet >= p.Down && w.Down[n.Name] >= p.Out
 		if n.member() {
 			members++
 		}
 		switch {
 		case returned:
 			v.Returned = append(v.Returned, n.Name)
+			delete(w.Down, n.Name) // it has its time again
 		case n.State == IsUp && (quiet >= p.Down || quiet >= p.Suspect && accusers[n.Name] >= 2):
 			down = append(down, Down{n.Name})
-		case n.State == IsDown && quiet >= p.Out && dark[n.Rack]:
+		case n.State == IsDown && late && dark[n.Rack]:
 			v.Held = append(v.Held, fmt.Sprintf("%s would be out, but all of its rack %s is down", n.Name, n.Rack))
-		case n.State == IsDown && quiet >= p.Out:
+		case n.State == IsDown && late:
 			out = append(out, Out{n.Name})
 		}
 		switch n.State {

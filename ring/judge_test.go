@@ -134,6 +134,31 @@ func TestJudge(t *testing.T) {
 			t.Errorf("decided %v", b.past)
 		}
 	})
+	t.Run("judges that do not last", func(t *testing.T) {
+		b := newBench(t, names(5)...)
+		b.run(100)
+		b.silent["n2"] = true
+		for range 8 {
+			b.run(60)
+			b.now += 10 * time.Second // it stands still
+			b.run(30)
+			b.watch = DefaultPatience.Follow(b.table, b.watch, b.now) // another one judges
+		}
+		b.want("110 ring.Down {n2}", "759 ring.Out {n2}")
+	})
+	t.Run("heard while it is down", func(t *testing.T) {
+		b := newBench(t, names(5)...)
+		b.run(100)
+		b.silent["n2"] = true
+		b.run(590)
+		b.silent["n2"] = false
+		b.second()
+		b.silent["n2"] = true
+		b.run(590)
+		b.want("110 ring.Down {n2}")
+		b.run(20)
+		b.want("110 ring.Down {n2}", "1291 ring.Out {n2}")
+	})
 	t.Run("all look dead", func(t *testing.T) {
 		b := newBench(t, names(5)...)
 		b.run(100)

@@ -7,6 +7,9 @@ type Difference struct {
 	Fetch  []Move   // to be compared with a holder, completed, then confirmed; as in Moves
 	Lost   []uint16 // the table counts on them here, and they are not here: to be told, see Lost
 	Forget []uint16 // nobody counts on them here
+	// Compare: they belong here, and nobody can be asked for all of them. Whoever has all that was settled of one confirms it: one disk that was
+	// missing for a moment at each of its holders has had them all say that they lost it.
+	Compare []uint16
 }
 
 // Reconcile compares a table with the segments that a node has, in whole or in part. It is
@@ -38,6 +41,8 @@ func (t *Table) Reconcile(name string, has []uint16) Difference {
 		}
 		if from := t.source(s, uint16(at)); from >= 0 {
 			d.Fetch = append(d.Fetch, Move{uint16(s), name, t.nodes[from].Name})
+		} else if !holds {
+			d.Compare = append(d.Compare, uint16(s))
 		}
 	}
 	sortMoves(t, d.Fetch)

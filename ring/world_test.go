@@ -22,7 +22,7 @@ type world struct {
 	late    []Confirm
 	files   []*stored // blocks, all of them
 	gone    map[int]bool
-	count   struct{ events, refused, settled, lost, abandoned int }
+	count   struct{ events, refused, settled, lost, abandoned, compared int }
 }
 
 type machine struct {
@@ -101,9 +101,25 @@ func (w *world) live(m *machine) {
 		maps.Copy(m.disk[f.Segment], from.disk[f.Segment])
 		confirm.Segments = append(confirm.Segments, f.Segment)
 	}
+	for _, s := range d.Compare {
+		if w.hasAll(m, s) {
+			confirm.Segments = append(confirm.Segments, s)
+			w.count.compared++
+		}
+	}
 	if len(confirm.Segments) > 0 {
 		w.late = append(w.late, confirm)
 	}
+}
+
+// hasAll compares what a node has of a segment with all that was settled of it.
+func (w *world) hasAll(m *machine, s uint16) bool {
+	for _, b := range w.files {
+		if b.segment == s && b.at == nil && !w.gone[b.id] && !m.disk[s][b.id] {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *world) write() {
@@ -318,10 +334,11 @@ func TestWorlds(t *testing.T) {
 			all.count.settled += w.count.settled
 			all.count.lost += w.count.lost
 			all.count.abandoned += w.count.abandoned
+			all.count.compared += w.count.compared
 		})
 	}
 	t.Logf("%+v", all.count)
-	if c := all.count; c.settled < worlds || c.lost < worlds/10 || c.abandoned < worlds/30 {
+	if c := all.count; c.settled < worlds || c.lost < worlds/10 || c.abandoned < worlds/30 || c.compared < worlds/30 {
 		t.Errorf("too little has happened: %+v", c)
 	}
 }
@@ -366,5 +383,28 @@ func TestLateConfirmations(t *testing.T) {
 	late.Epoch += 9
 	if _, _, err := joined.Apply(late); !errors.Is(err, ErrInvalid) {
 		t.Errorf("it confirms for an epoch that has not come: %v", err)
+	}
+}
+
+// TestAllLost: when each holder has said that it lost a segment, those to whom it belongs compare what they have, and one that has all is a holder again.
+func TestAllLost(t *testing.T) {
+	table, err := New(8, 2, names(3)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := table.Targets(5)
+	table, _ = apply(t, table, Lost{targets[0], []uint16{5}}, Lost{targets[1], []uint16{5}})
+	for _, n := range targets {
+		if d := table.Reconcile(n, []uint16{0, 1, 2, 3, 4, 6, 7}); !slices.Equal(d.Compare, []uint16{5}) || len(d.Fetch) > 0 || len(d.Lost) > 0 {
+			t.Errorf("%s is to do %+v", n, d)
+		}
+	}
+	table, _ = apply(t, table, Confirm{targets[1], table.Epoch(), []uint16{5}})
+	if d := table.Reconcile(targets[0], nil); !slices.Contains(d.Fetch, Move{5, targets[0], targets[1]}) || slices.Contains(d.Compare, 5) {
+		t.Errorf("with one that has it %s is to do %+v", targets[0], d)
+	}
+	table, _ = apply(t, table, Down{targets[1]})
+	if d := table.Reconcile(targets[0], nil); !slices.Contains(d.Compare, 5) {
+		t.Errorf("with that one down %s is to do %+v", targets[0], d)
 	}
 }

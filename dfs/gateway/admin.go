@@ -119,11 +119,15 @@ func (g *Gateway) report(m dfs.Member, n ring.Node) *pb.DatanodeInfoProto {
 	return p
 }
 
-// health remembers what takes a look at all blocks to count, and everybody may ask for.
+// health is what takes a look at all blocks to count, and everybody may ask for: it is counted in the background, for all who ask.
 type health struct {
-	mu sync.Mutex
-	at time.Time // when it was counted
-	counts
+	mu      sync.Mutex
+	counts            // of the last count that has ended
+	at      time.Time // when it did
+	took    time.Duration
+	err     error
+	began   time.Time     // the one under way
+	running chan struct{} // closed at its end, nil when there is none
 }
 
 // counts are the room there is, and the blocks that cannot be read, among them those that have a copy which is not good; those that
@@ -131,33 +135,68 @@ type health struct {
 type counts struct {
 	room                  dfs.Room
 	missing, bad, lacking uint64
+	known                 bool // whether missing and bad were ever counted
 }
 
-// healthTime is how long that is told: data nodes tell a NameNode every three seconds.
-const healthTime = 3 * time.Second
+const (
+	// healthTime is how long that is told: data nodes tell a NameNode every three seconds.
+	healthTime = 3 * time.Second
+	// countTime is how long somebody waits for a count: after that the last one is told.
+	countTime = 5 * time.Second
+	// countRest is for how many times as long as a count has taken there is no other one.
+	countRest = 10
+)
 
-// of counts, unless that was done a short time ago.
+// of counts, unless that was done a short time ago. Of a large file system it tells what is known, and counts on.
 func (h *health) of(n *dfs.Node, fresh time.Duration) (counts, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if time.Since(h.at) < fresh {
-		return h.counts, nil
+	if ended := h.count(n, fresh); ended != nil {
+		wait := time.NewTimer(countTime)
+		defer wait.Stop()
+		select {
+		case <-ended:
+		case <-wait.C:
+		}
 	}
-	c := counts{room: n.TotalRoom()}
+	h.mu.Lock()
+	c, err := h.counts, h.err
+	h.mu.Unlock()
+	c.room = n.TotalRoom()
 	few, _ := n.Keeper.Lacking()
 	c.lacking = uint64(few)
-	err := n.Problems(meta.Caller{}, 0, func(p dfs.Problem) bool {
-		c.missing++ // as in HDFS: nothing of it can be read, for one reason or the other
-		if p.Text != dfs.Missing {
-			c.bad++
-		}
-		return true
-	})
-	if err == nil {
-		h.at = time.Now()
-	}
-	h.counts = c
 	return c, err
+}
+
+// count begins a count, if it is time, and returns when the one under way ends, nil if nobody should wait for that.
+func (h *health) count(n *dfs.Node, fresh time.Duration) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.running != nil && time.Since(h.began) > countTime:
+		return nil
+	case h.running != nil:
+		return h.running
+	case h.err == nil && time.Since(h.at) < max(fresh, countRest*h.took):
+		return nil
+	}
+	ended := make(chan struct{})
+	h.began, h.running = time.Now(), ended
+	n.Go(func() {
+		defer close(ended)
+		c := counts{known: true}
+		err := n.Problems(meta.Caller{}, 0, func(p dfs.Problem) bool {
+			c.missing++ // as in HDFS: nothing of it can be read, for one reason or the other
+			if p.Text != dfs.Missing {
+				c.bad++
+			}
+			return true
+		})
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.running, h.err = nil, err; err == nil {
+			h.counts, h.at, h.took = c, time.Now(), time.Since(h.began)
+		}
+	})
+	return ended
 }
 
 func (c *call) openFiles(q *pb.ListOpenFilesRequestProto) (*pb.ListOpenFilesResponseProto, error) {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -274,5 +275,24 @@ func TestAppendAfterConcat(t *testing.T) {
 	more("/f", a.GetStat().GetFileId(), pattern(3072, 5000))
 	if got := c.read("/f"); string(got) != string(pattern(0, 5000)) {
 		t.Errorf("%d bytes, or others", len(got))
+	}
+}
+
+// TestCountsGoOn: who asks for what takes a look at all blocks does not wait for one that takes long, and is told what is known.
+func TestCountsGoOn(t *testing.T) {
+	s := serve(t, t.TempDir())
+	h := &s.g.health
+	h.counts, h.running, h.began = counts{missing: 3, known: true}, make(chan struct{}), time.Now().Add(-time.Hour)
+	r := ask[pb.GetFsStatsResponseProto](s.as("root"), "getFsStats", &pb.GetFsStatusRequestProto{})
+	if r.GetMissingBlocks() != 3 || r.GetCapacity() == 0 {
+		t.Errorf("%v", r)
+	}
+	h.running = nil
+	if c, err := h.of(s.node, healthTime); err != nil || c.missing != 0 || !c.known {
+		t.Errorf("%+v, %v", c, err)
+	}
+	h.began, h.took = time.Time{}, time.Hour
+	if h.count(s.node, 0) != nil {
+		t.Error("what takes an hour is counted all the time")
 	}
 }

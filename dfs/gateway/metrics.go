@@ -140,7 +140,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	blocks, copies := n.Keeper.Lacking()
 	gauge(lackingDesc, float64(blocks))
 	gauge(lacksDesc, float64(copies))
-	if h, err := g.health.of(n, lookTime); err == nil {
+	if h, err := g.health.of(n, lookTime); err == nil && h.known {
 		gauge(problemsDesc, float64(h.missing))
 	}
 	if open, err := g.open(); err == nil {

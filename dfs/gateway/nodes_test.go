@@ -361,6 +361,77 @@ func TestLostDisk(t *testing.T) {
 	c.wantFile("/f", 60_000)
 }
 
+// TestAllSayLost: all nodes have said that they lost what they have, as they do when a disk is not mounted on each: it can be read, and is held again
+// as it was, also where none of them has all.
+func TestAllSayLost(t *testing.T) {
+	c := startCluster(t, 3)
+	c.write("/f", 3, 4096, 60_000)
+	c.replicated("/f", 3)
+	c.settled()
+	for i, b := range c.located("/f").Blocks {
+		if err := c.nodes[i%3].node.Blocks.Delete(block.Block{ID: int64(b.ID), Stamp: b.Stamp}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := make([]uint16, c.leader().View().Table.Segments())
+	for s := range all {
+		all[s] = uint16(s)
+	}
+	for _, p := range c.nodes {
+		c.change(ring.Lost{Node: p.name(), Segments: all})
+	}
+	c.wantFile("/f", 60_000)
+	c.settled()
+	c.replicated("/f", 3)
+	c.wantFile("/f", 60_000)
+}
+
+// TestOnlyCopyElsewhere: the only copy of a block is where it does not belong any more: it stays, and others are made from it.
+func TestOnlyCopyElsewhere(t *testing.T) {
+	c := startCluster(t, 4)
+	c.write("/f", 3, 4096, 4000)
+	c.replicated("/f", 3)
+	c.settled()
+	b := c.located("/f").Blocks[0]
+	targets := c.leader().View().Table.Targets(b.Segment)
+	var other *peerNode
+	var from *dfs.Node
+	for _, p := range c.nodes {
+		if slices.Contains(targets, p.name()) {
+			from = p.node
+		} else {
+			other = p
+		}
+	}
+	i, err := from.Blocks.Stat(int64(b.ID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := from.Blocks.Open(block.Block{ID: int64(b.ID), Stamp: b.Stamp}, 0, b.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := r.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := other.node.Blocks.Create(block.Block{ID: int64(b.ID), Stamp: b.Stamp}, i.File, i.Capacity, true)
+	if err == nil {
+		err = errors.Join(w.Write(part.Data, 0), w.Finalize(b.Size), w.Close())
+	}
+	r.Close()
+	for _, p := range c.nodes {
+		if p != other {
+			err = errors.Join(err, p.node.Blocks.Delete(block.Block{ID: int64(b.ID), Stamp: b.Stamp}))
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.replicated("/f", 3)
+	c.wantFile("/f", 4000)
+}
+
 // TestFullNodes: a node that is full is passed over, and one that a client excludes.
 func TestFullNodes(t *testing.T) {
 	c := startCluster(t, 4)

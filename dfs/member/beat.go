@@ -15,17 +15,24 @@ import (
 	"headrace/wire"
 )
 
-// roomBeats is how many beats tell of the same room: to count blocks takes a while.
+// roomBeats is how many beats tell of the same room: a disk may take long to say what is free, and beats do not wait for it.
 const roomBeats = 5
 
 // keepBeating tells the node that leads that this one is there.
 func (m *Circle) keepBeating() {
 	tick := time.NewTicker(m.Beat)
 	defer tick.Stop()
-	var room dfs.Room
-	for n := 0; ; n++ {
-		if n%roomBeats == 0 {
-			room = m.node.Room()
+	room := m.node.Room()
+	looked, looking := make(chan dfs.Room, 1), false
+	for n := 1; ; n++ {
+		select {
+		case room = <-looked:
+			looking = false
+		default:
+		}
+		if n%roomBeats == 0 && !looking {
+			looking = true
+			m.running.Go(func() { looked <- m.node.Room() })
 		}
 		var both sync.WaitGroup
 		both.Go(m.askNeighbours)

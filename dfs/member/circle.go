@@ -63,7 +63,9 @@ type Circle struct {
 	led     map[string]*ipc.Service
 	back    func(context.Context, string) (*dfs.View, error)
 	started atomic.Bool
-	nudge   chan struct{}
+	// happening: what was judged is being agreed on.
+	happening atomic.Bool
+	nudge     chan struct{}
 
 	ctx     context.Context
 	cancel  context.CancelFunc

@@ -23,7 +23,7 @@ func (m *Circle) keepJudging() {
 		case <-tick.C:
 		}
 		if !m.node.Leads() {
-			w = ring.Watch{} // what was heard before, another one has heard since
+			w = m.Patience.Follow(m.node.View().Table, w, m.now()) // what was heard before, another one has heard since
 			continue
 		}
 		w = m.judge(w, m.now())
@@ -47,9 +47,7 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 	for _, why := range verdict.Held {
 		m.Log.Warn("nothing is done about nodes that are silent", "why", why)
 	}
-	for _, e := range verdict.Events {
-		m.happen(e)
-	}
+	m.happenAll(verdict.Events)
 	for _, name := range verdict.Returned {
 		m.takeBack(name)
 	}
@@ -75,6 +73,20 @@ func (m *Circle) takeBack(name string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.returning, name)
+	})
+}
+
+// happenAll has events happen one after the other, unless others are under way: then they are judged anew. It does not wait: who does not look for a
+// while has to listen to all anew.
+func (m *Circle) happenAll(events []ring.Event) {
+	if len(events) == 0 || !m.happening.CompareAndSwap(false, true) {
+		return
+	}
+	m.running.Go(func() {
+		defer m.happening.Store(false)
+		for _, e := range events {
+			m.happen(e)
+		}
 	})
 }
 

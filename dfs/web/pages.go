@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -21,17 +22,34 @@ func (s *Server) pages() http.Handler {
 	for _, path := range []string{"/dfshealth", "/dfshealth.html", "/index.html"} { // where HDFS has its page
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) })
 	}
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.look(w, func() { metrics.ServeHTTP(w, r) }) })
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		s.look(w, func(w http.ResponseWriter) { metrics.ServeHTTP(w, r) })
+	})
 	mux.HandleFunc("GET /jmx", s.jmx)
 	return mux
 }
 
-// look has one of those who only watch look at a time.
-func (s *Server) look(w http.ResponseWriter, f func()) {
-	if err := s.Gateway.Look(f); err != nil {
+// look has one of those who only watch look at a time. The answer is sent after that: who does not read it keeps nobody else from looking.
+func (s *Server) look(w http.ResponseWriter, f func(http.ResponseWriter)) {
+	a := &answer{header: w.Header(), status: http.StatusOK}
+	if err := s.Gateway.Look(func() { f(a) }); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
 	}
+	w.WriteHeader(a.status)
+	w.Write(a.body.Bytes())
 }
+
+// answer is one that is collected.
+type answer struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 //go:embed page.html
 var pageText string
@@ -48,7 +66,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 }).Parse(pageText))
 
 func (s *Server) page(w http.ResponseWriter, _ *http.Request) {
-	s.look(w, func() {
+	s.look(w, func(w http.ResponseWriter) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
@@ -70,7 +88,7 @@ func (s *Server) page(w http.ResponseWriter, _ *http.Request) {
 
 // jmx answers as HDFS's servlet does, with the beans by which tools watch a NameNode.
 func (s *Server) jmx(w http.ResponseWriter, r *http.Request) {
-	s.look(w, func() {
+	s.look(w, func(w http.ResponseWriter) {
 		st, err := s.Gateway.Status()
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -103,6 +104,34 @@ func TestOneLooksAtATime(t *testing.T) {
 		}
 	}); err != nil {
 		t.Error(err)
+	}
+}
+
+// unread is the answer to somebody who does not read it.
+type unread struct {
+	http.ResponseWriter
+	write func()
+}
+
+func (u unread) Write(b []byte) (int, error) {
+	u.write()
+	return u.ResponseWriter.Write(b)
+}
+
+// TestWhoDoesNotRead: others look while an answer is sent.
+func TestWhoDoesNotRead(t *testing.T) {
+	s := &Server{Config: Config{Gateway: gateway.New(gateway.Config{Node: &dfs.Node{}, Host: "127.0.0.1"})}}
+	w, looks := httptest.NewRecorder(), 0
+	s.look(unread{w, func() {
+		if err := s.Gateway.Look(func() { looks++ }); err != nil {
+			t.Error(err)
+		}
+	}}, func(w http.ResponseWriter) {
+		w.Header().Set("X", "y")
+		http.Error(w, "text", http.StatusTeapot)
+	})
+	if looks == 0 || w.Code != http.StatusTeapot || w.Header().Get("X") != "y" || !strings.Contains(w.Body.String(), "text") {
+		t.Errorf("%d, %+v", looks, w)
 	}
 }
 

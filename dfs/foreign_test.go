@@ -1,0 +1,73 @@
+package dfs
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace/block"
+)
+
+// withoutPool makes a disk one of the versions that did not note of which file system its blocks are.
+func withoutPool(t *testing.T, disk string) {
+	t.Helper()
+	version := filepath.Join(disk, "VERSION")
+	b, _, ok := bytes.Cut(must[[]byte](t)(os.ReadFile(version)), []byte("pool "))
+	if !ok {
+		t.Fatalf("it is none of any file system: %q", b)
+	}
+	if err := os.WriteFile(version, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestForeignDisks: blocks of another file system are none of this one's, though their numbers are. Disks of earlier versions, which do not say of which
+// they are, stay those of the node that had them.
+func TestForeignDisks(t *testing.T) {
+	disk := filepath.Join(t.TempDir(), "disk")
+	own, other := t.TempDir(), t.TempDir()
+	config := Config{Dir: own, Disks: []string{disk}, Upkeep: time.Hour}
+	n := open(t, config)
+	b := write(t, n, "/f", "some bytes")
+	closeNode(t, n)
+	refused := func() {
+		t.Helper()
+		for range 2 { // also once it has been founded
+			n, err := Open(Config{Dir: other, Disks: []string{disk}, Owner: "root"})
+			if err == nil {
+				closeNode(t, n)
+			}
+			if !errors.Is(err, block.ErrForeign) || !strings.Contains(err.Error(), "--disk") {
+				t.Fatalf("another file system has the disk: %v", err)
+			}
+		}
+	}
+	refused()
+	withoutPool(t, disk)
+	refused()
+	for range 2 {
+		n = open(t, config)
+		if got := read(t, n, b); got != "some bytes" {
+			t.Errorf("%q", got)
+		}
+		closeNode(t, n)
+	}
+	if v := must[[]byte](t)(os.ReadFile(filepath.Join(disk, "VERSION"))); !strings.Contains(string(v), n.Identity.Pool) {
+		t.Errorf("it does not say whose it is: %q", v)
+	}
+	config.NewDisks = config.Disks
+	withoutPool(t, disk)
+	closeNode(t, open(t, config))
+
+	// A version before has made this one, and has not noted its disks either.
+	dir := unpack(t)
+	n = open(t, Config{Dir: dir, Upkeep: time.Hour})
+	closeNode(t, n)
+	if v := must[[]byte](t)(os.ReadFile(filepath.Join(dir, "blocks", "VERSION"))); !strings.Contains(string(v), n.Identity.Pool) {
+		t.Errorf("it does not say whose it is: %q", v)
+	}
+}
