@@ -158,12 +158,14 @@ func (s *table) settleUp(r *replica) {
 // begin writes the header of a new region; combined.mu is held.
 func (s *Store) begin(r *replica) (*Writer, error) {
 	c := r.file
-	h, err := c.create()
-	if err != nil {
+	// The index may know a file of this name that was removed. It forgets that before the new one is made: the process may die in
+	// between, and the blocks of the old one would be taken for those of the new one.
+	if err := c.changeLocked(); err != nil {
 		return nil, err
 	}
-	if err := c.changeLocked(); err != nil {
-		h.release()
+	h, err := c.create()
+	if err != nil {
+		c.busy--
 		return nil, err
 	}
 	s.at("create.opened")
