@@ -173,17 +173,16 @@ func (b *Blocks) release(w *warming) {
 // begin finds a block for the engine, or looks whether its replica is still the one that the
 // engine has. b.mu is held.
 func (b *Blocks) begin(ctx context.Context, w *warming, now time.Time) {
-	was := w.turn
-	w.miss(now)
 	if b.cfg.Engine == nil {
+		w.miss(now)
 		w.now = outcome{wire.KeptState_KEPT_STATE_FAILED, text(b.cfg.Refusal)}
 		return
 	}
 	r, err := b.cfg.Replicas.Find(ctx, w.block)
 	if err != nil && ctx.Err() != nil { // there was no time for it
-		w.turn = was
 		return
 	}
+	w.miss(now)
 	if err != nil {
 		b.fail(w, err)
 		return

@@ -93,13 +93,11 @@ func (b *Blocks) unwatch(id headrace.BlockID) {
 // findWatched looks for the data of a block, or whether it still is what is watched. b.mu
 // is held.
 func (b *Blocks) findWatched(ctx context.Context, id headrace.BlockID, w *watched, now time.Time) {
-	was := w.turn
-	w.miss(now)
 	c, err := b.cfg.Replicas.Any(ctx, id)
 	if err != nil && ctx.Err() != nil { // there was no time for it
-		w.turn = was
 		return
 	}
+	w.miss(now)
 	if err != nil {
 		b.forget(w)
 		return
