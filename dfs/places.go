@@ -42,6 +42,9 @@ func (p Places) out(name string) bool {
 	return !ok || n.State == ring.IsOut
 }
 
+// full reports whether a node is known to have no room for new blocks.
+func (p Places) full(name string) bool { return p.Full != nil && p.Full(name) }
+
 // names are where copies are that count: at the nodes kept with the block, or else where its segment is held. When nobody is up that has all of
 // the segment those to whom it belongs may have this block.
 func (p Places) names(l meta.LocatedBlock) []string {
@@ -144,7 +147,7 @@ func (p Places) near(all []Member, machine string, salt uint64) []Member {
 // Writers returns the nodes that are to write a block of a segment, so many copies as there can be: where the segment belongs, and in
 // place of those that are down, full or refused the next ones outwards. The writer's own node comes first, if it is one of them.
 func (p Places) Writers(segment uint16, copies int, machine string, refused func(name string) bool) []Member {
-	names := p.View.Table.WriteTo(segment, func(name string) bool { return refused != nil && refused(name) || p.Full != nil && p.Full(name) })
+	names := p.View.Table.WriteTo(segment, func(name string) bool { return refused != nil && refused(name) || p.full(name) })
 	all := p.members(names[:min(len(names), max(copies, 1))])
 	if i := slices.IndexFunc(all, func(m Member) bool { return m.Host == machine }); i > 0 {
 		own := all[i]

@@ -138,7 +138,7 @@ func (k *steward) settleOne(places Places, b *meta.Placed, copies census) *meta.
 			}
 		default:
 			complete = false
-			if places.Full == nil || !places.Full(name) {
+			if !places.full(name) {
 				k.order(b, name, sources)
 			}
 		}

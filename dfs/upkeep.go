@@ -29,9 +29,9 @@ func poke(c chan struct{}) {
 	}
 }
 
-// rounds calls f every Config.Upkeep, with true, and soon after somebody has asked for it.
-func (n *Node) rounds(asked <-chan struct{}, f func(all bool)) {
-	tick := time.NewTicker(n.Config.Upkeep)
+// rounds calls f at regular times, with true, and soon after somebody has asked for it, if there is a channel for that.
+func (n *Node) rounds(every time.Duration, asked <-chan struct{}, f func(all bool)) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
@@ -52,7 +52,7 @@ func (n *Node) rounds(asked <-chan struct{}, f func(all bool)) {
 // upkeep does what nobody asks for, or calls leave behind, while this node leads the names.
 func (n *Node) upkeep() {
 	var set lastLook
-	n.rounds(n.left, func(all bool) {
+	n.rounds(n.Config.Upkeep, n.left, func(all bool) {
 		if !n.Leads() {
 			set = lastLook{}
 			return
@@ -72,7 +72,7 @@ func (n *Node) upkeep() {
 // recoverBlocks has blocks recovered while this node leads the names, beside the rest: somebody waits for that, and a node that is slow to delete
 // is not to keep them waiting.
 func (n *Node) recoverBlocks() {
-	n.rounds(n.unclosed, func(bool) {
+	n.rounds(n.Config.Upkeep, n.unclosed, func(bool) {
 		if n.Leads() {
 			n.Keeper.all.recoverBlocks()
 		}
@@ -81,17 +81,10 @@ func (n *Node) recoverBlocks() {
 
 // keepIndex writes the index of blocks every few minutes, which on a busy disk takes as long.
 func (n *Node) keepIndex() {
-	tick := time.NewTicker(indexInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-n.ctx.Done():
-			return
-		case <-tick.C:
-			n.told("write the index of blocks", n.Blocks.Snapshot())
-			n.Keeper.forget(n.Blocks)
-		}
-	}
+	n.rounds(indexInterval, nil, func(bool) {
+		n.told("write the index of blocks", n.Blocks.Snapshot())
+		n.Keeper.forget(n.Blocks)
+	})
 }
 
 // told logs an error that is nobody's.
