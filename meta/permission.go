@@ -117,9 +117,11 @@ func (s *state) permitBelow(top *inode, need Access, emptyIsFit bool) error {
 		}
 		var err error
 		s.look(dir.ID, func(n *inode) bool {
-			if err = s.ended(); s.stuck(dir, n) {
+			if s.stuck(dir, n) {
 				way := s.upwards(dir).path()
 				err = s.unstuck(dir, n, way, join(way, n.Name))
+			} else {
+				err = s.ended()
 			}
 			if n.Directory {
 				todo = append(todo, n.ID)

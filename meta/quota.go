@@ -18,28 +18,24 @@ func (n *inode) limited() bool {
 
 // usage returns what a file takes, or a directory with all below it, which takes a look at all of that but what those with quotas keep.
 func (s *records) usage(n *inode) usage {
-	switch {
-	case !n.Directory:
-		return usage{1, n.File.space()}
-	case n.limited():
-		return n.Used
+	var u usage
+	var todo []uint64
+	add := func(n *inode) bool {
+		switch {
+		case !n.Directory:
+			u = u.plus(usage{1, n.File.space()})
+		case n.limited():
+			u = u.plus(n.Used)
+		default:
+			u.names++
+			todo = append(todo, n.ID)
+		}
+		return true
 	}
-	u := usage{names: 1}
-	for todo := []uint64{n.ID}; len(todo) > 0; {
+	for add(n); len(todo) > 0; {
 		dir := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		s.look(dir, func(n *inode) bool {
-			switch {
-			case !n.Directory:
-				u = u.plus(usage{1, n.File.space()})
-			case n.limited():
-				u = u.plus(n.Used)
-			default:
-				u.names++
-				todo = append(todo, n.ID)
-			}
-			return true
-		})
+		s.look(dir, add)
 	}
 	return u
 }
