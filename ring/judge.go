@@ -48,9 +48,8 @@ func (p Patience) look(t *Table, w Watch, now time.Duration) Watch {
 	down := map[string]time.Duration{}
 	for _, n := range t.nodes {
 		if n.State == IsDown {
-			down[n.Name] = step
-			if d, before := w.Down[n.Name]; before {
-				down[n.Name] += d
+			if before, known := w.Down[n.Name]; known {
+				down[n.Name] = before + step
 			} else {
 				down[n.Name] = 0
 			}
