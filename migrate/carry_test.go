@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/engine/yarn"
+	"headrace/fileset"
 	"headrace/internal/linux"
 )
 
@@ -431,7 +432,7 @@ func TestLeased(t *testing.T) {
 	}
 	f.Close()
 	lease("held")
-	if f, err := root.at("held", unix.O_RDONLY); !errors.Is(err, errLeased) {
+	if f, err := root.at("held", unix.O_RDONLY); !errors.Is(err, fileset.ErrLeased) {
 		f.Close()
 		t.Errorf("%v", err)
 	}

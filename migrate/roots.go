@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/fileset"
 	"headrace/internal/linux"
 )
 
@@ -45,8 +45,6 @@ func (r Root) open() (int, error) {
 // the program was asked by the first try. It need not, and may take the next one at once: nobody waits for it for long.
 const leaseTries, leasePause = 20, 50 * time.Millisecond
 
-var errLeased = errors.New("another program has a lease on it; try again")
-
 // at opens what is at a relative path below the root; "." is the root.
 func (r Root) at(rel string, flags int) (*os.File, error) {
 	root, err := r.open()
@@ -70,7 +68,7 @@ func (r Root) at(rel string, flags int) (*os.File, error) {
 			time.Sleep(leasePause)
 			continue
 		case err == unix.EAGAIN:
-			err = errLeased
+			err = fileset.ErrLeased
 		}
 		if err != nil {
 			return nil, &os.PathError{Op: "open", Path: filepath.Join(r.Path, rel), Err: err}
