@@ -38,14 +38,13 @@ be found out is unknown.`,
 				return err
 			}
 			o := doctor.Options{NoSmoke: noSmoke}
-			for _, s := range f.stores {
-				store, err := parseStore(s)
-				if err != nil {
-					return err
-				}
+			stores, err := f.parseStores()
+			if err != nil {
+				return err
+			}
+			for _, store := range stores {
 				o.Stores = append(o.Stores, store.Dir)
 			}
-			var err error
 			if f.criu != "" {
 				if o.CRIU, err = filepath.Abs(f.criu); err != nil {
 					return err

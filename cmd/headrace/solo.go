@@ -190,12 +190,8 @@ func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, erro
 	if c.Policy, err = f.policyConfig(); err != nil {
 		return c, err
 	}
-	for _, s := range f.stores {
-		store, err := parseStore(s)
-		if err != nil {
-			return c, err
-		}
-		c.Stores = append(c.Stores, store)
+	if c.Stores, err = f.parseStores(); err != nil {
+		return c, err
 	}
 	if c.StateDir, err = wire.StateDirForDaemon(stateDir); err != nil {
 		return c, err
@@ -224,6 +220,18 @@ func (f *soloFlags) policyConfig() (policy.Config, error) {
 		return c, cli.UsageErrorf("%w", err)
 	}
 	return c, nil
+}
+
+// parseStores reads --store.
+func (f *soloFlags) parseStores() (stores []solo.StoreConfig, err error) {
+	for _, s := range f.stores {
+		store, err := parseStore(s)
+		if err != nil {
+			return nil, err
+		}
+		stores = append(stores, store)
+	}
+	return stores, nil
 }
 
 // parseStore reads NAME=DIR[,zstd].
