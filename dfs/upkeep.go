@@ -59,7 +59,6 @@ func (n *Node) upkeep() {
 		}
 		if all {
 			n.expire(set.since(n.Config.Now()).Abs() > mostSet)
-			poke(n.unclosed)
 		}
 		n.sweep()
 		n.Keeper.all.collect()
@@ -169,6 +168,7 @@ func (n *Node) expire(set bool) {
 	n.ask(func(q meta.Query) { due = q.Expired() })
 	if due {
 		n.propose(&meta.ExpireLeases{Most: atOnce})
+		poke(n.unclosed)
 	}
 }
 
