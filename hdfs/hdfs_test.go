@@ -134,10 +134,9 @@ func TestStandby(t *testing.T) {
 		fmt.Fprint(w, `{"RemoteException":{"exception":"StandbyException","message":"Operation category READ is not supported in state standby"}}`)
 	}))
 	defer standby.Close()
-	down := httptest.NewServer(nil)
-	down.Close()
+	down := "http://" + testkit.Nobody(t)
 	o := real.o
-	o.NameNodes = []string{down.URL, standby.URL, real.o.NameNodes[0]}
+	o.NameNodes = []string{down, standby.URL, real.o.NameNodes[0]}
 	c := newClient(t, o)
 	if err := create(t.Context(), c, dir+"/x", "hello"); err != nil {
 		t.Fatal(err)
@@ -165,7 +164,7 @@ func TestStandby(t *testing.T) {
 	if n := asked.Load(); n != 1 {
 		t.Errorf("a name node that stands still was asked %d times", n)
 	}
-	o.NameNodes = []string{down.URL, standby.URL}
+	o.NameNodes = []string{down, standby.URL}
 	if err := newClient(t, o).MkdirAll(t.Context(), dir, 0o700); err == nil || !strings.Contains(err.Error(), "StandbyException") {
 		t.Errorf("without an active one: %v", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"headrace/internal/testkit"
 )
 
 // What is said both ways arrives and is counted, and a relay that is closed leaves nobody
@@ -48,9 +50,8 @@ func TestRelayCounts(t *testing.T) {
 
 // Without anybody behind it, a relay ends the connections that it gets.
 func TestRelayToNobody(t *testing.T) {
-	gone := must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	must(0, gone.Close())(t)
-	r := startRelay(must(net.Listen("tcp", "127.0.0.1:0"))(t), func() (net.Conn, error) { return net.Dial("tcp", gone.Addr().String()) })
+	nobody := testkit.Nobody(t)
+	r := startRelay(must(net.Listen("tcp", "127.0.0.1:0"))(t), func() (net.Conn, error) { return net.Dial("tcp", nobody) })
 	defer r.close()
 	c := must(net.Dial("tcp", r.listener.Addr().String()))(t)
 	if n, err := c.Read(make([]byte, 1)); err == nil {

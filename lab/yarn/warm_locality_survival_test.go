@@ -366,16 +366,19 @@ func (s *stricken) driverIsKilled(t *testing.T) {
 func (s *stricken) isReplicatedElsewhere(t *testing.T) {
 	h := s.c.HDFS
 	must(0, await(within(t, patience), "wait for new replicas", patience, func(ctx context.Context) (bool, error) {
-		state, err := h.State(ctx)
-		return err == nil && state.NumLiveDataNodes == 2 && state.UnderReplicatedBlocks == 0, err
-	}))(t)
-	for _, path := range []string{longFile, shortFile} {
-		for _, r := range must(h.Replicas(t.Context(), path, 2))(t) {
-			if r.Machine == deadDataNode {
-				t.Errorf("%s is on a machine without a DataNode: %+v", path, r)
+		for _, path := range []string{longFile, shortFile} {
+			all, err := h.Replicas(ctx, path, 2)
+			if err != nil {
+				return false, err
+			}
+			for _, r := range all {
+				if r.Machine == deadDataNode {
+					return false, fmt.Errorf("%s is on a machine without a DataNode: %+v", path, r)
+				}
 			}
 		}
-	}
+		return true, nil
+	}))(t)
 	s.again(t)
 	must(0, h.StartDataNode(within(t, patience), deadDataNode))(t)
 	s.again(t)
