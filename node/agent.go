@@ -60,8 +60,8 @@ type timing struct {
 	call, silent time.Duration
 	// retry is the first pause before another attempt, most the longest.
 	retry, most time.Duration
-	// fresh is how long an answer of Application is used again; stale how long if the
-	// manager gives no other.
+	// fresh is how long an answer of Application is used again; stale how long without a word if the
+	// manager gives no other, and how long one is kept that nobody asks about.
 	fresh, stale time.Duration
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -24,6 +25,7 @@ type applications struct {
 type answer struct {
 	containers []*wire.Container
 	at         time.Time
+	wanted     time.Time // somebody has asked about it
 }
 
 // told is what applications have told of the progress of their containers. Safe for
@@ -63,21 +65,18 @@ func (t *told) take() []*wire.ContainerProgress {
 
 // Application returns what the manager knows of the containers of an application. It
 // asks at most once a second about each that has some, for all callers. While the manager cannot be
-// reached, what it said last counts for two minutes: an application master is not to take
-// its containers for dead because a manager is started again. The result is not to be
-// changed.
+// reached, what it said last counts for as long as containers stay put aside without it: an application
+// master is not to take them for dead meanwhile. Some minutes after that answer an error comes with
+// it, and at last alone. The result is not to be changed.
 func (a *Agent) Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error) {
 	all, err := a.containers(ctx, application)
-	if err != nil {
-		return nil, err
-	}
 	var ours []*wire.Container
 	for _, c := range all {
 		if c.Hosting.GetScheduler() == scheduler && c.Hosting.GetApplication() == application {
 			ours = append(ours, c)
 		}
 	}
-	return ours, nil
+	return ours, err
 }
 
 func (a *Agent) containers(ctx context.Context, application string) ([]*wire.Container, error) {
@@ -88,14 +87,23 @@ func (a *Agent) containers(ctx context.Context, application string) ([]*wire.Con
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if time.Since(s.all[application].at) >= timing.fresh && time.Since(s.failed) >= timing.fresh {
+	now := time.Now()
+	if known, ok := s.all[application]; ok {
+		known.wanted = now
+		s.all[application] = known
+	}
+	if now.Sub(s.all[application].at) >= timing.fresh && now.Sub(s.failed) >= timing.fresh {
 		s.ask(ctx, a, application)
 	}
 	known := s.all[application]
-	if s.err != nil && time.Since(known.at) > timing.stale {
-		return nil, s.err
+	age := time.Since(known.at)
+	if s.err == nil || age <= timing.stale {
+		return known.containers, nil
 	}
-	return known.containers, nil
+	if limit := a.asideFor(); limit > 0 && age > limit {
+		known.containers = nil
+	}
+	return known.containers, fmt.Errorf("nothing new is known of containers on other machines: %w", s.err)
 }
 
 func (s *applications) ask(ctx context.Context, a *Agent, application string) {
@@ -108,9 +116,9 @@ func (s *applications) ask(ctx context.Context, a *Agent, application string) {
 	case err != nil:
 		s.failed = now
 	default:
-		maps.DeleteFunc(s.all, func(_ string, known answer) bool { return now.Sub(known.at) > a.cfg.timing.stale })
+		maps.DeleteFunc(s.all, func(_ string, known answer) bool { return now.Sub(known.wanted) > a.cfg.timing.stale })
 		if delete(s.all, application); len(res.Containers) > 0 { // else the name may be anything
-			s.all[application] = answer{res.Containers, now}
+			s.all[application] = answer{containers: res.Containers, at: now, wanted: now}
 		}
 	}
 }

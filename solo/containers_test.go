@@ -516,8 +516,9 @@ func awaitNews(t *testing.T, h *Host) {
 
 // farCluster is a manager that knows of one container elsewhere.
 type farCluster struct {
-	away bool
-	told chan map[string]float64
+	away  bool
+	known bool // what it said last, while it is away
+	told  chan map[string]float64
 }
 
 func (farCluster) Inputs() wireconnect.InputServiceHandler { return nil }
@@ -529,12 +530,16 @@ func (f farCluster) Progress(user string, shares map[string]float64) {
 }
 
 func (f farCluster) Application(_ context.Context, scheduler, application string) ([]*wire.Container, error) {
-	if f.away {
-		return nil, errors.New("the manager does not answer")
-	}
-	return []*wire.Container{
+	all := []*wire.Container{
 		{Id: "container_far", User: "nobody-else", State: "suspended", Hosting: &wire.Hosting{Scheduler: scheduler, Application: application}},
-	}, nil
+	}
+	switch err := errors.New("the manager does not answer"); {
+	case f.away && !f.known:
+		return nil, err
+	case f.away:
+		return all, err
+	}
+	return all, nil
 }
 
 func TestApplication(t *testing.T) {
@@ -580,8 +585,15 @@ func TestApplication(t *testing.T) {
 	b.shutdown()
 	b.start()
 	r, err = b.host.Application(b.ctx(), q)
-	if err != nil || len(r.Containers) != 1 || r.Containers[0].Id != someContainer {
+	if err != nil || len(r.Containers) != 1 || r.Containers[0].Id != someContainer || r.Doubt == "" {
 		t.Fatalf("while the manager is away: %v, %v", r, err)
+	}
+	b.cfg.Cluster = farCluster{away: true, known: true, told: far.told}
+	b.shutdown()
+	b.start()
+	r, err = b.host.Application(b.ctx(), q)
+	if err != nil || len(r.Containers) != 2 || r.Doubt == "" {
+		t.Fatalf("while the manager is away, with what it said last: %v, %v", r, err)
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 // concurrent use.
 type Cluster interface {
 	// Application lists the containers of an application that have not ended, on
-	// whatever machine.
+	// whatever machine. With an error come those that are known from before.
 	Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error)
 	// Progress takes in how far containers of a user are, as the user tells. It does not
 	// block.
@@ -68,8 +68,8 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 	}
 	all, err := s.loop.cfg.Cluster.Application(ctx, q.Scheduler, q.Application)
 	if err != nil {
-		s.loop.log.Debug("of an application only the containers here are known", "application", q.Application, "err", err)
-		return res, nil
+		res.Doubt = err.Error()
+		s.loop.log.Debug("of an application not all containers are known", "application", q.Application, "err", err)
 	}
 	here := map[string]bool{}
 	for _, c := range res.Containers {

@@ -2881,7 +2881,9 @@ func (x *ApplicationRequest) GetAside() bool {
 type ApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Those that have not ended, or those that were asked for.
-	Containers    []*Container `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	Containers []*Container `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	// Why some may be missing among them, or not be any more as they are told; empty: nothing speaks for that.
+	Doubt         string `protobuf:"bytes,2,opt,name=doubt,proto3" json:"doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2921,6 +2923,13 @@ func (x *ApplicationResponse) GetContainers() []*Container {
 		return x.Containers
 	}
 	return nil
+}
+
+func (x *ApplicationResponse) GetDoubt() string {
+	if x != nil {
+		return x.Doubt
+	}
+	return ""
 }
 
 // Container is a task of another scheduler, as its manager knows it.
@@ -6100,11 +6109,12 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05aside\x18\x04 \x01(\bR\x05aside\x1a;\n" +
 	"\rProgressEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"M\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"c\n" +
 	"\x13ApplicationResponse\x126\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x16.headrace.v1.ContainerR\n" +
-	"containers\"\xb6\x04\n" +
+	"containers\x12\x14\n" +
+	"\x05doubt\x18\x02 \x01(\tR\x05doubt\"\xb6\x04\n" +
 	"\tContainer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
