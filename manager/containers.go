@@ -78,7 +78,7 @@ func (c *containers) hosting(h *wire.Hosting) *wire.Hosting {
 	if h.Queue != "" || app.GetQueue() == "" {
 		return h
 	}
-	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue}
+	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue, Submitter: h.Submitter}
 }
 
 // priority returns that of the application, which nodes of YARN do not know, else of t.

@@ -288,7 +288,7 @@ func checkTask(t *wire.Task) error {
 	}
 	// What is not needed is not kept.
 	t.Argv, t.History, t.Input, t.StdoutPath, t.StderrPath, t.Name, t.Job = nil, nil, nil, "", "", "", ""
-	for _, s := range []*string{&t.User, &t.Doing, &t.Hosting.Scheduler, &t.Hosting.Application, &t.Hosting.Queue} {
+	for _, s := range []*string{&t.User, &t.Doing, &t.Hosting.Scheduler, &t.Hosting.Application, &t.Hosting.Queue, &t.Hosting.Submitter} {
 		*s = clean(*s, maxName)
 	}
 	for _, s := range []*string{&t.Reason, &t.NoSuspend, &t.NoCheckpoint, &t.NoLimits} {

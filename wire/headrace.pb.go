@@ -1775,8 +1775,10 @@ type Hosting struct {
 	// yarn.
 	Scheduler string `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
 	// As that scheduler names it; the container's name is the task's id.
-	Application   string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
-	Queue         string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	Queue       string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Who submitted the application, by the account's name; empty: whoever runs the container.
+	Submitter     string `protobuf:"bytes,4,opt,name=submitter,proto3" json:"submitter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1828,6 +1830,13 @@ func (x *Hosting) GetApplication() string {
 func (x *Hosting) GetQueue() string {
 	if x != nil {
 		return x.Queue
+	}
+	return ""
+}
+
+func (x *Hosting) GetSubmitter() string {
+	if x != nil {
+		return x.Submitter
 	}
 	return ""
 }
@@ -5996,11 +6005,12 @@ const file_headrace_proto_rawDesc = "" +
 	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x1a\n" +
 	"\barchived\x18Q \x01(\bR\barchived\x12\x1d\n" +
 	"\n" +
-	"keeps_room\x18R \x01(\bR\tkeepsRoom\"_\n" +
+	"keeps_room\x18R \x01(\bR\tkeepsRoom\"}\n" +
 	"\aHosting\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
-	"\x05queue\x18\x03 \x01(\tR\x05queue\"\x86\x02\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\x12\x1c\n" +
+	"\tsubmitter\x18\x04 \x01(\tR\tsubmitter\"\x86\x02\n" +
 	"\tTaskInput\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x0e\n" +
