@@ -159,7 +159,7 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 	if q.Application == "" && q.Wait > 0 { // it is a scheduler that waits for changes
 		s.m.inputs.Heard()
 	}
-	res, changed := s.m.cluster.tell()
+	res, changed := s.m.cluster.tell(q.Aside)
 	wait := min(convert.Seconds(q.Wait), maxWait)
 	if res.Version != q.Version || wait <= 0 {
 		return only(res, q.Application), nil
@@ -169,7 +169,7 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 	select {
 	case <-changed:
 		s.gather(ctx)
-		res, _ = s.m.cluster.tell()
+		res, _ = s.m.cluster.tell(q.Aside)
 	case <-over.C:
 	case <-s.m.stopping:
 	case <-ctx.Done():

@@ -106,7 +106,7 @@ func New(cfg Config, host Host) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, host: host, client: to.manager(), inputs: to.inputs(), transport: to.transport, ended: map[string]bool{}}
 	a.orders = newOrders(host, cfg.Log)
-	a.apps.turn, a.apps.all = make(chan struct{}, 1), map[string]answer{}
+	a.apps.turn, a.apps.all = make(chan struct{}, 1), map[question]answer{}
 	return a, nil
 }
 

@@ -19,10 +19,10 @@ import (
 // concurrent use.
 type Cluster interface {
 	// Application lists the containers of an application that have not ended, on
-	// whatever machine. With an error come those that are known from before.
-	Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error)
-	// Progress takes in how far containers of a user are, as the user tells. It does not
-	// block.
+	// whatever machine, or with aside those that do not only run. With an error come those that are known from before.
+	Application(ctx context.Context, scheduler, application string, aside bool) ([]*wire.Container, error)
+	// Progress takes in how far containers are, as a user tells, of which not all need be that
+	// user's. It does not block.
 	Progress(user string, shares map[string]float64)
 	// Inputs answers requests about files of the cluster; nil: none can be. It stands
 	// behind serve.Interceptor.
@@ -63,13 +63,8 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 		res.Doubt = err.Error()
 		s.loop.log.Debug("of an application not all containers are known", "application", q.Application, "err", err)
 	}
-	theirs := map[string]float64{}
 	for _, c := range all {
-		own := c.User == name
-		if share, ok := q.Progress[c.Id]; ok && own {
-			theirs[c.Id] = share
-		}
-		switch own = own || by.Viewer().All; {
+		switch own := c.User == name || by.Viewer().All; {
 		case own && !q.Aside:
 			res.Containers = append(res.Containers, c)
 		case !aside(c):
@@ -83,7 +78,7 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 		res.Doubt = fmt.Sprintf("containers of %s that do not run are of another account, and of %s nothing says that it has submitted this application", q.Application, name)
 	}
 	if s.loop.cfg.Cluster != nil {
-		s.loop.cfg.Cluster.Progress(name, theirs)
+		s.loop.cfg.Cluster.Progress(name, q.Progress)
 	}
 	return res, nil
 }
@@ -102,7 +97,7 @@ func (s *service) applicationOf(ctx context.Context, q *wire.ApplicationRequest)
 	if s.loop.cfg.Cluster == nil {
 		return all, nil
 	}
-	far, err := s.loop.cfg.Cluster.Application(ctx, q.Scheduler, q.Application)
+	far, err := s.loop.cfg.Cluster.Application(ctx, q.Scheduler, q.Application, q.Aside)
 	for _, c := range far {
 		if !here[c.Id] {
 			all = append(all, c)

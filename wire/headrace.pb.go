@@ -4160,8 +4160,11 @@ type ContainersRequest struct {
 	// all_applications is set, else the caller says nothing about them.
 	Applications    map[string]*Application `protobuf:"bytes,5,rep,name=applications,proto3" json:"applications,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	AllApplications bool                    `protobuf:"varint,6,opt,name=all_applications,json=allApplications,proto3" json:"all_applications,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Leave out those that run and have never done anything else: of a busy cluster all would be a
+	// long answer, and another one all the time. The version is that of such answers then.
+	Aside         bool `protobuf:"varint,7,opt,name=aside,proto3" json:"aside,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContainersRequest) Reset() {
@@ -4232,6 +4235,13 @@ func (x *ContainersRequest) GetApplications() map[string]*Application {
 func (x *ContainersRequest) GetAllApplications() bool {
 	if x != nil {
 		return x.AllApplications
+	}
+	return false
+}
+
+func (x *ContainersRequest) GetAside() bool {
+	if x != nil {
+		return x.Aside
 	}
 	return false
 }
@@ -6209,14 +6219,15 @@ const file_headrace_proto_rawDesc = "" +
 	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
-	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xbe\x03\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xd4\x03\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\x01R\x04wait\x12 \n" +
 	"\vapplication\x18\x03 \x01(\tR\vapplication\x12B\n" +
 	"\x06queues\x18\x04 \x03(\v2*.headrace.v1.ContainersRequest.QueuesEntryR\x06queues\x12T\n" +
 	"\fapplications\x18\x05 \x03(\v20.headrace.v1.ContainersRequest.ApplicationsEntryR\fapplications\x12)\n" +
-	"\x10all_applications\x18\x06 \x01(\bR\x0fallApplications\x1a9\n" +
+	"\x10all_applications\x18\x06 \x01(\bR\x0fallApplications\x12\x14\n" +
+	"\x05aside\x18\a \x01(\bR\x05aside\x1a9\n" +
 	"\vQueuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aY\n" +
