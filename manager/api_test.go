@@ -355,6 +355,11 @@ func TestMetricsAndHealth(t *testing.T) {
 	if got := s.get("/healthz"); got != "200 ok\n" {
 		t.Errorf("health: %q", got)
 	}
+	health := &recorder{header: http.Header{}}
+	r, _ := http.NewRequest("GET", "/healthz", nil)
+	if s.handler().ServeHTTP(health, r); health.header.Get("Connection") != "close" {
+		t.Errorf("the connection stays: %v", health.header)
+	}
 	metrics := s.get("/metrics")
 	for _, want := range []string{
 		`headrace_manager_nodes{away="false"} 1`, `headrace_manager_containers{state="suspended"} 1`, `headrace_manager_containers{state="running"} 1`,
