@@ -265,8 +265,8 @@ func (w *Writer) Full() string { return w.full }
 func (w *Writer) PageSocket() *os.File { return w.client }
 
 // Commit makes the image durable and then valid. Call it when criu dump has
-// ended with success and all its files are written. meta is kept with the image
-// for the caller. If it fails the image does not count, and Abort must be called.
+// written all files of the image; what it writes later is not part of it. meta is kept
+// with the image for the caller. If it fails the image does not count, and Abort must be called.
 //
 // If the error is ErrNeedsFull, abort and dump again with BeginOptions.Full.
 func (w *Writer) Commit(meta []byte) (*Image, error) {
@@ -283,7 +283,7 @@ func (w *Writer) Commit(meta []byte) (*Image, error) {
 }
 
 func (w *Writer) commit(meta []byte) (*manifest, error) {
-	w.closeClient() // criu has ended; so the server cannot wait for ever
+	w.closeClient() // criu has sent everything; so the server cannot wait for ever
 	<-w.served
 	if w.err != nil {
 		return nil, w.err

@@ -1,0 +1,99 @@
+package proc_test
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/proc"
+)
+
+// echoer connects to a server, sends back each line that comes from there, and ends when
+// it has read an empty one.
+const echoer = `
+import random, socket, sys
+memory = random.randbytes(64 << 20)
+c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+lines = c.makefile("rwb", buffering=0)
+while True:
+    line = lines.readline()
+    lines.write(line)
+    if line == b"\n": break
+`
+
+// An exchange is a task that runs echoer, and the server's end of its connection.
+type exchange struct {
+	*world
+	spec proc.Spec
+	task *proc.Task
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func newExchange(t *testing.T) *exchange {
+	w := newWorld(t).needCheckpoints()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	w.must(err)
+	defer l.Close()
+	x := &exchange{world: w, spec: w.spec("echo", "python3", "-c", echoer, fmt.Sprint(l.Addr().(*net.TCPAddr).Port))}
+	x.task = w.start(x.spec)
+	w.must(l.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
+	x.conn, err = l.Accept()
+	w.must(err)
+	t.Cleanup(func() { x.conn.Close() })
+	x.in = bufio.NewReader(x.conn)
+	x.say("hello")
+	return x
+}
+
+// say sends a line to the task and waits for it to come back.
+func (x *exchange) say(line string) {
+	x.Helper()
+	x.must(x.conn.SetDeadline(time.Now().Add(30 * time.Second)))
+	_, err := fmt.Fprintln(x.conn, line)
+	x.must(err)
+	if got, err := x.in.ReadString('\n'); err != nil || got != line+"\n" {
+		x.Fatalf("%q came back as %q, %v", line, got, err)
+	}
+}
+
+// spoil has a checkpoint fail after CRIU has succeeded: it puts something into the image
+// that belongs into none.
+func (x *exchange) spoil() {
+	x.Helper()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := x.task.Checkpoint(x.ctx, proc.CheckpointOptions{Store: x.store})
+		failed <- err
+	}()
+	x.await("the dump", func() bool {
+		dirs, _ := filepath.Glob(x.store + "/*/0*")
+		return len(dirs) == 1 && unix.Mkfifo(filepath.Join(dirs[0], "stray"), 0o600) == nil
+	})
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "stray is not a regular file") {
+		x.Fatalf("the checkpoint with a named pipe in it: %v", err)
+	}
+}
+
+// TestConnectionsOutliveAFailedCheckpoint: CRIU has dumped the task, and locked its
+// connections for that, when it turns out that the image cannot be kept.
+func TestConnectionsOutliveAFailedCheckpoint(t *testing.T) {
+	x := newExchange(t)
+	for range 2 {
+		x.spoil()
+		x.say("still here")
+	}
+	x.checkpoint(x.task)
+	x.task = x.restore(x.spec, proc.RestoreOptions{})
+	x.say("back")
+	x.say("")
+	if e := x.end(x.task); e.Code != 0 {
+		t.Errorf("ended with %+v", e)
+	}
+}
