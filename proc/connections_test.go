@@ -2,6 +2,7 @@ package proc_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -96,4 +97,45 @@ func TestConnectionsOutliveAFailedCheckpoint(t *testing.T) {
 	if e := x.end(x.task); e.Code != 0 {
 		t.Errorf("ended with %+v", e)
 	}
+}
+
+// mustReset checks that the other end of the task's connection learns that it is gone.
+func (x *exchange) mustReset() {
+	x.Helper()
+	x.must(x.conn.SetDeadline(time.Now().Add(30 * time.Second)))
+	_, err := fmt.Fprintln(x.conn, "are you there?")
+	x.must(err)
+	if line, err := x.in.ReadString('\n'); !errors.Is(err, unix.ECONNRESET) {
+		x.Errorf("the connection of a task that is gone: %q, %v; want it reset", line, err)
+	}
+}
+
+// TestConnectionsOfWhatIsNotRestored: when a checkpointed task ends, nobody drops the
+// packets of its connections any more.
+func TestConnectionsOfWhatIsNotRestored(t *testing.T) {
+	t.Run("killed", func(t *testing.T) {
+		x := newExchange(t)
+		x.checkpoint(x.task)
+		x.must(x.task.Kill(x.ctx, time.Millisecond))
+		x.end(x.task)
+		x.mustReset()
+	})
+	t.Run("removed, without a supervisor", func(t *testing.T) {
+		x := newExchange(t)
+		x.checkpoint(x.task)
+		x.must(unix.Kill(x.shimPID("echo"), unix.SIGKILL))
+		x.must(x.rt.Remove(x.ctx, "echo"))
+		x.mustReset()
+	})
+}
+
+// TestConnectionsOfAnOlderImage: what comes back from an older image than the last has its
+// connections too.
+func TestConnectionsOfAnOlderImage(t *testing.T) {
+	x := newExchange(t)
+	first := x.checkpoint(x.task)
+	x.task = x.restore(x.spec, proc.RestoreOptions{})
+	x.checkpoint(x.task)
+	x.task = x.restore(x.spec, proc.RestoreOptions{Seq: first.Seq})
+	x.say("back")
 }

@@ -94,7 +94,7 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 		}
 		res.Dump = linux.Clock() - begin
 		begin = linux.Clock()
-		if err := errors.Join(j.syncFiles(), holds()); err != nil {
+		if err := errors.Join(j.syncFiles(), j.noteLocked(w.Dir()), holds()); err != nil {
 			return err
 		}
 		im, err := w.Commit(meta)

@@ -258,6 +258,7 @@ func (r *restoration) once(c candidate) error {
 		return err
 	}
 	p.leavePIDs()
+	unlock(r.t.home.dir) // it may have come back from an older image than the last
 	return r.t.stops.cont()
 }
 
