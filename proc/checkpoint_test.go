@@ -287,6 +287,50 @@ func fullDisk(t *testing.T, options string) {
 	w.checkCounter("count")
 }
 
+// TestDeletedFilesDoNotFillTheStore: CRIU writes the contents of deleted files without
+// asking for room, and as root to the last byte.
+func TestDeletedFilesDoNotFillTheStore(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	w.must(os.Mkdir(w.store, 0o700))
+	w.must(unix.Mount("tmpfs", w.store, "tmpfs", 0, "mode=700,size=128m"))
+	defer unix.Unmount(w.store, unix.MNT_DETACH)
+	s := w.spec("count", "python3", "-c", `
+import mmap, os, sys
+kept = []
+for name in "open", "mapped", "both":
+    f = open(sys.argv[1] + "/" + name, "w+b"); os.unlink(f.name)
+    f.write(bytes([1]) * (50 << 20)); f.flush()
+    kept.append(f if name == "open" else (mmap.mmap(f.fileno(), 0), f if name == "both" else f.close()))
+`+counter, t.TempDir())
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	least, over, done := int64(1<<62), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			var st unix.Statfs_t
+			if unix.Statfs(w.store, &st) == nil {
+				least = min(least, int64(st.Bavail)*st.Bsize)
+			}
+			select {
+			case <-over:
+				return
+			case <-time.After(200 * time.Microsecond):
+			}
+		}
+	}()
+	_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	close(over)
+	<-done
+	if !errors.Is(err, proc.ErrNoSpace) || least < 100<<20 {
+		t.Errorf("%v; %d bytes were left", err, least)
+	}
+	w.must(unix.Mount("", w.store, "", unix.MS_REMOUNT, "size=256m"))
+	w.checkpoint(task)
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter("count")
+}
+
 // What was unpacked of an image goes with the restore that is called off by a kill, and by
 // the next one if the supervisor itself was killed.
 func TestScratchIsLeftEmpty(t *testing.T) {

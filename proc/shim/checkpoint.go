@@ -149,6 +149,10 @@ func (d dump) job(tree []linux.Stat, sv saved) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	deleted, err := deletedBytes(tree)
+	if err != nil {
+		return nil, err
+	}
 	facts, err := mend.Look(tree)
 	if err != nil {
 		return nil, err
@@ -160,7 +164,7 @@ func (d dump) job(tree []linux.Stat, sv saved) ([]byte, error) {
 	spec := d.t.life.spec()
 	return json.Marshal(dumpJob{
 		Dir: d.t.home.dir, CRIU: d.t.criu, InitPID: sv.InitPID, Lock: lock, Task: string(spec.ID), Options: d.o, Meta: meta,
-		Files: sv.descriptors(), User: spec.Credentials(), Facts: facts,
+		Files: sv.descriptors(), Deleted: deleted, User: spec.Credentials(), Facts: facts,
 	})
 }
 

@@ -31,6 +31,8 @@ type dumpJob struct {
 	User linux.Credentials `json:"user"`
 	// Lock holds back packets of the task's TCP connections until the restore.
 	Lock bool `json:"lock"`
+	// Deleted is how much CRIU will write of files that were deleted.
+	Deleted int64 `json:"deleted"`
 	// Files are what the task has open for writing.
 	Files   []linux.Descriptor     `json:"files"`
 	Task    string                 `json:"task"`
@@ -79,7 +81,7 @@ func (j dumpJob) run() (proc.CheckpointResult, error) {
 // write makes one attempt at a checkpoint.
 func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResult, error) {
 	var res proc.CheckpointResult
-	w, err := store.Begin(j.Task, checkpoint.BeginOptions{Full: full})
+	w, err := store.Begin(j.Task, checkpoint.BeginOptions{Full: full, Need: j.Deleted})
 	if err != nil {
 		return res, err
 	}
