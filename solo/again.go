@@ -46,6 +46,9 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 	case headrace.Resuming:
 		err = live.Resume(ctx)
 	case headrace.Checkpointing:
+		if err = o.stores.there(in.Dir); err != nil {
+			break
+		}
 		st := o.stores.named(in.Store)
 		opts := proc.CheckpointOptions{Store: in.Dir, Compress: st != nil && st.Compress}
 		_, err = live.Checkpoint(ctx, opts)

@@ -73,7 +73,11 @@ const dropRetry = 30 * time.Second
 // did not succeed. It may be called from anywhere.
 func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 	for _, d := range dirs {
-		if err := m.Remove(d, id); err != nil {
+		err := m.stores.there(d)
+		if err == nil {
+			err = m.Remove(d, id)
+		}
+		if err != nil {
 			m.log.Warn("checkpoints were not removed", "id", id, "dir", d, "err", err)
 			left = append(left, d)
 		}
@@ -109,7 +113,11 @@ func (m *images) collect(t *task) {
 	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
 	m.aside(id, func() func() {
 		crash.Here("solo.collect")
-		if err := m.Collect(keep, id); err != nil {
+		err := m.stores.there(keep)
+		if err == nil {
+			err = m.Collect(keep, id)
+		}
+		if err != nil {
 			m.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
 		}
 		left := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == keep })

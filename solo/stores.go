@@ -2,10 +2,12 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 
 	"headrace"
 	"headrace/disk"
+	"headrace/proc"
 	"headrace/serve"
 	"headrace/solo/journal"
 )
@@ -37,11 +40,14 @@ const (
 // stores are the checkpoint stores.
 type stores struct {
 	all []*store
+	marks
 	// known is how fast they are, and were that are not used now, by directory.
 	known map[string]journal.Measure
 	// disks says whose turn it is at a device.
-	disks *disk.Scheduler
-	clk   clock
+	disks   *disk.Scheduler
+	devices disk.Devices
+	clk     clock
+	log     *slog.Logger
 }
 
 // store is a checkpoint store and what is known of it.
@@ -57,21 +63,82 @@ type store struct {
 	fullUntil time.Duration
 }
 
-// openStores creates the directories and finds out which devices they lie on.
-func openStores(cfg []StoreConfig, clk clock) (*stores, error) {
-	var devices disk.Devices
-	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{}, clk: clk}
-	for _, c := range cfg {
-		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-			return nil, fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", c.Name, err)
-		}
-		on, err := lookAtStore(c.Dir, &devices)
-		if err != nil {
-			return nil, fmt.Errorf("checkpoint store %s: %w", c.Name, err)
-		}
-		a.all = append(a.all, &store{StoreConfig: c, on: on, disks: a.disks, free: freeSpace(c.Dir)})
+func newStores(cfg *Config, clk clock) *stores {
+	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{}, clk: clk, log: cfg.Log}
+	for _, c := range cfg.Stores {
+		a.all = append(a.all, &store{StoreConfig: c, disks: a.disks})
 	}
-	return a, nil
+	return a
+}
+
+// found is what a look at a store has shown.
+type found struct {
+	id       string
+	inMemory bool
+	on       disk.Device
+	free     int64
+	err      error
+}
+
+// look finds out whether a store is there, and how much room it has; see find. It may
+// be called from anywhere.
+func (a *stores) look(dir string, known journal.Measure, had []headrace.TaskID) (f found) {
+	if f.id, f.err = find(dir, known, had); f.err != nil {
+		return f
+	}
+	f.inMemory, f.free = volatile(dir), freeSpace(dir)
+	f.on, f.err = lookAtStore(dir, &a.devices)
+	return f
+}
+
+// take takes in what a look has shown, and reports whether something has become of the
+// store since the last one.
+func (a *stores) take(s *store, f found) (changed bool) {
+	s.looking = false
+	was := a.get(s.Dir)
+	if f.err != nil {
+		s.free = 0
+		a.set(s.Dir, mark{was.id, f.err})
+		if was.away == nil || was.away.Error() != f.err.Error() {
+			a.log.Error("a checkpoint store cannot be used; what is in it waits", "store", s.Name, "err", f.err)
+		}
+		return was.away == nil
+	}
+	a.set(s.Dir, mark{id: f.id})
+	s.on, s.free, s.ID, s.InMemory = f.on, f.free, f.id, f.inMemory
+	a.known[s.Dir] = s.Measure
+	if was.away != nil {
+		a.log.Info("a checkpoint store is there", "store", s.Name, "dir", s.Dir)
+	}
+	return was.away != nil || was.id != f.id
+}
+
+// open finds the stores, and how fast they are. Of those that were used before none
+// keeps the daemon from starting. What was in the directories renew is lost.
+func (a *stores) open(ctx context.Context, was journal.Contents, renew []string, img Images) error {
+	maps.Copy(a.known, was.Meta.Stores)
+	for _, dir := range renew {
+		delete(a.known, dir)
+	}
+	for dir, m := range a.known {
+		a.set(dir, mark{id: m.ID})
+	}
+	for _, s := range a.all {
+		known, had := a.known[s.Dir], []headrace.TaskID(nil)
+		for _, r := range was.Records {
+			if r.HasImagesIn(s.Dir) && !slices.Contains(renew, s.Dir) {
+				had = append(had, r.ID)
+			}
+		}
+		s.Measure = known
+		f := a.look(s.Dir, known, had)
+		if f.err != nil && known.ID == "" && !errors.Is(f.err, proc.ErrNotNow) {
+			return fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", s.Name, f.err)
+		}
+		a.take(s, f)
+	}
+	a.measure(ctx, img)
+	return nil
 }
 
 func lookAtStore(dir string, devices *disk.Devices) (on disk.Device, err error) {
@@ -104,8 +171,7 @@ func freeSpace(dir string) int64 {
 
 // measure fills in the bandwidths: from the records when they are recent, else by
 // trying.
-func (a *stores) measure(ctx context.Context, recorded map[string]journal.Measure, img Images, log *slog.Logger) {
-	maps.Copy(a.known, recorded)
+func (a *stores) measure(ctx context.Context, img Images) {
 	var wg sync.WaitGroup
 	for _, s := range a.all {
 		m, ok := a.known[s.Dir]
@@ -114,17 +180,21 @@ func (a *stores) measure(ctx context.Context, recorded map[string]journal.Measur
 			s.Measure = m
 			continue
 		}
+		if a.get(s.Dir).away != nil { // the next daemon measures it
+			s.Write, s.Read, s.DumpOverhead, s.RestoreOverhead = guessStore, guessStore, guessDumpOverhead, guessRestoreOverhead
+			continue
+		}
 		wg.Go(func() {
 			write, read, err := img.Measure(ctx, s.Dir)
 			if err != nil || write <= 0 || read <= 0 {
-				log.Warn("a checkpoint store could not be measured", "store", s.Name, "dir", s.Dir, "err", err)
+				a.log.Warn("a checkpoint store could not be measured", "store", s.Name, "dir", s.Dir, "err", err)
 				write, read = guessStore, guessStore
 			}
 			s.Measure = journal.Measure{
 				Write: write, Read: read, DumpOverhead: guessDumpOverhead, RestoreOverhead: guessRestoreOverhead,
-				MeasuredMs: a.clk.wall().UnixMilli(),
+				MeasuredMs: a.clk.wall().UnixMilli(), ID: m.ID, InMemory: m.InMemory,
 			}
-			log.Info("checkpoint store", "store", s.Name, "dir", s.Dir, "write", int64(write), "read", int64(read))
+			a.log.Info("checkpoint store", "store", s.Name, "dir", s.Dir, "write", int64(write), "read", int64(read))
 		})
 	}
 	wg.Wait()
@@ -145,6 +215,9 @@ func (a *stores) named(name string) *store {
 func (a *stores) choose(name string, t *task) (*store, error) {
 	if name != "" {
 		if st := a.named(name); st != nil {
+			if away := a.get(st.Dir).away; away != nil {
+				return nil, fmt.Errorf("%w: checkpoint store %s: %w", serve.ErrBusy, name, away)
+			}
 			if !st.roomy(t) {
 				return nil, fmt.Errorf("%w: checkpoint store %s has no room for task %s; free some space in %s, or name another store", serve.ErrBusy, name, t.rec.ID, st.Dir)
 			}
@@ -161,7 +234,7 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 	var bestTime time.Duration
 	for _, s := range a.all {
 		need := s.estimate(t.dirty()) + s.queue()
-		if now < s.fullUntil || !s.roomy(t) {
+		if now < s.fullUntil || a.get(s.Dir).away != nil || !s.roomy(t) {
 			continue
 		}
 		if best == nil || need < bestTime {
@@ -231,7 +304,7 @@ func (a *stores) views() []headrace.StoreView {
 	now := a.clk.boot()
 	out := make([]headrace.StoreView, 0, len(a.all))
 	for _, s := range a.all {
-		if now < s.fullUntil {
+		if now < s.fullUntil || a.get(s.Dir).away != nil {
 			continue
 		}
 		out = append(out, s.view())
@@ -246,17 +319,38 @@ func (s *store) view() headrace.StoreView {
 	}
 }
 
-// watch looks how much room there is, in the background: a file system on the network
-// may not answer.
-func (a *stores) watch(u *turn) {
+// missing returns why a task that waits cannot be brought back now: what is kept of it,
+// or is to be removed before it starts, is in a store that is not there.
+func (a *stores) missing(t *task) error {
+	switch {
+	case t.rec.State == headrace.Checkpointed && t.rec.Checkpoint != nil:
+		return a.get(t.rec.Checkpoint.Dir).away
+	case t.rec.State == headrace.Pending:
+		for _, dir := range t.rec.ImageDirs {
+			if away := a.get(dir).away; away != nil {
+				return away
+			}
+		}
+	}
+	return nil
+}
+
+// watch looks whether the stores are there and how much room there is, in the background: a
+// file system on the network may not answer.
+func (a *stores) watch(u *turn, tasks *table) {
 	for _, s := range a.all {
 		if s.looking {
 			continue
 		}
 		s.looking = true
+		known, had := s.Measure, tasks.withImagesIn(s.Dir)
 		u.background(func(context.Context) func() {
-			free := freeSpace(s.Dir)
-			return func() { s.looking, s.free = false, free }
+			f := a.look(s.Dir, known, had)
+			return func() {
+				if a.take(s, f) {
+					u.redecide, u.metaChanged = true, true
+				}
+			}
 		})
 		a.known[s.Dir] = s.Measure
 	}
