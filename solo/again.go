@@ -27,7 +27,7 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 		})
 		var im *journal.Image
 		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
-			im = o.images.newer(id, again, last)
+			im, err = o.images.awaitNewer(ctx, id, again, last)
 		}
 		return func() error { return o.settledAs(t, again, stats, im, err) }
 	})

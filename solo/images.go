@@ -86,16 +86,19 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 }
 
 // newer looks for a checkpoint that was committed by the operation under way of a
-// record. It may be called from anywhere. Sequence numbers are those of one directory: another one may
-// still have a checkpoint from before the recorded one.
-func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Image) *journal.Image {
+// record; nil: there is none. It may be called from anywhere. Sequence numbers are those of one directory: another one may
+// still have a checkpoint from before the recorded one. An error says nothing of what there is: ask again.
+func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
+	err := m.stores.there(in.Dir)
+	if err != nil {
+		return nil, err
+	}
 	info, ok, err := m.Latest(in.Dir, id)
 	if err != nil {
-		m.log.Warn("looking for a checkpoint failed", "id", id, "dir", in.Dir, "err", err)
-		return nil
+		return nil, err
 	}
 	if !ok || old != nil && (old.Dir == in.Dir && info.Seq <= old.Seq || old.Dir != in.Dir && info.At.UnixMilli() <= old.TakenMs) {
-		return nil
+		return nil, nil
 	}
 	im := &journal.Image{
 		Store: in.Store, Dir: in.Dir, Seq: info.Seq, Chain: info.Chain,
@@ -104,7 +107,23 @@ func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Imag
 	if st := m.stores.named(in.Store); st != nil {
 		im.Compress = st.Compress
 	}
-	return im
+	return im, nil
+}
+
+// awaitNewer is newer, asked until it is known. Its error is ctx's.
+func (m *images) awaitNewer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
+	for {
+		im, err := m.newer(id, in, old)
+		if err == nil {
+			return im, nil
+		}
+		m.log.Warn("looking for a checkpoint failed, it is tried again", "id", id, "dir", in.Dir, "err", err)
+		select {
+		case <-time.After(attachRetry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // collect removes checkpoints that the newest one has made useless, once that
