@@ -46,7 +46,7 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 	case headrace.Resuming:
 		err = live.Resume(ctx)
 	case headrace.Checkpointing:
-		if err = o.stores.there(in.Dir); err != nil {
+		if err = o.stores.there(ctx, in.Dir); err != nil {
 			break
 		}
 		st := o.stores.named(in.Store)

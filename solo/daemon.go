@@ -249,7 +249,7 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if err := checkpoint.SweepScratch(d.cfg.scratchDir()); err != nil {
 		l.log.Warn("what earlier restores have left behind cannot be removed", "err", err)
 	}
-	if err := l.stores.open(ctx, state, d.cfg.NewStores, l.images); err != nil {
+	if err := l.stores.open(l.turn, state, d.cfg.NewStores, l.images); err != nil {
 		return err
 	}
 	if try := d.parts.swap; try != nil && state.Meta.SwapBoot != l.boot {

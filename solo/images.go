@@ -73,7 +73,7 @@ const dropRetry = 30 * time.Second
 // did not succeed. It may be called from anywhere.
 func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 	for _, d := range dirs {
-		err := m.stores.there(d)
+		err := m.stores.there(context.Background(), d)
 		if err == nil {
 			err = m.Remove(d, id)
 		}
@@ -88,16 +88,23 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 // newer looks for a checkpoint that was committed by the operation under way of a
 // record; nil: there is none. It may be called from anywhere. Sequence numbers are those of one directory: another one may
 // still have a checkpoint from before the recorded one. An error says nothing of what there is: ask again.
-func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
-	err := m.stores.there(in.Dir)
+func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
+	if err := m.stores.there(ctx, in.Dir); err != nil {
+		return nil, err
+	}
+	type latest struct {
+		ImageInfo
+		ok bool
+	}
+	answer, err := m.stores.soon(ctx, "latest of "+string(id), func() (any, error) {
+		info, ok, err := m.Latest(in.Dir, id)
+		return latest{info, ok}, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	info, ok, err := m.Latest(in.Dir, id)
-	if err != nil {
-		return nil, err
-	}
-	if !ok || old != nil && (old.Dir == in.Dir && info.Seq <= old.Seq || old.Dir != in.Dir && info.At.UnixMilli() <= old.TakenMs) {
+	info := answer.(latest)
+	if !info.ok || old != nil && (old.Dir == in.Dir && info.Seq <= old.Seq || old.Dir != in.Dir && info.At.UnixMilli() <= old.TakenMs) {
 		return nil, nil
 	}
 	im := &journal.Image{
@@ -113,7 +120,7 @@ func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Imag
 // awaitNewer is newer, asked until it is known. Its error is ctx's.
 func (m *images) awaitNewer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
 	for {
-		im, err := m.newer(id, in, old)
+		im, err := m.newer(ctx, id, in, old)
 		if err == nil {
 			return im, nil
 		}
@@ -132,7 +139,7 @@ func (m *images) collect(t *task) {
 	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
 	m.aside(id, func() func() {
 		crash.Here("solo.collect")
-		err := m.stores.there(keep)
+		err := m.stores.there(context.Background(), keep)
 		if err == nil {
 			err = m.Collect(keep, id)
 		}

@@ -84,7 +84,7 @@ func TestNewer(t *testing.T) {
 			w := newWorld(t.TempDir())
 			w.with("t1", func(x *thing) { x.images["/a"] = []ImageInfo{c.in} })
 			m := &images{Images: fakeImages{&conn{world: w}}, stores: &stores{}}
-			if got, err := m.newer("t1", &journal.Intent{Dir: "/a"}, c.old); err != nil || (got != nil) != c.is {
+			if got, err := m.newer(t.Context(), "t1", &journal.Intent{Dir: "/a"}, c.old); err != nil || (got != nil) != c.is {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})

@@ -1,13 +1,16 @@
 package solo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
+	"golang.org/x/sync/singleflight"
 	"golang.org/x/sys/unix"
 
 	"headrace"
@@ -20,8 +23,10 @@ import (
 // system is mounted on. What is in a store that is not there is not gone, and nothing
 // is to be written in its place. They may be used from anywhere.
 type marks struct {
-	mu    sync.Mutex
-	known map[string]mark // by directory
+	mu     sync.Mutex
+	marked map[string]mark // by directory
+	// asked are questions that file systems have not answered yet.
+	asked singleflight.Group
 }
 
 type mark struct {
@@ -34,21 +39,21 @@ type mark struct {
 func (m *marks) set(dir string, k mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.known == nil {
-		m.known = map[string]mark{}
+	if m.marked == nil {
+		m.marked = map[string]mark{}
 	}
-	m.known[dir] = k
+	m.marked[dir] = k
 }
 
 func (m *marks) get(dir string) mark {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.known[dir]
+	return m.marked[dir]
 }
 
 // there looks at stores, and returns why nothing may be read, written or removed in one
 // of them now: proc.ErrNotNow.
-func (m *marks) there(dirs ...string) error {
+func (m *marks) there(ctx context.Context, dirs ...string) error {
 	for _, dir := range dirs {
 		k := m.get(dir)
 		if k.away != nil {
@@ -57,22 +62,28 @@ func (m *marks) there(dirs ...string) error {
 		if k.id == "" {
 			continue
 		}
-		if err := isStore(dir, k.id); err != nil {
-			return err
+		id, err := m.soon(ctx, dir, func() (any, error) { return checkpoint.ID(dir) })
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && id != k.id:
+			return notThere(dir)
+		case err != nil:
+			return fmt.Errorf("%w: checkpoint store %s: %w", proc.ErrNotNow, dir, err)
 		}
 	}
 	return nil
 }
 
-func isStore(dir, id string) error {
-	have, err := checkpoint.ID(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist) || err == nil && have != id:
-		return notThere(dir)
-	case err != nil:
-		return fmt.Errorf("%w: checkpoint store: %w", proc.ErrNotNow, err)
+// soon asks a file system that may not answer. An earlier question with the key that is
+// still open is not asked again: its answer is waited for.
+func (m *marks) soon(ctx context.Context, key string, ask func() (any, error)) (any, error) {
+	select {
+	case r := <-m.asked.DoChan(key, ask):
+		return r.Val, r.Err
+	case <-time.After(storePatience):
+		return nil, fmt.Errorf("no answer within %v", storePatience)
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return nil
 }
 
 func notThere(dir string) error {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -213,4 +214,55 @@ func TestRealStoreNotMounted(t *testing.T) {
 	mount()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 60)
+}
+
+// silent mounts a file system over a directory that answers nothing, and returns what ends that.
+func silent(t *testing.T, dir string) (end func()) {
+	t.Helper()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Mount("silent", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
+	}
+	if err != nil {
+		unix.Close(fd)
+		t.Skip("a file system that does not answer needs root and FUSE: ", err)
+	}
+	return sync.OnceFunc(func() {
+		unix.Unmount(dir, unix.MNT_DETACH)
+		unix.Close(fd) // whoever waits has an error
+	})
+}
+
+// TestRealStoreDoesNotAnswer: the daemon starts although one of its stores is on a file system that hangs; tasks
+// run and are killed meanwhile, and what is checkpointed there goes on once it answers.
+func TestRealStoreDoesNotAnswer(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	good, dir := filepath.Join(m.cfg.StateDir, "good"), filepath.Join(m.cfg.StateDir, "hangs")
+	m.flags = []string{"--store", "good=" + good, "--store", "hangs=" + dir}
+	m.launch()
+	id := m.run(headrace.Normal, counter(30))
+	m.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id), Store: "hangs"}
+	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	other := m.run(headrace.Normal, counter(100_000))
+	m.awaitState(other, headrace.Running)
+	m.kill9()
+	end := silent(t, dir)
+	t.Cleanup(end)
+	m.launch()
+	m.tasks.Restore(m.ctx(), q)
+	m.await(id, "waiting for its store", func(w *wire.Task) bool {
+		return w.State == "checkpointed" && w.Doing == "" && strings.Contains(w.Reason, "has not answered")
+	})
+	m.killed(other)
+	third := m.run(headrace.Normal, counter(5))
+	m.awaitState(third, headrace.Done)
+	end()
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 30)
 }

@@ -154,7 +154,7 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 		f = finding{exit: exit}
 	}
 	if in := rec.Op; in.Doing() == headrace.Checkpointing && in.Dir != "" && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
-		im, err := r.images.newer(rec.ID, in, rec.Checkpoint)
+		im, err := r.images.newer(ctx, rec.ID, in, rec.Checkpoint)
 		if f.image = im; err != nil {
 			f.err = fmt.Errorf("its last checkpoint cannot be looked for: %w", err)
 		}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -58,8 +57,10 @@ type store struct {
 	on    disk.Device
 	disks *disk.Scheduler
 	// free is the room left, -1 while unknown.
-	free      int64
+	free int64
+	// looking since lookedAt (boot time): whether it is there, and how much room it has.
 	looking   bool
+	lookedAt  time.Duration
 	fullUntil time.Duration
 }
 
@@ -77,7 +78,9 @@ type found struct {
 	inMemory bool
 	on       disk.Device
 	free     int64
-	err      error
+	// speed is what was found out about it, if that was tried.
+	speed journal.Measure
+	err   error
 }
 
 // look finds out whether a store is there, and how much room it has; see find. It may
@@ -105,6 +108,9 @@ func (a *stores) take(s *store, f found) (changed bool) {
 		return was.away == nil
 	}
 	a.set(s.Dir, mark{id: f.id})
+	if f.speed.Write > 0 {
+		s.Measure = f.speed
+	}
 	s.on, s.free, s.ID, s.InMemory = f.on, f.free, f.id, f.inMemory
 	a.known[s.Dir] = s.Measure
 	if was.away != nil {
@@ -113,9 +119,14 @@ func (a *stores) take(s *store, f found) (changed bool) {
 	return was.away != nil || was.id != f.id
 }
 
+// storePatience is how long a file system may take to answer; that of a store may be on
+// a network.
+const storePatience = 10 * time.Second
+
 // open finds the stores, and how fast they are. Of those that were used before none
-// keeps the daemon from starting. What was in the directories renew is lost.
-func (a *stores) open(ctx context.Context, was journal.Contents, renew []string, img Images) error {
+// keeps the daemon from starting, and none that does not answer: it is there when it does. What was in
+// the directories renew is lost.
+func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images) error {
 	maps.Copy(a.known, was.Meta.Stores)
 	for _, dir := range renew {
 		delete(a.known, dir)
@@ -123,6 +134,7 @@ func (a *stores) open(ctx context.Context, was journal.Contents, renew []string,
 	for dir, m := range a.known {
 		a.set(dir, mark{id: m.ID})
 	}
+	seen := make(chan func() error, len(a.all))
 	for _, s := range a.all {
 		known, had := a.known[s.Dir], []headrace.TaskID(nil)
 		for _, r := range was.Records {
@@ -130,15 +142,62 @@ func (a *stores) open(ctx context.Context, was journal.Contents, renew []string,
 				had = append(had, r.ID)
 			}
 		}
-		s.Measure = known
-		f := a.look(s.Dir, known, had)
-		if f.err != nil && known.ID == "" && !errors.Is(f.err, proc.ErrNotNow) {
-			return fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", s.Name, f.err)
-		}
-		a.take(s, f)
+		a.begin(s, known)
+		go func() { // nobody waits for its end
+			f := a.look(s.Dir, known, had)
+			if f.err == nil {
+				f.speed = a.speed(u.driver.ctx, s.StoreConfig, known, img)
+			}
+			seen <- func() error {
+				if f.err != nil && known.ID == "" && !errors.Is(f.err, proc.ErrNotNow) {
+					return fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", s.Name, f.err)
+				}
+				if a.take(s, f) {
+					u.redecide, u.metaChanged = true, true
+				}
+				return nil
+			}
+		}()
 	}
-	a.measure(ctx, img)
+	late := time.After(storePatience)
+	for i := range a.all {
+		select {
+		case take := <-seen:
+			if err := take(); err != nil {
+				return err
+			}
+		case <-late:
+			a.log.Warn("a checkpoint store does not answer; the daemon starts without it", "stores", len(a.all)-i)
+			for range a.all[i:] {
+				u.driver.run(func(ctx context.Context) func() { return a.takeLate(ctx, seen) })
+			}
+			return nil
+		}
+	}
 	return nil
+}
+
+// begin has a store looked for of which is known what an earlier daemon has found.
+func (a *stores) begin(s *store, known journal.Measure) {
+	s.Measure, s.looking, s.lookedAt = known, true, a.clk.boot()
+	if s.Write <= 0 || s.Read <= 0 {
+		s.Write, s.Read, s.DumpOverhead, s.RestoreOverhead = guessStore, guessStore, guessDumpOverhead, guessRestoreOverhead
+	}
+	a.set(s.Dir, mark{known.ID, fmt.Errorf("%w: checkpoint store %s has not answered yet", proc.ErrNotNow, s.Name)})
+}
+
+// takeLate waits for a store that did not answer in time.
+func (a *stores) takeLate(ctx context.Context, seen <-chan func() error) func() {
+	select {
+	case take := <-seen:
+		return func() {
+			if err := take(); err != nil {
+				a.log.Error("a checkpoint store cannot be used", "err", err)
+			}
+		}
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 func lookAtStore(dir string, devices *disk.Devices) (on disk.Device, err error) {
@@ -169,35 +228,22 @@ func freeSpace(dir string) int64 {
 	return max(0, int64(fs.Bavail)-int64(fs.Blocks)/keptFree) * fs.Bsize
 }
 
-// measure fills in the bandwidths: from the records when they are recent, else by
-// trying.
-func (a *stores) measure(ctx context.Context, img Images) {
-	var wg sync.WaitGroup
-	for _, s := range a.all {
-		m, ok := a.known[s.Dir]
-		age := a.clk.wall().Sub(time.UnixMilli(m.MeasuredMs))
-		if ok && m.Write > 0 && m.Read > 0 && age >= 0 && age < measureValid {
-			s.Measure = m
-			continue
-		}
-		if a.get(s.Dir).away != nil { // the next daemon measures it
-			s.Write, s.Read, s.DumpOverhead, s.RestoreOverhead = guessStore, guessStore, guessDumpOverhead, guessRestoreOverhead
-			continue
-		}
-		wg.Go(func() {
-			write, read, err := img.Measure(ctx, s.Dir)
-			if err != nil || write <= 0 || read <= 0 {
-				a.log.Warn("a checkpoint store could not be measured", "store", s.Name, "dir", s.Dir, "err", err)
-				write, read = guessStore, guessStore
-			}
-			s.Measure = journal.Measure{
-				Write: write, Read: read, DumpOverhead: guessDumpOverhead, RestoreOverhead: guessRestoreOverhead,
-				MeasuredMs: a.clk.wall().UnixMilli(), ID: m.ID, InMemory: m.InMemory,
-			}
-			a.log.Info("checkpoint store", "store", s.Name, "dir", s.Dir, "write", int64(write), "read", int64(read))
-		})
+// speed returns the bandwidths of a store that is there: what is known of them, when that is recent, else what comes of
+// trying. It may be called from anywhere.
+func (a *stores) speed(ctx context.Context, s StoreConfig, known journal.Measure, img Images) journal.Measure {
+	age := a.clk.wall().Sub(time.UnixMilli(known.MeasuredMs))
+	if known.Write > 0 && known.Read > 0 && age >= 0 && age < measureValid {
+		return known
 	}
-	wg.Wait()
+	write, read, err := img.Measure(ctx, s.Dir)
+	if err != nil || write <= 0 || read <= 0 {
+		a.log.Warn("a checkpoint store could not be measured", "store", s.Name, "dir", s.Dir, "err", err)
+		write, read = guessStore, guessStore
+	}
+	a.log.Info("checkpoint store", "store", s.Name, "dir", s.Dir, "write", int64(write), "read", int64(read))
+	return journal.Measure{
+		Write: write, Read: read, DumpOverhead: guessDumpOverhead, RestoreOverhead: guessRestoreOverhead, MeasuredMs: a.clk.wall().UnixMilli(),
+	}
 }
 
 // named returns the store with a name; nil: there is none.
@@ -339,10 +385,15 @@ func (a *stores) missing(t *task) error {
 // file system on the network may not answer.
 func (a *stores) watch(u *turn, tasks *table) {
 	for _, s := range a.all {
-		if s.looking {
+		if now := a.clk.boot(); !s.looking {
+			s.looking, s.lookedAt = true, now
+		} else {
+			if was := a.get(s.Dir); was.away == nil && now-s.lookedAt > storePatience {
+				a.set(s.Dir, mark{was.id, fmt.Errorf("%w: checkpoint store %s does not answer", proc.ErrNotNow, s.Name)})
+				a.log.Error("a checkpoint store does not answer; what is in it waits", "store", s.Name, "dir", s.Dir)
+			}
 			continue
 		}
-		s.looking = true
 		known, had := s.Measure, tasks.withImagesIn(s.Dir)
 		u.background(func(context.Context) func() {
 			f := a.look(s.Dir, known, had)
