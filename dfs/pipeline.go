@@ -32,7 +32,7 @@ const (
 )
 
 // pipeline writes a block to several nodes, as a client does. When one of them fails it goes on with the others, and with another
-// one in its place if there is one. Its owner sends something at least every minute, or the nodes give it up.
+// one in its place if there is one. Its owner sends something every few minutes, or the nodes give it up.
 type pipeline struct {
 	w       *Writer
 	b       meta.Block // as it is recorded

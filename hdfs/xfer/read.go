@@ -40,7 +40,7 @@ func (c *conn) read(ctx context.Context, op Op, q *pb.OpReadBlockProto) error {
 		return err
 	}
 	// The client says whether it is content, unless it has ended the connection.
-	c.deadlines(c.s.Limits.Receive, c.s.Limits.Send)
+	c.deadlines(c.s.Limits.Answer, c.s.Limits.Send)
 	return readMessage(c.r, new(pb.ClientReadStatusProto))
 }
 
