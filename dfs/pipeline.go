@@ -1,9 +1,11 @@
 package dfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,12 +14,14 @@ import (
 	"headrace/meta"
 )
 
+// Location is a member's rack as a path, as HDFS has them: Java's clients can do nothing with a file that has a block in a rack that is none.
+func Location(m Member) string {
+	return "/" + cmp.Or(strings.Trim(m.Rack, "/"), "default-rack")
+}
+
 // DataNode is a member as HDFS's clients see it.
 func DataNode(m Member) *pb.DatanodeInfoProto {
-	rack := m.Rack
-	if rack == "" {
-		rack = "/default-rack"
-	}
+	rack := Location(m)
 	return &pb.DatanodeInfoProto{
 		Id: &pb.DatanodeIDProto{IpAddr: &m.Host, HostName: &m.Host, DatanodeUuid: &m.Name, XferPort: proto.Uint32(uint32(m.Data)),
 			InfoPort: proto.Uint32(uint32(m.Web)), IpcPort: proto.Uint32(uint32(m.RPC))},

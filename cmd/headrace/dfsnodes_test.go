@@ -119,6 +119,7 @@ func TestDFSNodes(t *testing.T) {
 	dir, whole := t.TempDir(), t
 	at := func(name string) string { return filepath.Join(dir, name) }
 	dfsRun(t, cli.ExitUsage, "start", "--dir", at("x"), "--join", "127.0.0.31")
+	dfsRun(t, cli.ExitUsage, "start", "--dir", at("x"), "--rack", "/dc1//r1")
 
 	a := startNode(t, at("a"), "127.0.0.31")
 	if i, err := os.Stat(at("token")); err != nil || i.Mode().Perm() != 0o600 {

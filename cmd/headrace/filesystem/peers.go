@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -59,6 +61,9 @@ func (f *peerFlags) seeds() (all []string, err error) {
 func (f *peerFlags) check() error {
 	if f.tokenFile == "" && len(f.join) > 0 {
 		return cli.UsageErrorf("--%[1]sjoin wants --%[1]stoken-file: copy the file of the node that you join", f.prefix)
+	}
+	if rack := strings.TrimPrefix(f.rack, "/"); rack != "" && slices.Contains(strings.Split(rack, "/"), "") {
+		return cli.UsageErrorf("--%srack %q: want a name, or a path of names, as r1 or /dc1/r1", f.prefix, f.rack)
 	}
 	_, err := f.seeds()
 	return err
