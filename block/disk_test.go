@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,6 +75,39 @@ func TestRealPieces(t *testing.T) {
 	}
 	if _, err := os.Stat(s.volumes[0].path(1)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file without blocks: %v", err)
+	}
+}
+
+// TestSeek: of a client that begins inside a block, and asks for all to its end, it is not known whether it wants so much. It gets a little at
+// first, and more each time; nothing is read before it is asked for until then.
+func TestSeek(t *testing.T) {
+	s := openReal(t, t.TempDir(), Config{Turns: &disk.Scheduler{}})
+	content := pattern(5*Piece + 12345)
+	mustWrite(t, s, Block{1, 1}, 1, content)
+	const from = Piece/2 + 7*Chunk
+	r, err := s.Open(Block{1, 1}, from, int64(len(content))-from)
+	must(t, err)
+	defer r.Close()
+	at, turns := int64(from), []int64{}
+	for {
+		if len(r.parts) == 0 {
+			turns = append(turns, 0)
+		}
+		p, err := r.Next(context.Background())
+		if err == io.EOF {
+			break
+		}
+		must(t, err)
+		if !bytes.Equal(p.Data, content[at:at+int64(len(p.Data))]) {
+			t.Fatalf("wrong bytes at %d", at)
+		}
+		at += int64(len(p.Data))
+		if turns[len(turns)-1] += int64(len(p.Data)); at-from < 2<<20 && r.ahead != nil {
+			t.Errorf("more is read after %d bytes", at-from)
+		}
+	}
+	if at != int64(len(content)) || turns[0] > 256<<10 || turns[1] > 1<<20 || len(turns) < 5 || slices.Max(turns) < Piece {
+		t.Errorf("read to %d of %d, in turns of %d", at, len(content), turns)
 	}
 }
 

@@ -19,6 +19,9 @@ const (
 	// smallRead is up to where a read is one of a client that jumps about: nothing is
 	// read that it did not ask for.
 	smallRead = 1 << 20
+	// firstTrial is what is read first for a client that begins inside a block, four times as much each time that it
+	// has taken all of that. Java's clients ask for the rest of the block when they seek, whatever they want.
+	firstTrial = 256 << 10
 )
 
 // extent is how much each of so many readers reads in a turn.
@@ -56,7 +59,8 @@ type Reader struct {
 	offset int64 // of the region
 
 	at, end int64
-	whole   bool // all of the block is read, in order
+	whole   bool  // all of the block is read, in order
+	trial   int64 // what is read next, until it is known that the client reads on; then 0
 	parts   []Part
 	buf     []byte
 	ahead   chan fetched
@@ -98,6 +102,9 @@ func (s *Store) open(b Block, off, n int64, l *lane) (*Reader, error) {
 		end: min(up(off+n, Chunk), r.visible.length), lane: l, whole: off == 0 && n == r.visible.length}
 	if n == 0 {
 		rd.end = rd.at
+	}
+	if l == nil && rd.at > 0 {
+		rd.trial = firstTrial
 	}
 	r.readers++
 	s.readers++
@@ -174,7 +181,10 @@ func (r *Reader) advance(ctx context.Context) error {
 	r.parts = f.parts
 	last := f.parts[len(f.parts)-1]
 	r.at = last.Off + int64(len(last.Data))
-	if at, to := r.at, r.extentEnd(r.at); at < r.end && r.lane.idle() && r.s.held.Load()+to-at <= r.s.Memory {
+	if r.trial *= 4; r.trial >= mostExtent {
+		r.trial = 0
+	}
+	if at, to := r.at, r.extentEnd(r.at); at < r.end && r.trial == 0 && r.lane.idle() && r.s.held.Load()+to-at <= r.s.Memory {
 		ahead := make(chan fetched, 1)
 		go func() { ahead <- r.fetch(r.ctx, at, to) }()
 		r.ahead = ahead
@@ -188,7 +198,11 @@ func (r *Reader) extentEnd(at int64) int64 {
 	readers := r.s.readers
 	r.s.mu.Unlock()
 	l := r.r.file.v.layout
-	to := at + extent(r.s.Memory, readers, l.piece)
+	n := extent(r.s.Memory, readers, l.piece)
+	if r.trial > 0 {
+		n = min(n, r.trial)
+	}
+	to := at + n
 	if e := down(to, l.piece); e > at {
 		to = e
 	}
