@@ -19,6 +19,15 @@ func Location(m Member) string {
 	return "/" + cmp.Or(strings.Trim(m.Rack, "/"), "default-rack")
 }
 
+// HostName is what a member's machine is called; who runs tasks compares it with what it calls machines itself.
+func (n *Node) HostName(m Member) string {
+	name := ""
+	if n.Config.HostName != nil {
+		name = n.Config.HostName(m.Name)
+	}
+	return cmp.Or(name, m.Host)
+}
+
 // DataNode is a member as HDFS's clients see it.
 func DataNode(m Member) *pb.DatanodeInfoProto {
 	rack := Location(m)

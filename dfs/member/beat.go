@@ -142,7 +142,7 @@ func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err 
 	ctx, cancel := context.WithTimeout(m.ctx, beatTime)
 	defer cancel()
 	a, err := m.client(to).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
-		Leader: v.Leader, Unreachable: m.unreachable(),
+		Leader: v.Leader, Unreachable: m.unreachable(), HostName: m.HostName,
 		Room: &wire.RingRoom{Capacity: room.Capacity, Used: room.Used, Remaining: room.Remaining, Blocks: uint64(room.Blocks)}})
 	if err != nil {
 		return false, err
@@ -204,10 +204,20 @@ func (m *Circle) unreachable() (names []string) {
 }
 
 // note notes a beat.
-func (m *Circle) note(name string, b ring.Beat, room dfs.Room) {
+func (m *Circle) note(name, host string, b ring.Beat, room dfs.Room) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.beats[name], m.rooms[name] = b, room
+	m.beats[name], m.rooms[name], m.hosts[name] = b, room, host
+}
+
+// Host returns what a node's machine is called, as far as it is known here; see dfs.Config.HostName.
+func (m *Circle) Host(name string) string {
+	if name == m.self.Name {
+		return m.HostName
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.hosts[name]
 }
 
 // Heard returns for how long another node was not heard by this one, and false when it never was.

@@ -53,7 +53,7 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 			}
 		}
 		r := q.GetRoom()
-		s.note(m.Name, ring.Beat{At: s.now(), Unreachable: q.Unreachable},
+		s.note(m.Name, q.GetHostName(), ring.Beat{At: s.now(), Unreachable: q.Unreachable},
 			dfs.Room{Capacity: r.GetCapacity(), Used: r.GetUsed(), Remaining: r.GetRemaining(), Blocks: int(r.GetBlocks())})
 	}
 	if v.Table.Epoch() != q.Epoch || v.Index != q.Index || v.Term != q.Term || v.Leader != q.Leader {

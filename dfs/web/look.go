@@ -99,9 +99,9 @@ var look = table{
 			hosts, names, types, paths, cached := []string{}, []string{}, []string{}, []string{}, []string{}
 			for _, m := range r.at(&l.Blocks[i]) {
 				if r.Node.Keeper.InMemory(m.Name, l.Blocks[i].ID) {
-					cached = append(cached, m.Host)
+					cached = append(cached, r.Node.HostName(m))
 				}
-				hosts, names, types = append(hosts, m.Host), append(names, m.DataAddress()), append(types, "DISK")
+				hosts, names, types = append(hosts, r.Node.HostName(m)), append(names, m.DataAddress()), append(types, "DISK")
 				paths = append(paths, dfs.Location(m)+"/"+m.DataAddress())
 			}
 			blocks = append(blocks, list{"cachedHosts": cached, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
@@ -249,7 +249,7 @@ const noToken = "AAAAAA"
 func (r *request) block(b *meta.LocatedBlock) list {
 	at, cached := []list{}, []list{}
 	for _, m := range r.at(b) {
-		at = append(at, list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": m.Host,
+		at = append(at, list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": r.Node.HostName(m),
 			"infoPort": 0, "infoSecurePort": 0, "ipAddr": m.Host, "ipcPort": m.RPC, "lastUpdate": 0, "lastUpdateMonotonic": 0, "name": m.DataAddress(),
 			"networkLocation": dfs.Location(m), "remaining": 0, "storageID": m.Name, "xceiverCount": 0, "xferPort": m.Data})
 		if r.Node.Keeper.InMemory(m.Name, b.ID) {

@@ -80,7 +80,7 @@ type peers struct {
 
 // openPeers opens the port of a node that is to be one of several, and joins the others if it has not yet. It
 // completes the node's configuration.
-func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, c *dfs.Config) (p *peers, err error) {
+func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, host string, c *dfs.Config) (p *peers, err error) {
 	if f.tokenFile == "" {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, c
 		return nil, err
 	}
 	p = &peers{port: peer.New(secret, peer.Limits{}, c.Log)}
-	p.circle = member.New(member.Config{Port: p.port, Seeds: seeds, Log: c.Log})
+	p.circle = member.New(member.Config{Port: p.port, Seeds: seeds, HostName: host, Log: c.Log})
 	if p.listener, err = listenTCP(listen, f.port, "--"+f.prefix+"peer-port"); err == nil {
 		c.Self.Peer = uint16(portOf(p.listener))
 		if len(seeds) > 0 {
@@ -147,6 +147,14 @@ func (p *peers) join(ctx context.Context, seeds []string, c *dfs.Config) error {
 	}
 	c.Invitation = &dfs.Invitation{Pool: f.Pool, Owner: f.Owner, Group: f.Group, Key: f.Key, View: v}
 	return nil
+}
+
+// hostNames returns what says what the machines of nodes are called.
+func (p *peers) hostNames(own string) func(node string) string {
+	if p == nil {
+		return func(string) string { return own }
+	}
+	return p.circle.Host
 }
 
 // connect has what only the node that leads can answer passed on to it.
