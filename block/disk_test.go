@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -108,6 +109,30 @@ func TestSeek(t *testing.T) {
 	}
 	if at != int64(len(content)) || turns[0] > 256<<10 || turns[1] > 1<<20 || len(turns) < 5 || slices.Max(turns) < Piece {
 		t.Errorf("read to %d of %d, in turns of %d", at, len(content), turns)
+	}
+}
+
+// TestSums: the checksums of whole chunks come without their bytes.
+func TestSums(t *testing.T) {
+	s := openReal(t, t.TempDir(), Config{Turns: &disk.Scheduler{}})
+	content := pattern(2*Piece + 12345)
+	mustWrite(t, s, Block{1, 1}, 1, content)
+	for _, c := range []struct{ off, n int64 }{{0, down(int64(len(content)), Chunk)}, {Chunk, Chunk}, {Piece - Chunk, 2 * Chunk}, {Piece + 3*Chunk, Piece}, {0, 0}} {
+		r, err := s.Open(Block{1, 1}, c.off, c.n)
+		must(t, err)
+		var got, want []byte
+		for err == nil {
+			var sums []byte
+			sums, err = r.Sums(context.Background())
+			got = append(got, sums...)
+		}
+		r.Close()
+		for at := c.off; at < c.off+c.n; at += Chunk {
+			want = binary.BigEndian.AppendUint32(want, sum(content[at:at+Chunk]))
+		}
+		if err != io.EOF || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes at %d: %d bytes of checksums, want %d; %v", c.n, c.off, len(got), len(want), err)
+		}
 	}
 }
 

@@ -156,6 +156,54 @@ func (r *Reader) Next(ctx context.Context) (Part, error) {
 	return p, nil
 }
 
+// sumsPieces is of how many pieces the checksums are read in one turn.
+const sumsPieces = 16
+
+// Sums is Next for checksums alone: it returns those of the next chunks as they were written, which nobody has compared with the bytes. The part that
+// was opened ends with a full chunk.
+func (r *Reader) Sums(ctx context.Context) ([]byte, error) {
+	if r.closed {
+		return nil, ErrClosed
+	}
+	if r.at >= r.end {
+		return nil, io.EOF
+	}
+	v := r.r.file.v
+	to := min(r.end, down(r.at, v.piece)+sumsPieces*v.piece)
+	sums, from := make([]byte, (to-r.at)/Chunk*SumSize), r.offset+v.sumAt(r.at)
+	err := r.lane.read(ctx, r.handle, from, int64(len(sums)), func() error {
+		for rest, at := sums, r.at; at < to; at = v.pieceEnd(at) {
+			n := (min(to, v.pieceEnd(at)) - at) / Chunk * SumSize
+			if err := v.do(reading, func() error { return readFull(r.handle, rest[:n], r.offset+v.sumAt(at)) }); err != nil {
+				return r.unreadable(at, err)
+			}
+			rest = rest[n:]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, r.failed(ctx, err)
+	}
+	r.at = to
+	return sums, nil
+}
+
+// unreadable is the error of a read at at: of the replica, unless the disk is out.
+func (r *Reader) unreadable(at int64, err error) error {
+	if r.r.file.v.err() != nil {
+		return err
+	}
+	return errors.Join(refused(ErrDamaged, r.id, "at %d", at), err)
+}
+
+// failed notes why bytes could not be read, and returns what the caller hears of it.
+func (r *Reader) failed(ctx context.Context, err error) error {
+	if errors.Is(err, ErrOut) || errors.Is(err, ErrFull) || ctx.Err() != nil {
+		return err
+	}
+	return r.s.examine(r.r, r.cuts, err)
+}
+
 // advance gets the next extent, which may be on its way already, and sends for the one
 // after it if the disk has nothing else to do for this file.
 func (r *Reader) advance(ctx context.Context) error {
@@ -263,8 +311,8 @@ func (r *Reader) fetch(ctx context.Context, at, to int64) fetched {
 			}
 		}
 	}
-	if err != nil && !errors.Is(err, ErrFull) && ctx.Err() == nil {
-		err = r.s.examine(r.r, r.cuts, err)
+	if err != nil {
+		err = r.failed(ctx, err)
 	}
 	return fetched{parts, buf, err}
 }
@@ -285,8 +333,8 @@ func (r *Reader) readPiece(buf []byte, at, n int64) (Part, error) {
 		}
 		return readFull(r.handle, data, r.offset+v.dataAt(at))
 	})
-	if err != nil && v.err() == nil {
-		err = errors.Join(refused(ErrDamaged, r.id, "at %d", at), err)
+	if err != nil {
+		err = r.unreadable(at, err)
 	}
 	return Part{at, data, sums}, err
 }
