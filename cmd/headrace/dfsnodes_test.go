@@ -272,6 +272,7 @@ func TestDFSNodes(t *testing.T) {
 
 	t.Run("client-config", func(t *testing.T) {
 		dfsRun(t, 0, "client-config", "--fs", b.fs, at("conf"))
+		dfsRun(t, cli.ExitUsage, "client-config", "--fs", b.fs, "--name", "my_fs", at("conf")) // to Java that is no host
 		site, err := os.ReadFile(at("conf/hdfs-site.xml"))
 		if err != nil {
 			t.Fatal(err)
