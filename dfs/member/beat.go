@@ -11,7 +11,6 @@ import (
 
 	"headrace/dfs"
 	"headrace/dfs/names"
-	"headrace/ring"
 	"headrace/wire"
 )
 
@@ -201,13 +200,6 @@ func (m *Circle) unreachable() (names []string) {
 	}
 	slices.Sort(names)
 	return names
-}
-
-// note notes a beat.
-func (m *Circle) note(name, host string, b ring.Beat, room dfs.Room) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.beats[name], m.rooms[name], m.hosts[name] = b, room, host
 }
 
 // Host returns what a node's machine is called, as far as it is known here; see dfs.Config.HostName.

@@ -62,6 +62,13 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 	return a, nil
 }
 
+// note notes a beat.
+func (s service) note(name, host string, b ring.Beat, room dfs.Room) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats[name], s.rooms[name], s.hosts[name] = b, room, host
+}
+
 // member is the node of a message, if it can be one of this file system.
 func (s service) member(w *wire.RingMember, pool string) (dfs.Member, error) {
 	m := dfs.Member{Name: w.GetName(), Storage: w.GetStorage(), Host: w.GetHost(), Rack: w.GetRack()}
