@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -74,6 +76,63 @@ func TestRealPieces(t *testing.T) {
 	}
 	if _, err := os.Stat(s.volumes[0].path(1)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file without blocks: %v", err)
+	}
+}
+
+// TestSeek: of a client that begins inside a block, and asks for all to its end, it is not known whether it wants so much. It gets a little at
+// first, and more each time; nothing is read before it is asked for until then.
+func TestSeek(t *testing.T) {
+	s := openReal(t, t.TempDir(), Config{Turns: &disk.Scheduler{}})
+	content := pattern(5*Piece + 12345)
+	mustWrite(t, s, Block{1, 1}, 1, content)
+	const from = Piece/2 + 7*Chunk
+	r, err := s.Open(Block{1, 1}, from, int64(len(content))-from)
+	must(t, err)
+	defer r.Close()
+	at, turns := int64(from), []int64{}
+	for {
+		if len(r.parts) == 0 {
+			turns = append(turns, 0)
+		}
+		p, err := r.Next(context.Background())
+		if err == io.EOF {
+			break
+		}
+		must(t, err)
+		if !bytes.Equal(p.Data, content[at:at+int64(len(p.Data))]) {
+			t.Fatalf("wrong bytes at %d", at)
+		}
+		at += int64(len(p.Data))
+		if turns[len(turns)-1] += int64(len(p.Data)); at-from < 2<<20 && r.ahead != nil {
+			t.Errorf("more is read after %d bytes", at-from)
+		}
+	}
+	if at != int64(len(content)) || turns[0] > 256<<10 || turns[1] > 1<<20 || len(turns) < 5 || slices.Max(turns) < Piece {
+		t.Errorf("read to %d of %d, in turns of %d", at, len(content), turns)
+	}
+}
+
+// TestSums: the checksums of whole chunks come without their bytes.
+func TestSums(t *testing.T) {
+	s := openReal(t, t.TempDir(), Config{Turns: &disk.Scheduler{}})
+	content := pattern(2*Piece + 12345)
+	mustWrite(t, s, Block{1, 1}, 1, content)
+	for _, c := range []struct{ off, n int64 }{{0, down(int64(len(content)), Chunk)}, {Chunk, Chunk}, {Piece - Chunk, 2 * Chunk}, {Piece + 3*Chunk, Piece}, {0, 0}} {
+		r, err := s.Open(Block{1, 1}, c.off, c.n)
+		must(t, err)
+		var got, want []byte
+		for err == nil {
+			var sums []byte
+			sums, err = r.Sums(context.Background())
+			got = append(got, sums...)
+		}
+		r.Close()
+		for at := c.off; at < c.off+c.n; at += Chunk {
+			want = binary.BigEndian.AppendUint32(want, sum(content[at:at+Chunk]))
+		}
+		if err != io.EOF || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes at %d: %d bytes of checksums, want %d; %v", c.n, c.off, len(got), len(want), err)
+		}
 	}
 }
 

@@ -19,6 +19,9 @@ const (
 	// smallRead is up to where a read is one of a client that jumps about: nothing is
 	// read that it did not ask for.
 	smallRead = 1 << 20
+	// firstTrial is what is read first for a client that begins inside a block, four times as much each time that it
+	// has taken all of that. Java's clients ask for the rest of the block when they seek, whatever they want.
+	firstTrial = 256 << 10
 )
 
 // extent is how much each of so many readers reads in a turn.
@@ -56,7 +59,8 @@ type Reader struct {
 	offset int64 // of the region
 
 	at, end int64
-	whole   bool // all of the block is read, in order
+	whole   bool  // all of the block is read, in order
+	trial   int64 // what is read next, until it is known that the client reads on; then 0
 	parts   []Part
 	buf     []byte
 	ahead   chan fetched
@@ -98,6 +102,9 @@ func (s *Store) open(b Block, off, n int64, l *lane) (*Reader, error) {
 		end: min(up(off+n, Chunk), r.visible.length), lane: l, whole: off == 0 && n == r.visible.length}
 	if n == 0 {
 		rd.end = rd.at
+	}
+	if l == nil && rd.at > 0 {
+		rd.trial = firstTrial
 	}
 	r.readers++
 	s.readers++
@@ -149,6 +156,54 @@ func (r *Reader) Next(ctx context.Context) (Part, error) {
 	return p, nil
 }
 
+// sumsPieces is of how many pieces the checksums are read in one turn.
+const sumsPieces = 16
+
+// Sums is Next for checksums alone: it returns those of the next chunks as they were written, which nobody has compared with the bytes. The part that
+// was opened ends with a full chunk.
+func (r *Reader) Sums(ctx context.Context) ([]byte, error) {
+	if r.closed {
+		return nil, ErrClosed
+	}
+	if r.at >= r.end {
+		return nil, io.EOF
+	}
+	v := r.r.file.v
+	to := min(r.end, down(r.at, v.piece)+sumsPieces*v.piece)
+	sums, from := make([]byte, (to-r.at)/Chunk*SumSize), r.offset+v.sumAt(r.at)
+	err := r.lane.read(ctx, r.handle, from, int64(len(sums)), func() error {
+		for rest, at := sums, r.at; at < to; at = v.pieceEnd(at) {
+			n := (min(to, v.pieceEnd(at)) - at) / Chunk * SumSize
+			if err := v.do(reading, func() error { return readFull(r.handle, rest[:n], r.offset+v.sumAt(at)) }); err != nil {
+				return r.unreadable(at, err)
+			}
+			rest = rest[n:]
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, r.failed(ctx, err)
+	}
+	r.at = to
+	return sums, nil
+}
+
+// unreadable is the error of a read at at: of the replica, unless the disk is out.
+func (r *Reader) unreadable(at int64, err error) error {
+	if r.r.file.v.err() != nil {
+		return err
+	}
+	return errors.Join(refused(ErrDamaged, r.id, "at %d", at), err)
+}
+
+// failed notes why bytes could not be read, and returns what the caller hears of it.
+func (r *Reader) failed(ctx context.Context, err error) error {
+	if errors.Is(err, ErrOut) || errors.Is(err, ErrFull) || ctx.Err() != nil {
+		return err
+	}
+	return r.s.examine(r.r, r.cuts, err)
+}
+
 // advance gets the next extent, which may be on its way already, and sends for the one
 // after it if the disk has nothing else to do for this file.
 func (r *Reader) advance(ctx context.Context) error {
@@ -174,7 +229,10 @@ func (r *Reader) advance(ctx context.Context) error {
 	r.parts = f.parts
 	last := f.parts[len(f.parts)-1]
 	r.at = last.Off + int64(len(last.Data))
-	if at, to := r.at, r.extentEnd(r.at); at < r.end && r.lane.idle() && r.s.held.Load()+to-at <= r.s.Memory {
+	if r.trial *= 4; r.trial >= mostExtent {
+		r.trial = 0
+	}
+	if at, to := r.at, r.extentEnd(r.at); at < r.end && r.trial == 0 && r.lane.idle() && r.s.held.Load()+to-at <= r.s.Memory {
 		ahead := make(chan fetched, 1)
 		go func() { ahead <- r.fetch(r.ctx, at, to) }()
 		r.ahead = ahead
@@ -188,7 +246,11 @@ func (r *Reader) extentEnd(at int64) int64 {
 	readers := r.s.readers
 	r.s.mu.Unlock()
 	l := r.r.file.v.layout
-	to := at + extent(r.s.Memory, readers, l.piece)
+	n := extent(r.s.Memory, readers, l.piece)
+	if r.trial > 0 {
+		n = min(n, r.trial)
+	}
+	to := at + n
 	if e := down(to, l.piece); e > at {
 		to = e
 	}
@@ -249,8 +311,8 @@ func (r *Reader) fetch(ctx context.Context, at, to int64) fetched {
 			}
 		}
 	}
-	if err != nil && !errors.Is(err, ErrFull) && ctx.Err() == nil {
-		err = r.s.examine(r.r, r.cuts, err)
+	if err != nil {
+		err = r.failed(ctx, err)
 	}
 	return fetched{parts, buf, err}
 }
@@ -271,8 +333,8 @@ func (r *Reader) readPiece(buf []byte, at, n int64) (Part, error) {
 		}
 		return readFull(r.handle, data, r.offset+v.dataAt(at))
 	})
-	if err != nil && v.err() == nil {
-		err = errors.Join(refused(ErrDamaged, r.id, "at %d", at), err)
+	if err != nil {
+		err = r.unreadable(at, err)
 	}
 	return Part{at, data, sums}, err
 }

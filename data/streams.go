@@ -228,6 +228,12 @@ func (f *Files) FailAttempt(id string, consumer, attempt int) error {
 	return unlessUnknown(f.streams.Fail(id, consumer, attempt))
 }
 
+// AbsentAttempt says that an attempt of a consumer has no processes and may come back from a
+// checkpoint; see stream.Engine.Absent.
+func (f *Files) AbsentAttempt(id string, consumer, attempt int) error {
+	return unlessUnknown(f.streams.Absent(id, consumer, attempt))
+}
+
 // RemoveStream removes a stream that nobody will read any more.
 func (f *Files) RemoveStream(id string) error { return unlessUnknown(f.streams.Remove(id)) }
 

@@ -41,6 +41,9 @@ type Config struct {
 	Send func(quorum.Message)
 	// Peers reaches other nodes about blocks. A node without is alone.
 	Peers Peers
+	// HostName returns what HDFS's clients know the machine of a node by, of this one as well, and "" when that is its address. nil: all are
+	// known by theirs.
+	HostName func(node string) string
 	// Reconcile is the time between two looks at all copies (default an hour): what no file knows is deleted by the second that finds
 	// it.
 	Reconcile time.Duration

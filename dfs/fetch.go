@@ -70,6 +70,25 @@ func (k *Keeper) openAt(ctx context.Context, m Member, b meta.Block, offset, n i
 	return &remote{r, stop}, nil
 }
 
+// Checksum asks nodes that have a block for the MD5 of the checksums of its chunks, the nearest first.
+func (k *Keeper) Checksum(ctx context.Context, b meta.LocatedBlock) ([]byte, error) {
+	var failed error
+	for _, m := range k.n.Places().Readers(b, k.host()) {
+		nc, stop, err := dialData(ctx, m)
+		if err == nil {
+			h := xfer.Header(k.block(b.Block), "", k.n.Tokens().Issue(b.ID, pb.AccessModeProto_READ)).BaseHeader
+			var a *pb.OpBlockChecksumResponseProto
+			a, err = xfer.Checksum(nc, h, pb.BlockChecksumTypeProto_MD5CRC)
+			stop()
+			if err == nil {
+				return a.GetBlockChecksum(), nil
+			}
+		}
+		failed = errors.Join(failed, fmt.Errorf("at %s: %w", m.Name, err))
+	}
+	return nil, fmt.Errorf("nobody tells the checksum of block %d: %w", b.ID, failed)
+}
+
 func (k *Keeper) block(b meta.Block) xfer.Block {
 	return xfer.Block{Pool: k.n.Identity.Pool, ID: b.ID, Stamp: b.Stamp, Length: b.Size}
 }

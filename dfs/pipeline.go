@@ -1,9 +1,11 @@
 package dfs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,12 +14,23 @@ import (
 	"headrace/meta"
 )
 
+// Location is a member's rack as a path, as HDFS has them: Java's clients can do nothing with a file that has a block in a rack that is none.
+func Location(m Member) string {
+	return "/" + cmp.Or(strings.Trim(m.Rack, "/"), "default-rack")
+}
+
+// HostName is what a member's machine is called; who runs tasks compares it with what it calls machines itself.
+func (n *Node) HostName(m Member) string {
+	name := ""
+	if n.Config.HostName != nil {
+		name = n.Config.HostName(m.Name)
+	}
+	return cmp.Or(name, m.Host)
+}
+
 // DataNode is a member as HDFS's clients see it.
 func DataNode(m Member) *pb.DatanodeInfoProto {
-	rack := m.Rack
-	if rack == "" {
-		rack = "/default-rack"
-	}
+	rack := Location(m)
 	return &pb.DatanodeInfoProto{
 		Id: &pb.DatanodeIDProto{IpAddr: &m.Host, HostName: &m.Host, DatanodeUuid: &m.Name, XferPort: proto.Uint32(uint32(m.Data)),
 			InfoPort: proto.Uint32(uint32(m.Web)), IpcPort: proto.Uint32(uint32(m.RPC))},
@@ -32,7 +45,7 @@ const (
 )
 
 // pipeline writes a block to several nodes, as a client does. When one of them fails it goes on with the others, and with another
-// one in its place if there is one. Its owner sends something at least every minute, or the nodes give it up.
+// one in its place if there is one. Its owner sends something every few minutes, or the nodes give it up.
 type pipeline struct {
 	w       *Writer
 	b       meta.Block // as it is recorded

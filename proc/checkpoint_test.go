@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -286,6 +287,50 @@ func fullDisk(t *testing.T, options string) {
 	w.checkCounter("count")
 }
 
+// TestDeletedFilesDoNotFillTheStore: CRIU writes the contents of deleted files without
+// asking for room, and as root to the last byte.
+func TestDeletedFilesDoNotFillTheStore(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	w.must(os.Mkdir(w.store, 0o700))
+	w.must(unix.Mount("tmpfs", w.store, "tmpfs", 0, "mode=700,size=128m"))
+	defer unix.Unmount(w.store, unix.MNT_DETACH)
+	s := w.spec("count", "python3", "-c", `
+import mmap, os, sys
+kept = []
+for name in "open", "mapped", "both":
+    f = open(sys.argv[1] + "/" + name, "w+b"); os.unlink(f.name)
+    f.write(bytes([1]) * (50 << 20)); f.flush()
+    kept.append(f if name == "open" else (mmap.mmap(f.fileno(), 0), f if name == "both" else f.close()))
+`+counter, t.TempDir())
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	least, over, done := int64(1<<62), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			var st unix.Statfs_t
+			if unix.Statfs(w.store, &st) == nil {
+				least = min(least, int64(st.Bavail)*st.Bsize)
+			}
+			select {
+			case <-over:
+				return
+			case <-time.After(200 * time.Microsecond):
+			}
+		}
+	}()
+	_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	close(over)
+	<-done
+	if !errors.Is(err, proc.ErrNoSpace) || least < 100<<20 {
+		t.Errorf("%v; %d bytes were left", err, least)
+	}
+	w.must(unix.Mount("", w.store, "", unix.MS_REMOUNT, "size=256m"))
+	w.checkpoint(task)
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter("count")
+}
+
 // What was unpacked of an image goes with the restore that is called off by a kill, and by
 // the next one if the supervisor itself was killed.
 func TestScratchIsLeftEmpty(t *testing.T) {
@@ -413,6 +458,64 @@ time.sleep(1000)
 	if !errors.Is(err, proc.ErrNoImage) || !strings.Contains(err.Error(), own) {
 		t.Errorf("restore of a task whose file has changed: %v", err)
 	}
+}
+
+// TestCheckpointOutlivesItsDevicesNumber: as after a reboot, what a task was writing is first
+// not mounted, and then on a device of another number. Its checkpoint is as good as before.
+func TestCheckpointOutlivesItsDevicesNumber(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
+	w.must(os.WriteFile(image, nil, 0o600))
+	w.must(os.Truncate(image, 32<<20))
+	loop := func() string { // goes with its mount
+		out, err := exec.Command("losetup", "-f", "--show", image).CombinedOutput()
+		if err != nil {
+			t.Skipf("there are no loop devices: %v: %s", err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	mount := func(device string) uint64 {
+		t.Helper()
+		if err := unix.Mount(device, dir, "ext4", 0, ""); err != nil {
+			t.Skipf("no ext4: %v", err)
+		}
+		exec.Command("losetup", "-d", device).Run() // when it is unmounted
+		var st unix.Stat_t
+		w.must(unix.Stat(dir, &st))
+		return uint64(st.Dev)
+	}
+	first := loop()
+	if out, err := exec.Command("mkfs.ext4", "-q", first).CombinedOutput(); err != nil {
+		exec.Command("losetup", "-d", first).Run()
+		t.Skipf("mkfs.ext4: %v: %s", err, out)
+	}
+	second := loop()
+	was := mount(first)
+	defer func() { unix.Unmount(dir, unix.MNT_DETACH) }()
+
+	s := w.spec("count", "python3", "-c", "import sys; f = open(sys.argv[1], 'a'); f.write('begun'); f.flush()\n"+counter, filepath.Join(dir, "own"))
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	w.awaitOutput(task, "\n12 ")
+	powerFails := func() {
+		w.must(unix.Kill(w.shimPID("count"), syscall.SIGKILL))
+		w.await("the end of the shim", func() bool { return w.findShim("count") == 0 })
+	}
+	powerFails()
+	w.end(task)
+	w.await("the file system to be free", func() bool { return unix.Unmount(dir, 0) == nil })
+	o := proc.RestoreOptions{Store: w.store, RanOn: true}
+	if _, _, err := w.rt.Restore(w.ctx, s, o); err == nil || errors.Is(err, proc.ErrNoImage) {
+		t.Errorf("restore while its file system is not mounted: %v; want an error that leaves the image usable", err)
+	}
+	powerFails() // it may not see what is mounted from now on
+	if is := mount(second); is == was {
+		t.Errorf("the file system is on device %d again", is)
+	}
+	w.end(w.restore(s, o))
+	w.checkCounter("count")
 }
 
 func TestPIDsTakenAtRestore(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,15 +16,11 @@ import (
 // Positions returns where the task's processes are in the regular files that they have open
 // for reading: the furthest of a file's descriptors. Of who reads without moving the
 // position (pread, mappings) it says nothing; processes and descriptors that go meanwhile
-// are left out.
+// are left out, and so may be those that have just come.
 func (t *Task) Positions() (map[linux.FileID]int64, error) {
-	all, err := linux.ProcFS("").All()
+	children, err := machine.children()
 	if err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)
-	}
-	children := map[int][]int{}
-	for _, p := range all {
-		children[p.PPID] = append(children[p.PPID], p.PID)
 	}
 	at := map[linux.FileID]int64{}
 	for tree := children[t.c.PeerPID()]; len(tree) > 0; tree = tree[1:] {
@@ -32,6 +30,40 @@ func (t *Task) Positions() (map[linux.FileID]int64, error) {
 		}
 	}
 	return at, nil
+}
+
+// machine lists the processes of this one.
+var machine = listing{read: linux.ProcFS("").All}
+
+// listing is who is whose child, shared by all who ask at about the same time: all
+// processes of a host are read for it, and the positions of all tasks are asked for at once.
+type listing struct {
+	read func() ([]linux.Stat, error)
+
+	mu    sync.Mutex
+	known map[int][]int // by parent; not changed any more
+	ended time.Time     // when it had been read
+}
+
+// listingValid is how old a listing may be.
+const listingValid = 100 * time.Millisecond
+
+func (l *listing) children() (map[int][]int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known != nil && time.Since(l.ended) < listingValid {
+		return l.known, nil
+	}
+	all, err := l.read()
+	if err != nil {
+		return nil, err
+	}
+	l.known = make(map[int][]int, len(all))
+	for _, p := range all {
+		l.known[p.PPID] = append(l.known[p.PPID], p.PID)
+	}
+	l.ended = time.Now()
+	return l.known, nil
 }
 
 func addPositions(at map[linux.FileID]int64, pid int) error {

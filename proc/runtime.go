@@ -258,8 +258,15 @@ func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
 }
 
 // End makes sure that a task has no processes, whatever is being done to it, and no
-// supervisor.
+// supervisor, and that nothing waits for it to be restored.
 func (r *Runtime) End(ctx context.Context, id headrace.TaskID) error {
+	if err := r.endProcesses(ctx, id); err != nil {
+		return err
+	}
+	return Unlock(r.TaskDir(id))
+}
+
+func (r *Runtime) endProcesses(ctx context.Context, id headrace.TaskID) error {
 	t, err := r.connect(ctx, id)
 	if errors.Is(err, ErrGone) {
 		return endOrphans(r.TaskDir(id))

@@ -2,6 +2,7 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"headrace"
@@ -65,8 +66,12 @@ func (storeImages) Latest(store string, id headrace.TaskID) (ImageInfo, bool, er
 		return ImageInfo{}, false, err
 	}
 	for i := len(images) - 1; i >= 0; i-- {
-		if im := images[i]; im.Err == nil {
+		im := images[i]
+		switch {
+		case im.Err == nil:
 			return imageInfo(im), true, nil
+		case errors.Is(im.Err, checkpoint.ErrUnreadable):
+			return ImageInfo{}, false, im.Err
 		}
 	}
 	return ImageInfo{}, false, nil

@@ -27,7 +27,7 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 		})
 		var im *journal.Image
 		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
-			im = o.images.newer(id, again, last)
+			im, err = o.images.awaitNewer(ctx, id, again, last)
 		}
 		return func() error { return o.settledAs(t, again, stats, im, err) }
 	})
@@ -46,6 +46,9 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 	case headrace.Resuming:
 		err = live.Resume(ctx)
 	case headrace.Checkpointing:
+		if err = o.stores.there(ctx, in.Dir); err != nil {
+			break
+		}
 		st := o.stores.named(in.Store)
 		opts := proc.CheckpointOptions{Store: in.Dir, Compress: st != nil && st.Compress}
 		_, err = live.Checkpoint(ctx, opts)

@@ -29,6 +29,9 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			if err := settled(ctx); err != nil {
 				return 0, err
 			}
+			if err := o.stores.there(ctx, opts.Store); err != nil {
+				return 0, err
+			}
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
 			res, err = live.Checkpoint(ctx, opts)
@@ -118,6 +121,9 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 		var res proc.RestoreResult
 		err := m.inTurn(ctx, nil, func() (bytes int64, err error) {
 			watch = o.stopwatch() // without the waiting
+			if err = o.stores.there(ctx, im.Dir); err != nil {
+				return 0, err
+			}
 			if spec, err = o.ledger.whole(spec, stored); err == nil {
 				live, res, err = o.rt.Restore(ctx, spec, opts)
 			}

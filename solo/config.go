@@ -45,6 +45,9 @@ type Config struct {
 	SwapReserve int64
 	// Stores hold checkpoints; none: one named "state" below StateDir.
 	Stores []StoreConfig
+	// NewStores are directories in which what was there before is lost. Else a store that is
+	// empty is taken for one whose file system is not mounted, and what was in it waits.
+	NewStores []string
 
 	// WarmBudget is how many bytes of files may be kept in memory for whoever will
 	// read them; 0: what package pagecache calls usual. NoWarm keeps none.
@@ -216,6 +219,9 @@ func (c *Config) completeBudgets() error {
 func (c *Config) completeStores() error {
 	if len(c.Stores) == 0 {
 		c.Stores = []StoreConfig{{Name: "state", Dir: filepath.Join(c.StateDir, "checkpoints")}}
+	}
+	for i, dir := range c.NewStores {
+		c.NewStores[i] = filepath.Clean(dir)
 	}
 	seen := map[string]bool{}
 	for i := range c.Stores {

@@ -27,10 +27,7 @@ type core struct {
 }
 
 func newCore(cfg *Config, p parts, j recorder) (*core, error) {
-	stores, err := openStores(cfg.Stores, p.clock)
-	if err != nil {
-		return nil, err
-	}
+	stores := newStores(cfg, p.clock)
 	memory := &memory{read: p.memory, reserve: cfg.SwapReserve}
 	if err := memory.look(); err != nil {
 		return nil, err

@@ -249,7 +249,9 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if err := checkpoint.SweepScratch(d.cfg.scratchDir()); err != nil {
 		l.log.Warn("what earlier restores have left behind cannot be removed", "err", err)
 	}
-	l.stores.measure(ctx, state.Meta.Stores, l.images, l.log)
+	if err := l.stores.open(l.turn, state, d.cfg.NewStores, l.images); err != nil {
+		return err
+	}
 	if try := d.parts.swap; try != nil && state.Meta.SwapBoot != l.boot {
 		l.memory.measure(ctx, l.boot, try, l.log)
 	}

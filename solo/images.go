@@ -73,7 +73,11 @@ const dropRetry = 30 * time.Second
 // did not succeed. It may be called from anywhere.
 func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 	for _, d := range dirs {
-		if err := m.Remove(d, id); err != nil {
+		err := m.stores.there(context.Background(), d)
+		if err == nil {
+			err = m.Remove(d, id)
+		}
+		if err != nil {
 			m.log.Warn("checkpoints were not removed", "id", id, "dir", d, "err", err)
 			left = append(left, d)
 		}
@@ -82,16 +86,26 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 }
 
 // newer looks for a checkpoint that was committed by the operation under way of a
-// record. It may be called from anywhere. Sequence numbers are those of one directory: another one may
-// still have a checkpoint from before the recorded one.
-func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Image) *journal.Image {
-	info, ok, err := m.Latest(in.Dir, id)
-	if err != nil {
-		m.log.Warn("looking for a checkpoint failed", "id", id, "dir", in.Dir, "err", err)
-		return nil
+// record; nil: there is none. It may be called from anywhere. Sequence numbers are those of one directory: another one may
+// still have a checkpoint from before the recorded one. An error says nothing of what there is: ask again.
+func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
+	if err := m.stores.there(ctx, in.Dir); err != nil {
+		return nil, err
 	}
-	if !ok || old != nil && (old.Dir == in.Dir && info.Seq <= old.Seq || old.Dir != in.Dir && info.At.UnixMilli() <= old.TakenMs) {
-		return nil
+	type latest struct {
+		ImageInfo
+		ok bool
+	}
+	answer, err := m.stores.soon(ctx, "latest of "+string(id), func() (any, error) {
+		info, ok, err := m.Latest(in.Dir, id)
+		return latest{info, ok}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	info := answer.(latest)
+	if !info.ok || old != nil && (old.Dir == in.Dir && info.Seq <= old.Seq || old.Dir != in.Dir && info.At.UnixMilli() <= old.TakenMs) {
+		return nil, nil
 	}
 	im := &journal.Image{
 		Store: in.Store, Dir: in.Dir, Seq: info.Seq, Chain: info.Chain,
@@ -100,7 +114,23 @@ func (m *images) newer(id headrace.TaskID, in *journal.Intent, old *journal.Imag
 	if st := m.stores.named(in.Store); st != nil {
 		im.Compress = st.Compress
 	}
-	return im
+	return im, nil
+}
+
+// awaitNewer is newer, asked until it is known. Its error is ctx's.
+func (m *images) awaitNewer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
+	for {
+		im, err := m.newer(ctx, id, in, old)
+		if err == nil {
+			return im, nil
+		}
+		m.log.Warn("looking for a checkpoint failed, it is tried again", "id", id, "dir", in.Dir, "err", err)
+		select {
+		case <-time.After(attachRetry):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // collect removes checkpoints that the newest one has made useless, once that
@@ -109,7 +139,11 @@ func (m *images) collect(t *task) {
 	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
 	m.aside(id, func() func() {
 		crash.Here("solo.collect")
-		if err := m.Collect(keep, id); err != nil {
+		err := m.stores.there(context.Background(), keep)
+		if err == nil {
+			err = m.Collect(keep, id)
+		}
+		if err != nil {
 			m.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
 		}
 		left := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == keep })

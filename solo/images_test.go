@@ -1,9 +1,11 @@
 package solo
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,8 +84,90 @@ func TestNewer(t *testing.T) {
 			w := newWorld(t.TempDir())
 			w.with("t1", func(x *thing) { x.images["/a"] = []ImageInfo{c.in} })
 			m := &images{Images: fakeImages{&conn{world: w}}, stores: &stores{}}
-			if got := m.newer("t1", &journal.Intent{Dir: "/a"}, c.old); (got != nil) != c.is {
-				t.Errorf("%+v", got)
+			if got, err := m.newer(t.Context(), "t1", &journal.Intent{Dir: "/a"}, c.old); err != nil || (got != nil) != c.is {
+				t.Errorf("%+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestStoreUnreadableAtStart: a daemon dies when a checkpoint has been committed, and the next one cannot look for it at first. It asks again.
+func TestStoreUnreadableAtStart(t *testing.T) {
+	for _, boot := range []string{"boot-1", "boot-2"} {
+		for name, restart := range map[string]func(*wire.RunRequest){"restart": func(*wire.RunRequest) {}, "no restart": never} {
+			t.Run(boot+", "+name, func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t, policy.Wait)
+				id := b.bringTo(headrace.Running, restart)
+				b.shutdown()
+				dying, died := dieAt(b.world, "checkpoint", true)
+				if err := b.startWith(dying); err != nil {
+					t.Fatal(err)
+				}
+				go b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)})
+				<-died
+				b.crash()
+				if b.boot = boot; boot == "boot-2" {
+					b.world.reboot()
+				}
+				c := &conn{world: b.world}
+				var asked atomic.Int32
+				c.before = func(op string, _ headrace.TaskID) error {
+					if op == "latest" && asked.Add(1) <= 2 {
+						return errors.New("too many open files")
+					}
+					return nil
+				}
+				if err := b.startWith(c); err != nil {
+					t.Fatal(err)
+				}
+				if got := b.awaitState(id, headrace.Checkpointed); got.Checkpoint == nil || asked.Load() < 3 {
+					t.Errorf("%v, asked %d times", got, asked.Load())
+				}
+				if _, err := b.tasks.Restore(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+					t.Error(err)
+				}
+				b.awaitState(id, headrace.Running)
+				b.world.with(id, func(th *thing) {
+					if th.starts != 1 {
+						t.Errorf("started %d times", th.starts)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestKillWhileCheckpointIsLookedFor: a task of which nobody can say whether it was checkpointed can be killed.
+func TestKillWhileCheckpointIsLookedFor(t *testing.T) {
+	for _, boot := range []string{"boot-1", "boot-2"} {
+		t.Run(boot, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(headrace.Running, never)
+			b.shutdown()
+			dying, died := dieAt(b.world, "checkpoint", true)
+			if err := b.startWith(dying); err != nil {
+				t.Fatal(err)
+			}
+			go b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)})
+			<-died
+			b.crash()
+			if b.boot = boot; boot == "boot-2" {
+				b.world.reboot()
+			}
+			c := &conn{world: b.world}
+			c.before = func(op string, _ headrace.TaskID) error {
+				if op == "latest" {
+					return errors.New("too many open files")
+				}
+				return nil
+			}
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil || got.State != "killed" {
+				t.Errorf("kill: %v, %v", got, err)
 			}
 		})
 	}

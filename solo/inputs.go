@@ -223,6 +223,10 @@ func (s *inputs) reconcile(all map[headrace.TaskID]*task) error {
 		users[id] = append(users[id], t)
 		if t.rec.Starts > 0 && (t.through() || t.rec.State == headrace.Pending && t.rec.Op == nil) {
 			s.failAttempt(t.rec.ID, id, t.rec.Input.Index, t.rec.Starts)
+		} else if t.onlySaved() {
+			if err := s.files.AbsentAttempt(id, t.rec.Input.Index, t.rec.Starts); err != nil {
+				s.log.Error("a stream waits for a task without processes", "id", t.rec.ID, "stream", id, "err", err)
+			}
 		}
 	}
 	for _, id := range s.files.Streams() {
@@ -233,6 +237,12 @@ func (s *inputs) reconcile(all map[headrace.TaskID]*task) error {
 		}
 	}
 	return nil
+}
+
+// onlySaved tells whether all that there is of the task is a checkpoint after which it has run on.
+func (t *task) onlySaved() bool {
+	return t.live == nil && t.op == nil && t.rec.Checkpoint != nil && t.rec.RanOn &&
+		(t.rec.State == headrace.Checkpointed || t.rec.State == headrace.Lost)
 }
 
 // through tells whether the task has ended and cannot go on.

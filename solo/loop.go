@@ -141,7 +141,7 @@ func (l *loop) tick() {
 	if !l.cfg.Policy.NoResidencyOrder {
 		l.inputs.follow(func() []*task { return l.tasks.active }, func() { l.redecide = true })
 	}
-	l.stores.watch(l.turn)
+	l.stores.watch(l.turn, l.tasks)
 	l.forgetOld()
 	l.logs.keep()
 	l.images.sweep()
@@ -187,7 +187,7 @@ func (l *loop) stop() error {
 // forgetOld forgets the oldest ended tasks beyond the number to keep.
 func (l *loop) forgetOld() {
 	for _, t := range l.tasks.old(l.cfg.KeepEnded) {
-		if t.op == nil && t.rec.Checkpoint == nil {
+		if t.op == nil && len(t.rec.ImageDirs) == 0 { // else they are removed first
 			l.operations.forget(t, nil)
 		}
 	}

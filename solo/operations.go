@@ -61,6 +61,9 @@ func (o *operations) start(t *task, in *journal.Intent) {
 		// A new attempt must not be taken for the continuation of old images.
 		left := dirs
 		if err = settled(ctx); err == nil {
+			err = o.stores.there(ctx, dirs...)
+		}
+		if err == nil {
 			left = o.images.remove(dirs, spec.ID)
 		}
 		if err == nil && len(left) > 0 {
@@ -321,6 +324,9 @@ func (o *operations) discard(t *task, c *call) {
 func (o *operations) forget(t *task, c *call) {
 	id, dirs := t.rec.ID, t.rec.ImageDirs
 	o.begin(t, headrace.Forgetting, nil, c, func(ctx context.Context) func() error {
+		if err := o.stores.there(ctx, dirs...); err != nil {
+			return func() error { return err }
+		}
 		left := o.images.remove(dirs, id)
 		err := o.rt.Remove(ctx, id)
 		return func() error {

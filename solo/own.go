@@ -71,7 +71,11 @@ func (s *own) explain(notes []policy.Note) {
 		waits[n.Task] = n.Reason
 	}
 	for _, t := range s.tasks.active {
-		if note := cmp.Or(t.limited, waits[t.rec.ID]); note != t.note {
+		note := cmp.Or(t.limited, waits[t.rec.ID])
+		if missing := s.stores.missing(t); missing != nil && !t.hosted() {
+			note = missing.Error()
+		}
+		if note != t.note {
 			t.note = note
 			s.show(t)
 		}
@@ -183,6 +187,11 @@ const maxStartFailures = 5
 func (s *own) notStarted(t *task, err error) {
 	if shortage(err.Error()) != "" {
 		s.awaitRoom(t, err.Error())
+		return
+	}
+	if errors.Is(err, proc.ErrNotNow) {
+		s.backOff(t)
+		t.rec.Reason = "could not be started, will be tried again: " + err.Error()
 		return
 	}
 	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {

@@ -3,6 +3,7 @@ package solo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -152,8 +153,11 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 	} else if exit, _ := r.unseenEnd(rec.ID, rec.SeenExit); exit != nil {
 		f = finding{exit: exit}
 	}
-	if in := rec.Op; in.Doing() == headrace.Checkpointing && in.Dir != "" {
-		f.image = r.images.newer(rec.ID, in, rec.Checkpoint)
+	if in := rec.Op; in.Doing() == headrace.Checkpointing && in.Dir != "" && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
+		im, err := r.images.newer(ctx, rec.ID, in, rec.Checkpoint)
+		if f.image = im; err != nil {
+			f.err = fmt.Errorf("its last checkpoint cannot be looked for: %w", err)
+		}
 	}
 	return f
 }
@@ -262,10 +266,10 @@ func (r *recovery) settle(t *task, in *journal.Intent) {
 }
 
 // reattach tries for ever to find out what is with a task whose supervisor
-// neither answers nor is gone. It holds what it has until then.
+// neither answers nor is gone, or of which nobody can say whether it was checkpointed. It holds what it has until then.
 func (r *recovery) reattach(t *task, err error) {
-	t.rec.Reason = "its supervisor does not answer, trying again: " + err.Error()
-	r.log.Warn("a supervisor does not answer", "id", t.rec.ID, "err", err)
+	t.rec.Reason = "what became of it is not known, trying again: " + err.Error()
+	r.log.Warn("what became of a task is not known", "id", t.rec.ID, "err", err)
 	rec := t.rec
 	r.begin(t, headrace.Attaching, nil, nil, func(ctx context.Context) func() error {
 		for {

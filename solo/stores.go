@@ -2,17 +2,19 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
-	"sync"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"headrace"
 	"headrace/disk"
+	"headrace/proc"
 	"headrace/serve"
 	"headrace/solo/journal"
 )
@@ -37,11 +39,14 @@ const (
 // stores are the checkpoint stores.
 type stores struct {
 	all []*store
+	marks
 	// known is how fast they are, and were that are not used now, by directory.
 	known map[string]journal.Measure
 	// disks says whose turn it is at a device.
-	disks *disk.Scheduler
-	clk   clock
+	disks   *disk.Scheduler
+	devices disk.Devices
+	clk     clock
+	log     *slog.Logger
 }
 
 // store is a checkpoint store and what is known of it.
@@ -52,26 +57,147 @@ type store struct {
 	on    disk.Device
 	disks *disk.Scheduler
 	// free is the room left, -1 while unknown.
-	free      int64
+	free int64
+	// looking since lookedAt (boot time): whether it is there, and how much room it has.
 	looking   bool
+	lookedAt  time.Duration
 	fullUntil time.Duration
 }
 
-// openStores creates the directories and finds out which devices they lie on.
-func openStores(cfg []StoreConfig, clk clock) (*stores, error) {
-	var devices disk.Devices
-	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{}, clk: clk}
-	for _, c := range cfg {
-		if err := os.MkdirAll(c.Dir, 0o700); err != nil {
-			return nil, fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", c.Name, err)
-		}
-		on, err := lookAtStore(c.Dir, &devices)
-		if err != nil {
-			return nil, fmt.Errorf("checkpoint store %s: %w", c.Name, err)
-		}
-		a.all = append(a.all, &store{StoreConfig: c, on: on, disks: a.disks, free: freeSpace(c.Dir)})
+func newStores(cfg *Config, clk clock) *stores {
+	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{}, clk: clk, log: cfg.Log}
+	for _, c := range cfg.Stores {
+		a.all = append(a.all, &store{StoreConfig: c, disks: a.disks})
 	}
-	return a, nil
+	return a
+}
+
+// found is what a look at a store has shown.
+type found struct {
+	id       string
+	inMemory bool
+	on       disk.Device
+	free     int64
+	// speed is what was found out about it, if that was tried.
+	speed journal.Measure
+	err   error
+}
+
+// look finds out whether a store is there, and how much room it has; see find. It may
+// be called from anywhere.
+func (a *stores) look(dir string, known journal.Measure, had []headrace.TaskID) (f found) {
+	if f.id, f.err = find(dir, known, had); f.err != nil {
+		return f
+	}
+	f.inMemory, f.free = volatile(dir), freeSpace(dir)
+	f.on, f.err = lookAtStore(dir, &a.devices)
+	return f
+}
+
+// take takes in what a look has shown, and reports whether something has become of the
+// store since the last one.
+func (a *stores) take(s *store, f found) (changed bool) {
+	s.looking = false
+	was := a.get(s.Dir)
+	if f.err != nil {
+		s.free = 0
+		a.set(s.Dir, mark{was.id, f.err})
+		if was.away == nil || was.away.Error() != f.err.Error() {
+			a.log.Error("a checkpoint store cannot be used; what is in it waits", "store", s.Name, "err", f.err)
+		}
+		return was.away == nil
+	}
+	a.set(s.Dir, mark{id: f.id})
+	if f.speed.Write > 0 {
+		s.Measure = f.speed
+	}
+	s.on, s.free, s.ID, s.InMemory = f.on, f.free, f.id, f.inMemory
+	a.known[s.Dir] = s.Measure
+	if was.away != nil {
+		a.log.Info("a checkpoint store is there", "store", s.Name, "dir", s.Dir)
+	}
+	return was.away != nil || was.id != f.id
+}
+
+// storePatience is how long a file system may take to answer; that of a store may be on
+// a network.
+const storePatience = 10 * time.Second
+
+// open finds the stores, and how fast they are. Of those that were used before none
+// keeps the daemon from starting, and none that does not answer: it is there when it does. What was in
+// the directories renew is lost.
+func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images) error {
+	maps.Copy(a.known, was.Meta.Stores)
+	for _, dir := range renew {
+		delete(a.known, dir)
+	}
+	for dir, m := range a.known {
+		a.set(dir, mark{id: m.ID})
+	}
+	seen := make(chan func() error, len(a.all))
+	for _, s := range a.all {
+		known, had := a.known[s.Dir], []headrace.TaskID(nil)
+		for _, r := range was.Records {
+			if r.HasImagesIn(s.Dir) && !slices.Contains(renew, s.Dir) {
+				had = append(had, r.ID)
+			}
+		}
+		a.begin(s, known)
+		go func() { // nobody waits for its end
+			f := a.look(s.Dir, known, had)
+			if f.err == nil {
+				f.speed = a.speed(u.driver.ctx, s.StoreConfig, known, img)
+			}
+			seen <- func() error {
+				if f.err != nil && known.ID == "" && !errors.Is(f.err, proc.ErrNotNow) {
+					return fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", s.Name, f.err)
+				}
+				if a.take(s, f) {
+					u.redecide, u.metaChanged = true, true
+				}
+				return nil
+			}
+		}()
+	}
+	late := time.After(storePatience)
+	for i := range a.all {
+		select {
+		case take := <-seen:
+			if err := take(); err != nil {
+				return err
+			}
+		case <-late:
+			a.log.Warn("a checkpoint store does not answer; the daemon starts without it", "stores", len(a.all)-i)
+			for range a.all[i:] {
+				u.driver.run(func(ctx context.Context) func() { return a.takeLate(ctx, seen) })
+			}
+			return nil
+		}
+	}
+	return nil
+}
+
+// begin has a store looked for of which is known what an earlier daemon has found.
+func (a *stores) begin(s *store, known journal.Measure) {
+	s.Measure, s.looking, s.lookedAt = known, true, a.clk.boot()
+	if s.Write <= 0 || s.Read <= 0 {
+		s.Write, s.Read, s.DumpOverhead, s.RestoreOverhead = guessStore, guessStore, guessDumpOverhead, guessRestoreOverhead
+	}
+	a.set(s.Dir, mark{known.ID, fmt.Errorf("%w: checkpoint store %s has not answered yet", proc.ErrNotNow, s.Name)})
+}
+
+// takeLate waits for a store that did not answer in time.
+func (a *stores) takeLate(ctx context.Context, seen <-chan func() error) func() {
+	select {
+	case take := <-seen:
+		return func() {
+			if err := take(); err != nil {
+				a.log.Error("a checkpoint store cannot be used", "err", err)
+			}
+		}
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 func lookAtStore(dir string, devices *disk.Devices) (on disk.Device, err error) {
@@ -102,32 +228,22 @@ func freeSpace(dir string) int64 {
 	return max(0, int64(fs.Bavail)-int64(fs.Blocks)/keptFree) * fs.Bsize
 }
 
-// measure fills in the bandwidths: from the records when they are recent, else by
-// trying.
-func (a *stores) measure(ctx context.Context, recorded map[string]journal.Measure, img Images, log *slog.Logger) {
-	maps.Copy(a.known, recorded)
-	var wg sync.WaitGroup
-	for _, s := range a.all {
-		m, ok := a.known[s.Dir]
-		age := a.clk.wall().Sub(time.UnixMilli(m.MeasuredMs))
-		if ok && m.Write > 0 && m.Read > 0 && age >= 0 && age < measureValid {
-			s.Measure = m
-			continue
-		}
-		wg.Go(func() {
-			write, read, err := img.Measure(ctx, s.Dir)
-			if err != nil || write <= 0 || read <= 0 {
-				log.Warn("a checkpoint store could not be measured", "store", s.Name, "dir", s.Dir, "err", err)
-				write, read = guessStore, guessStore
-			}
-			s.Measure = journal.Measure{
-				Write: write, Read: read, DumpOverhead: guessDumpOverhead, RestoreOverhead: guessRestoreOverhead,
-				MeasuredMs: a.clk.wall().UnixMilli(),
-			}
-			log.Info("checkpoint store", "store", s.Name, "dir", s.Dir, "write", int64(write), "read", int64(read))
-		})
+// speed returns the bandwidths of a store that is there: what is known of them, when that is recent, else what comes of
+// trying. It may be called from anywhere.
+func (a *stores) speed(ctx context.Context, s StoreConfig, known journal.Measure, img Images) journal.Measure {
+	age := a.clk.wall().Sub(time.UnixMilli(known.MeasuredMs))
+	if known.Write > 0 && known.Read > 0 && age >= 0 && age < measureValid {
+		return known
 	}
-	wg.Wait()
+	write, read, err := img.Measure(ctx, s.Dir)
+	if err != nil || write <= 0 || read <= 0 {
+		a.log.Warn("a checkpoint store could not be measured", "store", s.Name, "dir", s.Dir, "err", err)
+		write, read = guessStore, guessStore
+	}
+	a.log.Info("checkpoint store", "store", s.Name, "dir", s.Dir, "write", int64(write), "read", int64(read))
+	return journal.Measure{
+		Write: write, Read: read, DumpOverhead: guessDumpOverhead, RestoreOverhead: guessRestoreOverhead, MeasuredMs: a.clk.wall().UnixMilli(),
+	}
 }
 
 // named returns the store with a name; nil: there is none.
@@ -145,6 +261,9 @@ func (a *stores) named(name string) *store {
 func (a *stores) choose(name string, t *task) (*store, error) {
 	if name != "" {
 		if st := a.named(name); st != nil {
+			if away := a.get(st.Dir).away; away != nil {
+				return nil, fmt.Errorf("%w: checkpoint store %s: %w", serve.ErrBusy, name, away)
+			}
 			if !st.roomy(t) {
 				return nil, fmt.Errorf("%w: checkpoint store %s has no room for task %s; free some space in %s, or name another store", serve.ErrBusy, name, t.rec.ID, st.Dir)
 			}
@@ -161,7 +280,7 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 	var bestTime time.Duration
 	for _, s := range a.all {
 		need := s.estimate(t.dirty()) + s.queue()
-		if now < s.fullUntil || !s.roomy(t) {
+		if now < s.fullUntil || a.get(s.Dir).away != nil || !s.roomy(t) {
 			continue
 		}
 		if best == nil || need < bestTime {
@@ -231,7 +350,7 @@ func (a *stores) views() []headrace.StoreView {
 	now := a.clk.boot()
 	out := make([]headrace.StoreView, 0, len(a.all))
 	for _, s := range a.all {
-		if now < s.fullUntil {
+		if now < s.fullUntil || a.get(s.Dir).away != nil {
 			continue
 		}
 		out = append(out, s.view())
@@ -246,17 +365,43 @@ func (s *store) view() headrace.StoreView {
 	}
 }
 
-// watch looks how much room there is, in the background: a file system on the network
-// may not answer.
-func (a *stores) watch(u *turn) {
+// missing returns why a task that waits cannot be brought back now: what is kept of it,
+// or is to be removed before it starts, is in a store that is not there.
+func (a *stores) missing(t *task) error {
+	switch {
+	case t.rec.State == headrace.Checkpointed && t.rec.Checkpoint != nil:
+		return a.get(t.rec.Checkpoint.Dir).away
+	case t.rec.State == headrace.Pending:
+		for _, dir := range t.rec.ImageDirs {
+			if away := a.get(dir).away; away != nil {
+				return away
+			}
+		}
+	}
+	return nil
+}
+
+// watch looks whether the stores are there and how much room there is, in the background: a
+// file system on the network may not answer.
+func (a *stores) watch(u *turn, tasks *table) {
 	for _, s := range a.all {
-		if s.looking {
+		if now := a.clk.boot(); !s.looking {
+			s.looking, s.lookedAt = true, now
+		} else {
+			if was := a.get(s.Dir); was.away == nil && now-s.lookedAt > storePatience {
+				a.set(s.Dir, mark{was.id, fmt.Errorf("%w: checkpoint store %s does not answer", proc.ErrNotNow, s.Name)})
+				a.log.Error("a checkpoint store does not answer; what is in it waits", "store", s.Name, "dir", s.Dir)
+			}
 			continue
 		}
-		s.looking = true
+		known, had := s.Measure, tasks.withImagesIn(s.Dir)
 		u.background(func(context.Context) func() {
-			free := freeSpace(s.Dir)
-			return func() { s.looking, s.free = false, free }
+			f := a.look(s.Dir, known, had)
+			return func() {
+				if a.take(s, f) {
+					u.redecide, u.metaChanged = true, true
+				}
+			}
 		})
 		a.known[s.Dir] = s.Measure
 	}

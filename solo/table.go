@@ -81,6 +81,16 @@ func (b *table) old(keep int) []*task {
 	return slices.Clone(b.ended[:max(0, len(b.ended)-keep)])
 }
 
+// withImagesIn returns the tasks that may have checkpoints in a directory.
+func (b *table) withImagesIn(dir string) (ids []headrace.TaskID) {
+	for id, t := range b.all {
+		if t.rec.HasImagesIn(dir) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // slotsUsed returns what running tasks and those that are being brought back hold.
 func (b *table) slotsUsed() float64 {
 	var used float64

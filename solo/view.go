@@ -31,7 +31,7 @@ func (s *own) view() headrace.View {
 			continue
 		}
 		waitingAlone := t.rec.State == headrace.Pending || t.rec.State == headrace.Checkpointed
-		if waitingAlone && t.op == nil && now < t.retryAt {
+		if waitingAlone && t.op == nil && (now < t.retryAt || s.stores.missing(t) != nil) {
 			// It holds nothing, and nothing may be tried with it now.
 			continue
 		}

@@ -249,16 +249,33 @@ func (e *Engine) List() []Info {
 // Fail gives up what attempt of a consumer has been given, unless it is over
 // already. It is durable when Fail returns. The units go to the others.
 func (e *Engine) Fail(id string, consumer int, attempt int) error {
-	e.mu.Lock()
-	s, err := e.find(id)
-	if err == nil && (consumer < 0 || consumer >= len(s.seats)) {
-		err = fmt.Errorf("stream %s has no consumer %d", id, consumer)
-	}
-	e.mu.Unlock()
+	s, err := e.of(id, consumer)
 	if err != nil {
 		return err
 	}
 	return s.giveUp(uint32(consumer), uint32(attempt))
+}
+
+// Absent says, after a start of the daemon, that an attempt of a consumer has no
+// processes, and comes back from a checkpoint, if at all: the others need not wait until
+// it says what it has.
+func (e *Engine) Absent(id string, consumer int, attempt int) error {
+	s, err := e.of(id, consumer)
+	if err == nil {
+		s.absent(uint32(consumer), uint32(attempt))
+	}
+	return err
+}
+
+// of returns the stream that has a consumer.
+func (e *Engine) of(id string, consumer int) (*stream, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, err := e.find(id)
+	if err == nil && (consumer < 0 || consumer >= len(s.seats)) {
+		err = fmt.Errorf("stream %s has no consumer %d", id, consumer)
+	}
+	return s, err
 }
 
 // Remove forgets a stream. Consumers that are attached get an error.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,6 +25,64 @@ import (
 )
 
 var byLine = deal.Rule{Split: deal.Lines, Delimiter: []byte("\n")}
+
+// TestAbsentConsumer: a consumer was checkpointed, was restored and ran on, and the power fails. The others are
+// dealt the rest before it is restored once more, and it goes on with what it had.
+func TestAbsentConsumer(t *testing.T) {
+	rng := rand.New(rand.NewPCG(17, 18))
+	data := lines(rng, 6<<20, 100)
+	p := newPlace(t).start()
+	info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 2})
+	one := p.client(info.ID, 0, 1)
+	take := func(n int) {
+		t.Helper()
+		for range n {
+			if err := one.next(nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := one.connect(); err != nil {
+		t.Fatal(err)
+	}
+	take(3)
+	one.disconnect()
+	saved := p.client(info.ID, 0, 1)
+	saved.hello.Units, saved.got = slices.Clone(one.hello.Units), slices.Clone(one.got)
+	saved.path, saved.open = slices.Clone(one.path), slices.Clone(one.open)
+	if err := one.connect(); err != nil {
+		t.Fatal(err)
+	}
+	take(2)
+	durable := filepath.Join(t.TempDir(), "streams")
+	if err := os.CopyFS(durable, os.DirFS(p.cfg.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	one.disconnect()
+	p.stop()
+	p.cfg.Dir = durable
+	p.start()
+	if err := p.e.Absent(info.ID, 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	other := p.client(info.ID, 1, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- other.drain(0) }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("the other consumer is dealt nothing")
+	}
+	if err := saved.drain(0); err != nil {
+		t.Fatal(err)
+	}
+	if got := joined([]*client{other, saved}); !bytes.Equal(got, data) {
+		t.Errorf("got %d bytes, want %d", len(got), len(data))
+	}
+}
 
 func TestOneFileManyConsumers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))

@@ -276,6 +276,14 @@ func (s *stream) giveUp(consumer, attempt uint32) error {
 	return nil
 }
 
+// absent takes note that an attempt has no processes.
+func (s *stream) absent(consumer, attempt uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deal.Absent(consumer, attempt)
+	s.Serve()
+}
+
 func superseded(by, had uint32) string {
 	return fmt.Sprintf("attempt %d took the place of attempt %d", by, had)
 }

@@ -408,10 +408,12 @@ type RingBeatRequest struct {
 	// Nodes that it cannot reach.
 	Unreachable []string `protobuf:"bytes,4,rep,name=unreachable,proto3" json:"unreachable,omitempty"`
 	// What it knows: see dfs.View.
-	Epoch         uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Index         uint64 `protobuf:"varint,6,opt,name=index,proto3" json:"index,omitempty"`
-	Term          uint64 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`
-	Leader        string `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
+	Epoch  uint64 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Index  uint64 `protobuf:"varint,6,opt,name=index,proto3" json:"index,omitempty"`
+	Term   uint64 `protobuf:"varint,7,opt,name=term,proto3" json:"term,omitempty"`
+	Leader string `protobuf:"bytes,8,opt,name=leader,proto3" json:"leader,omitempty"`
+	// What clients of HDFS know its machine by; empty: its address.
+	HostName      string `protobuf:"bytes,9,opt,name=host_name,json=hostName,proto3" json:"host_name,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -498,6 +500,13 @@ func (x *RingBeatRequest) GetTerm() uint64 {
 func (x *RingBeatRequest) GetLeader() string {
 	if x != nil {
 		return x.Leader
+	}
+	return ""
+}
+
+func (x *RingBeatRequest) GetHostName() string {
+	if x != nil {
+		return x.HostName
 	}
 	return ""
 }
@@ -1431,7 +1440,7 @@ const file_dfsring_proto_rawDesc = "" +
 	"\bcapacity\x18\x01 \x01(\x04R\bcapacity\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x1c\n" +
 	"\tremaining\x18\x03 \x01(\x04R\tremaining\x12\x16\n" +
-	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\"\xfb\x01\n" +
+	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\"\x98\x02\n" +
 	"\x0fRingBeatRequest\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.headrace.v1.RingMemberR\x06member\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12)\n" +
@@ -1440,7 +1449,8 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x12\x14\n" +
 	"\x05index\x18\x06 \x01(\x04R\x05index\x12\x12\n" +
 	"\x04term\x18\a \x01(\x04R\x04term\x12\x16\n" +
-	"\x06leader\x18\b \x01(\tR\x06leader\"<\n" +
+	"\x06leader\x18\b \x01(\tR\x06leader\x12\x1b\n" +
+	"\thost_name\x18\t \x01(\tR\bhostName\"<\n" +
 	"\x10RingBeatResponse\x12\x14\n" +
 	"\x05noted\x18\x01 \x01(\bR\x05noted\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\fR\x04view\"\x11\n" +

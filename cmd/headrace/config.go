@@ -122,7 +122,7 @@ func (s *settings) read() (*config.File, error) {
 	if file == nil {
 		return nil, err
 	}
-	return file, errors.Join(err, file.Repeated("store", "dfs-disk", "dfs-new-disk", "dfs-join"), s.checkSections(file))
+	return file, errors.Join(err, file.Repeated("store", "new-store", "dfs-disk", "dfs-new-disk", "dfs-join"), s.checkSections(file))
 }
 
 func (s *settings) checkSections(file *config.File) error {

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/md5"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/user"
@@ -23,6 +26,7 @@ import (
 	"headrace/cmd/headrace/filesystem"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
+	"headrace/hdfs/xfer"
 	"headrace/internal/freeport"
 	"headrace/internal/testkit"
 )
@@ -83,6 +87,15 @@ func TestDFSService(t *testing.T) {
 	}
 }
 
+func whoami(t *testing.T) string {
+	t.Helper()
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Username
+}
+
 // TestDFSVerbs: status, ls and fsck tell what there is, to people and to programs.
 func TestDFSVerbs(t *testing.T) {
 	t.Setenv("HADOOP_USER_NAME", "")
@@ -104,13 +117,9 @@ func TestDFSVerbs(t *testing.T) {
 			}
 		}
 	}
-	u, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
 	path, mode := "/d\nx", uint32(0o1750)
 	n := dfsProcess{t: t, fs: fs}
-	if err := n.as(u.Username, ipc.ClientID{}, 1, "mkdirs", &pb.MkdirsRequestProto{Src: &path, Masked: &pb.FsPermissionProto{Perm: &mode}, CreateParent: proto.Bool(true)}, &pb.MkdirsResponseProto{}); err != nil {
+	if err := n.as(whoami(t), ipc.ClientID{}, 1, "mkdirs", &pb.MkdirsRequestProto{Src: &path, Masked: &pb.FsPermissionProto{Perm: &mode}, CreateParent: proto.Bool(true)}, &pb.MkdirsResponseProto{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -127,7 +136,7 @@ func TestDFSVerbs(t *testing.T) {
 	}
 	contains(run(0, "fsck", "--fs", fs), "all files below / have a good copy of each block")
 	t.Setenv("HADOOP_USER_NAME", "anna")
-	contains(run(1, "fsck", "--fs", fs), "Superuser privilege is required: user "+u.Username+", or group supergroup")
+	contains(run(1, "fsck", "--fs", fs), "Superuser privilege is required: user "+whoami(t)+", or group supergroup")
 
 	for _, name := range []string{"meta.db", "LOCK", "blocks"} {
 		if i, err := os.Stat(filepath.Join(dir, name)); err != nil || i.Mode().Perm()&0o077 != 0 {
@@ -188,6 +197,18 @@ func TestDFSFiles(t *testing.T) {
 	}
 	if all, _ := os.ReadDir(dir); len(all) != 3 {
 		t.Errorf("left here: %v", all)
+	}
+
+	// WebHDFS has the checksum that HDFS has: of those of the blocks, with which the client's buffer of 32 bytes is filled.
+	resp, err := http.Get("http://127.0.0.1:" + port + "/webhdfs/v1/in?op=GETFILECHECKSUM&user.name=" + whoami(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	block := md5.Sum(xfer.AppendSums(nil, []byte(text)))
+	if want := fmt.Sprintf("000002000000000000000000%x", md5.Sum(append(block[:], make([]byte, 16)...))); err != nil || !strings.Contains(string(answer), want) {
+		t.Errorf("%s, want %s, %v", answer, want, err)
 	}
 
 	// Directories come and go with all that is in them.

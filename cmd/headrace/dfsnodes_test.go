@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -119,13 +120,14 @@ func TestDFSNodes(t *testing.T) {
 	dir, whole := t.TempDir(), t
 	at := func(name string) string { return filepath.Join(dir, name) }
 	dfsRun(t, cli.ExitUsage, "start", "--dir", at("x"), "--join", "127.0.0.31")
+	dfsRun(t, cli.ExitUsage, "start", "--dir", at("x"), "--rack", "/dc1//r1")
 
 	a := startNode(t, at("a"), "127.0.0.31")
 	if i, err := os.Stat(at("token")); err != nil || i.Mode().Perm() != 0o600 {
 		t.Fatal(i.Mode(), err)
 	}
 	first := a.ring()
-	b := startNode(t, at("b"), "127.0.0.32", "--join", first.Nodes[0].Peer)
+	b := startNode(t, at("b"), "127.0.0.32", "--join", first.Nodes[0].Peer, "--host-name", "b.test")
 	c := startNode(t, at("c"), "127.0.0.33", "--join", first.Nodes[0].Peer)
 	all := []*dfsProcess{a, b, c}
 	complete := func() {
@@ -144,6 +146,28 @@ func TestDFSNodes(t *testing.T) {
 		}
 	}
 	complete()
+
+	t.Run("names of machines", func(t *testing.T) {
+		own, err := os.Hostname()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"127.0.0.31": own, "127.0.0.32": "b.test", "127.0.0.33": own}
+		for _, n := range all {
+			var got map[string]string
+			testkit.Await(t, "names of all machines", func() bool {
+				var r pb.GetDatanodeReportResponseProto
+				if err := n.as("root", ipc.ClientID{}, 1, "getDatanodeReport", &pb.GetDatanodeReportRequestProto{Type: pb.DatanodeReportTypeProto_ALL.Enum()}, &r); err != nil {
+					t.Fatal(err)
+				}
+				got = map[string]string{}
+				for _, d := range r.Di {
+					got[d.GetId().GetIpAddr()] = d.GetId().GetHostName()
+				}
+				return maps.Equal(got, want)
+			}, &got)
+		}
+	})
 
 	t.Run("strangers", func(t *testing.T) {
 		if err := os.Mkdir(at("other"), 0o700); err != nil {
@@ -248,6 +272,7 @@ func TestDFSNodes(t *testing.T) {
 
 	t.Run("client-config", func(t *testing.T) {
 		dfsRun(t, 0, "client-config", "--fs", b.fs, at("conf"))
+		dfsRun(t, cli.ExitUsage, "client-config", "--fs", b.fs, "--name", "my_fs", at("conf")) // to Java that is no host
 		site, err := os.ReadFile(at("conf/hdfs-site.xml"))
 		if err != nil {
 			t.Fatal(err)

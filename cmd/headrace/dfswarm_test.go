@@ -31,7 +31,7 @@ func TestWarmOwnFileSystem(t *testing.T) {
 		t.Skip(why)
 	}
 	dir := t.TempDir()
-	fs, web := dfstest.StartIn(t, dir, "--sync-on-close")
+	fs, web := dfstest.StartIn(t, dir, "--sync-on-close", "--host-name", "here.test")
 	c := &hdfsCluster{t: t, headrace: testkit.Headrace(t), dir: t.TempDir(), addr: "127.0.0.1:0", cache: cache}
 	c.env = append(os.Environ(), "HEADRACE_STATE_DIR="+filepath.Join(c.dir, "state"))
 	const size = 20<<20 + 12_345
@@ -78,7 +78,7 @@ func TestWarmOwnFileSystem(t *testing.T) {
 	drop()
 	u, _ := url.Parse(web)
 	c.manager, c.addr = launch(t, c.env, `the manager is up" address=(\S+)`, c.headrace, "manager", "--listen", c.addr, "--token-file", c.token(), "--hdfs", "test=http://"+u.Host)
-	c.node = c.launchNode(c.env, "--name", "here", "--dfs-node", fs, "--hdfs-host", "127.0.0.1", "--warm-budget", "256MB")
+	c.node = c.launchNode(c.env, "--name", "here", "--dfs-node", fs, "--hdfs-host", "here.test", "--warm-budget", "256MB")
 	if out := c.must("cache", "hdfs://test/data/day1"); !strings.Contains(out, "hdfs://test/data/day1/a") || !strings.Contains(out, "0 %") {
 		t.Errorf("cache of what is cold:\n%s", out)
 	}

@@ -37,7 +37,7 @@ type soloFlags struct {
 	stallLimit              cli.Span
 	requests, userRequests  budget
 	userConns               kept
-	stores                  []string
+	stores, newStores       []string
 	metrics, criu, shim     string
 	level                   cli.Level
 
@@ -117,6 +117,7 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.userRequests, "user-request-bytes", "how much of that for one user (default 24MiB)")
 	flags.Var(&f.userConns, "user-connections", "the `NUMBER` of connections to each socket that one user may have, all but root three times as many (default 256)")
 	flags.StringArrayVar(&f.stores, "store", nil, "a `NAME=DIR` for checkpoints, with ,zstd behind it compressed; may be repeated (default: in the state directory)")
+	flags.StringArrayVar(&f.newStores, "new-store", nil, "a `DIR` of these, also of an earlier daemon's, in which what was there before is lost; may be repeated. Otherwise what was in it waits, for it may just not be mounted")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus on this loopback `ADDR`, such as 127.0.0.1:9464")
 	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/get-criu puts it, else on PATH)")
 	flags.StringVar(&f.shim, "shim", "", "the `PATH` of headrace-shim (default: beside this program, else on PATH)")
@@ -192,6 +193,12 @@ func (f *soloFlags) config(stateDir string, log *slog.Logger) (solo.Config, erro
 	}
 	if c.Stores, err = f.parseStores(); err != nil {
 		return c, err
+	}
+	for _, dir := range f.newStores {
+		if dir, err = filepath.Abs(dir); err != nil {
+			return c, fmt.Errorf("--new-store: %w", err)
+		}
+		c.NewStores = append(c.NewStores, dir)
 	}
 	if c.StateDir, err = wire.StateDirForDaemon(stateDir); err != nil {
 		return c, err

@@ -103,9 +103,14 @@ func (g *Gateway) readable(l *meta.LocatedBlock, mayRead bool, machine string) *
 
 // dataNode is a member of the ring as a data node. Of this one the listeners say where it is.
 func (g *Gateway) dataNode(m dfs.Member) *pb.DatanodeInfoProto {
-	p := dfs.DataNode(m)
-	if m.Name == g.node.Identity.Node {
-		p.Id.IpAddr, p.Id.HostName, p.Id.XferPort, p.Id.IpcPort, p.Id.InfoPort = &g.host, &g.host, &g.dataPort, &g.rpcPort, &g.webPort
+	own := m.Name == g.node.Identity.Node
+	if own {
+		m.Host = g.host
+	}
+	p, name := dfs.DataNode(m), g.node.HostName(m)
+	p.Id.HostName = &name
+	if own {
+		p.Id.XferPort, p.Id.IpcPort, p.Id.InfoPort = &g.dataPort, &g.rpcPort, &g.webPort
 	}
 	return p
 }

@@ -179,6 +179,12 @@ func TestRefused(t *testing.T) {
 	c.throws("FileNotFoundException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &nowhere, EcPolicyName: replicated})
 	c.throws("HadoopIllegalArgumentException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &root, EcPolicyName: coded})
 	c.s.as("alice").throws("AccessControlException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &root, EcPolicyName: replicated})
+	hot, cold := proto.String("hot"), proto.String("COLD")
+	ask[pb.SetStoragePolicyResponseProto](c, "setStoragePolicy", &pb.SetStoragePolicyRequestProto{Src: &root, PolicyName: hot})
+	ask[pb.UnsetStoragePolicyResponseProto](c, "unsetStoragePolicy", &pb.UnsetStoragePolicyRequestProto{Src: &root})
+	c.throws("UnsupportedOperationException", "setStoragePolicy", &pb.SetStoragePolicyRequestProto{Src: &root, PolicyName: cold})
+	c.throws("FileNotFoundException", "setStoragePolicy", &pb.SetStoragePolicyRequestProto{Src: &nowhere, PolicyName: hot})
+	c.s.as("alice").throws("AccessControlException", "unsetStoragePolicy", &pb.UnsetStoragePolicyRequestProto{Src: &root})
 	c.write(f, []byte("a file"))
 	c.throws("IOException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &f, EcPolicyName: replicated})
 	if d := ask[pb.GetDelegationTokenResponseProto](c, "getDelegationToken", &pb.GetDelegationTokenRequestProto{Renewer: &f}); d.Token != nil {

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"strings"
+
 	"google.golang.org/protobuf/proto"
 
 	"headrace/hdfs/ipc"
@@ -51,7 +53,6 @@ var (
 	noCoding      = throws(classHadoopArg, "there are no erasure coding policies here")
 	noZones       = throws(ipc.ClassIO, "there are no encryption zones here, since no key provider is available")
 	noCaching     = throws("org.apache.hadoop.fs.InvalidRequestException", "there are no cache pools here")
-	noPolicies    = throws(classUnsupported, "Failed to set storage policy: there is one, HOT")
 	noDelegation  = throws(ipc.ClassIO, "there are no delegation tokens here")
 	noEditLog     = throws(classUnsupported, "there is no edit log here")
 	noUpgrade     = throws(classUnsupported, "there are no upgrades here: stop the node and start the new program")
@@ -77,6 +78,14 @@ func setCoding(c *call, q *pb.SetErasureCodingPolicyRequestProto) (*pb.SetErasur
 	return &pb.SetErasureCodingPolicyResponseProto{}, c.ask(func(m meta.Query) error { return m.Check(q.GetSrc(), meta.Write) })
 }
 
+// mayWrite refuses a path at which there is nothing, or which the caller may not change: what is to be changed is as it is to be.
+func (c *call) mayWrite(path string) error {
+	if err := c.exists(path); err != nil {
+		return err
+	}
+	return c.ask(func(m meta.Query) error { return m.Check(path, meta.Write) })
+}
+
 // refused are the methods that there are not.
 var refused = table{
 	"createSymlink": throws(classUnsupported, "Symlinks not supported"),
@@ -92,7 +101,16 @@ var refused = table{
 	"addCacheDirective": noCaching, "modifyCacheDirective": noCaching, "removeCacheDirective": noCaching, "addCachePool": noCaching,
 	"modifyCachePool": noCaching, "removeCachePool": noCaching,
 
-	"setStoragePolicy": noPolicies, "unsetStoragePolicy": noPolicies, "satisfyStoragePolicy": noPolicies,
+	"setStoragePolicy": on(func(c *call, q *pb.SetStoragePolicyRequestProto) (*pb.SetStoragePolicyResponseProto, error) {
+		if !strings.EqualFold(q.GetPolicyName(), hot().GetName()) {
+			return nil, ipc.Throw(classUnsupported, "Failed to set storage policy: there is one, HOT")
+		}
+		return &pb.SetStoragePolicyResponseProto{}, c.mayWrite(q.GetSrc())
+	}),
+	"unsetStoragePolicy": on(func(c *call, q *pb.UnsetStoragePolicyRequestProto) (*pb.UnsetStoragePolicyResponseProto, error) {
+		return &pb.UnsetStoragePolicyResponseProto{}, c.mayWrite(q.GetSrc())
+	}),
+	"satisfyStoragePolicy": throws(classUnsupported, "there is one storage policy, HOT, and all files have it"),
 
 	"renewDelegationToken": noDelegation, "cancelDelegationToken": noDelegation,
 

@@ -153,6 +153,15 @@ func (r *replica) Read(ctx context.Context, offset int64, most int) (data, sums 
 	return data, sums, nil
 }
 
+func (r *replica) Sums(ctx context.Context, offset, n int64) ([]byte, error) {
+	own, err := r.store.Open(r.info.Block, offset, n)
+	if err != nil {
+		return nil, err
+	}
+	defer own.Close()
+	return own.Sums(ctx)
+}
+
 func (r *replica) Close() error {
 	if r.r != nil {
 		r.r.Close()

@@ -32,8 +32,8 @@ type server struct {
 	fs      string
 }
 
-func startServer(t testing.TB, dir string, port int) *server {
-	s := &server{t: t, program: testkit.Headrace(t), args: []string{"dfs", "start", "--dir", dir, "--port", fmt.Sprint(port), "--data-port", "0", "--http-port", "0"}}
+func startServer(t testing.TB, dir string, port int, flags ...string) *server {
+	s := &server{t: t, program: testkit.Headrace(t), args: append([]string{"dfs", "start", "--dir", dir, "--port", fmt.Sprint(port), "--data-port", "0", "--http-port", "0"}, flags...)}
 	s.start()
 	return s
 }

@@ -11,7 +11,6 @@ import (
 
 	"headrace/dfs"
 	"headrace/dfs/names"
-	"headrace/ring"
 	"headrace/wire"
 )
 
@@ -142,7 +141,7 @@ func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err 
 	ctx, cancel := context.WithTimeout(m.ctx, beatTime)
 	defer cancel()
 	a, err := m.client(to).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
-		Leader: v.Leader, Unreachable: m.unreachable(),
+		Leader: v.Leader, Unreachable: m.unreachable(), HostName: m.HostName,
 		Room: &wire.RingRoom{Capacity: room.Capacity, Used: room.Used, Remaining: room.Remaining, Blocks: uint64(room.Blocks)}})
 	if err != nil {
 		return false, err
@@ -203,11 +202,14 @@ func (m *Circle) unreachable() (names []string) {
 	return names
 }
 
-// note notes a beat.
-func (m *Circle) note(name string, b ring.Beat, room dfs.Room) {
+// Host returns what a node's machine is called, as far as it is known here; see dfs.Config.HostName.
+func (m *Circle) Host(name string) string {
+	if name == m.self.Name {
+		return m.HostName
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.beats[name], m.rooms[name] = b, room
+	return m.hosts[name]
 }
 
 // Heard returns for how long another node was not heard by this one, and false when it never was.

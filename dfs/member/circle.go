@@ -44,6 +44,8 @@ type Config struct {
 	Seeds []string
 	// Beat is the time between two beats (default 1 s), Wait how long a call waits for somebody to lead (default 20 s).
 	Beat, Wait time.Duration
+	// HostName is what HDFS's clients know this machine by; "": its address.
+	HostName string
 	// Patience is the judge's (default ring.DefaultPatience).
 	Patience *ring.Patience
 	Log      *slog.Logger
@@ -74,6 +76,7 @@ type Circle struct {
 	mu    sync.Mutex
 	beats map[string]ring.Beat  // when this node has heard others
 	rooms map[string]dfs.Room   // what those have said of their disks
+	hosts map[string]string     // and of what their machines are called
 	moved map[string]dfs.Member // what those say of themselves who beat here while another node leads
 	// returning are nodes that are being asked what they still have.
 	returning map[string]bool
@@ -98,7 +101,7 @@ func New(c Config) *Circle {
 		p := ring.DefaultPatience
 		c.Patience = &p
 	}
-	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
+	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, hosts: map[string]string{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
 		clients: map[target]wireconnect.RingServiceClient{}, told: map[string]string{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.raft = c.Port.Stream(raftProtocol)

@@ -53,13 +53,20 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 			}
 		}
 		r := q.GetRoom()
-		s.note(m.Name, ring.Beat{At: s.now(), Unreachable: q.Unreachable},
+		s.note(m.Name, q.GetHostName(), ring.Beat{At: s.now(), Unreachable: q.Unreachable},
 			dfs.Room{Capacity: r.GetCapacity(), Used: r.GetUsed(), Remaining: r.GetRemaining(), Blocks: int(r.GetBlocks())})
 	}
 	if v.Table.Epoch() != q.Epoch || v.Index != q.Index || v.Term != q.Term || v.Leader != q.Leader {
 		a.View = v.Encode()
 	}
 	return a, nil
+}
+
+// note notes a beat.
+func (s service) note(name, host string, b ring.Beat, room dfs.Room) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats[name], s.rooms[name], s.hosts[name] = b, room, host
 }
 
 // member is the node of a message, if it can be one of this file system.

@@ -84,6 +84,13 @@ var change = table{
 		}
 		return nil, r.did(o)
 	},
+	"PUT SETSTORAGEPOLICY": func(r *request) (any, error) {
+		if !strings.EqualFold(r.text("storagepolicy"), "HOT") {
+			return nil, thrown(classUnsupported, noPolicies)
+		}
+		return nil, r.mayWrite()
+	},
+	"POST UNSETSTORAGEPOLICY": func(r *request) (any, error) { return nil, r.mayWrite() },
 	"PUT REMOVEXATTR": func(r *request) (any, error) {
 		return nil, r.did(&meta.RemoveXAttr{Path: r.path, XAttr: r.xattr(r.text("xattr.name"))})
 	},
@@ -100,6 +107,14 @@ func acl(how meta.ACLChange) operation {
 		}
 		return nil, r.did(o)
 	}
+}
+
+// mayWrite refuses a path at which there is nothing, or which the caller may not change: what is to be changed is as it is to be.
+func (r *request) mayWrite() error {
+	if _, err := r.stat("File/Directory does not exist: " + r.path); err != nil {
+		return err
+	}
+	return r.ask(func(q meta.Query) error { return q.Check(r.path, meta.Write) })
 }
 
 // time is one in ms; -1 leaves it as it is.
@@ -130,7 +145,6 @@ func (r *request) propose(op meta.Op) (meta.Result, error) {
 
 // refused are the operations that there are not.
 var refused = table{
-	"POST UNSETSTORAGEPOLICY": no(noPolicies), "PUT SETSTORAGEPOLICY": no(noPolicies),
 	"PUT SATISFYSTORAGEPOLICY": no(noPolicies), "PUT SETQUOTABYSTORAGETYPE": no(noQuota), "PUT CREATESYMLINK": no("Symlinks not supported"),
 	"PUT ALLOWSNAPSHOT": no(noSnapshots), "PUT DISALLOWSNAPSHOT": no(noSnapshots), "PUT CREATESNAPSHOT": no(noSnapshots), "PUT RENAMESNAPSHOT": no(noSnapshots),
 	"DELETE DELETESNAPSHOT": no(noSnapshots), "GET GETSNAPSHOTDIFF": no(noSnapshots), "GET GETSNAPSHOTTABLEDIRECTORYLIST": no(noSnapshots),

@@ -227,7 +227,8 @@ func (r *request) fileChecksum() (any, error) {
 		if i == 0 && len(l.Blocks) > 1 {
 			perBlock = uint64(b.Size+xfer.Chunk-1) / xfer.Chunk
 		}
-		sum, err := r.blockChecksum(b)
+		r.patience(r.w) // the answer takes as long as there are blocks
+		sum, err := r.Node.Keeper.Checksum(r.r.Context(), b)
 		if err != nil {
 			return nil, err
 		}
@@ -242,32 +243,4 @@ func (r *request) fileChecksum() (any, error) {
 	sum := md5.Sum(append(blocks, make([]byte, room-len(blocks))...))
 	all := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(nil, perSum), perBlock)
 	return list{"FileChecksum": list{"algorithm": fmt.Sprintf("MD5-of-%dMD5-of-%d%s", perBlock, perSum, kind), "bytes": hex.EncodeToString(append(all, sum[:]...)), "length": 28}}, nil
-}
-
-// blockChecksum is the MD5 of the checksums of a block.
-func (r *request) blockChecksum(b meta.LocatedBlock) ([]byte, error) {
-	f, err := r.Node.OpenFile(r.by, r.path, b.Offset, b.Size)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	sum := md5.New()
-	var sums, rest []byte
-	for {
-		r.patience(r.w) // the answer takes as long as the file is
-		p, err := f.Next(r.r.Context())
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		p = append(rest, p...)
-		n := len(p) / xfer.Chunk * xfer.Chunk
-		sums = xfer.AppendSums(sums[:0], p[:n])
-		sum.Write(sums)
-		rest = append(rest[:0:0], p[n:]...)
-	}
-	sum.Write(xfer.AppendSums(nil, rest))
-	return sum.Sum(nil), nil
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -100,10 +99,10 @@ var look = table{
 			hosts, names, types, paths, cached := []string{}, []string{}, []string{}, []string{}, []string{}
 			for _, m := range r.at(&l.Blocks[i]) {
 				if r.Node.Keeper.InMemory(m.Name, l.Blocks[i].ID) {
-					cached = append(cached, m.Host)
+					cached = append(cached, r.Node.HostName(m))
 				}
-				hosts, names, types = append(hosts, m.Host), append(names, m.DataAddress()), append(types, "DISK")
-				paths = append(paths, cmp.Or(m.Rack, "/default-rack")+"/"+m.DataAddress())
+				hosts, names, types = append(hosts, r.Node.HostName(m)), append(names, m.DataAddress()), append(types, "DISK")
+				paths = append(paths, dfs.Location(m)+"/"+m.DataAddress())
 			}
 			blocks = append(blocks, list{"cachedHosts": cached, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
 				"offset": l.Blocks[i].Offset, "storageTypes": types, "topologyPaths": paths})
@@ -250,10 +249,9 @@ const noToken = "AAAAAA"
 func (r *request) block(b *meta.LocatedBlock) list {
 	at, cached := []list{}, []list{}
 	for _, m := range r.at(b) {
-		rack := cmp.Or(m.Rack, "/default-rack")
-		at = append(at, list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": m.Host,
+		at = append(at, list{"adminState": "NORMAL", "blockPoolUsed": 0, "cacheCapacity": 0, "cacheUsed": 0, "capacity": 0, "dfsUsed": 0, "hostName": r.Node.HostName(m),
 			"infoPort": 0, "infoSecurePort": 0, "ipAddr": m.Host, "ipcPort": m.RPC, "lastUpdate": 0, "lastUpdateMonotonic": 0, "name": m.DataAddress(),
-			"networkLocation": rack, "remaining": 0, "storageID": m.Name, "xceiverCount": 0, "xferPort": m.Data})
+			"networkLocation": dfs.Location(m), "remaining": 0, "storageID": m.Name, "xceiverCount": 0, "xferPort": m.Data})
 		if r.Node.Keeper.InMemory(m.Name, b.ID) {
 			cached = append(cached, at[len(at)-1])
 		}

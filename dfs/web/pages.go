@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"headrace/dfs"
 	"headrace/dfs/gateway"
 	"headrace/report"
 	front "headrace/serve"
@@ -127,7 +128,7 @@ func beansOf(s *gateway.Status, host string, port int) []list {
 	for _, n := range s.Nodes {
 		at := n.DataAddress()
 		info := list{"infoAddr": n.WebAddress(), "xferaddr": at, "lastContact": int(n.Silent.Seconds()), "usedSpace": n.Room.Used, "adminState": "In Service", "capacity": n.Room.Capacity,
-			"used": n.Room.Used, "remaining": n.Room.Remaining, "numBlocks": n.Room.Blocks, "blockPoolUsed": n.Room.Used, "version": "3.5.0", "location": n.Rack}
+			"used": n.Room.Used, "remaining": n.Room.Remaining, "numBlocks": n.Room.Blocks, "blockPoolUsed": n.Room.Used, "version": "3.5.0", "location": dfs.Location(n.Member)}
 		switch {
 		case n.State != "up":
 			dead[at] = list{"lastContact": int(n.Silent.Seconds()), "decommissioned": false, "adminState": "In Service", "xferaddr": at}

@@ -274,7 +274,13 @@ func TestRefusals(t *testing.T) {
 	s.throws(400, "IllegalArgumentException", "GET", "/f", "op=GETFILESTATUS;x=1")
 	s.throws(400, "IllegalArgumentException", "GET", "/\xff", "op=GETFILESTATUS")
 	s.throws(403, "IOException", "GET", "/"+strings.Repeat("n", 40<<10), "op=GETFILESTATUS")
-	s.throws(400, "UnsupportedOperationException", "POST", "/f", "op=UNSETSTORAGEPOLICY")
+	s.throws(400, "UnsupportedOperationException", "PUT", "/f", "op=SETSTORAGEPOLICY&storagepolicy=COLD")
+	s.throws(404, "FileNotFoundException", "PUT", "/nowhere", "op=SETSTORAGEPOLICY&storagepolicy=HOT")
+	for _, q := range [][2]string{{"PUT", "op=SETSTORAGEPOLICY&storagepolicy=HOT"}, {"POST", "op=UNSETSTORAGEPOLICY"}} {
+		if resp, body := s.ask(q[0], "/f", q[1]); resp.StatusCode != 200 || body != "" {
+			t.Errorf("%v: %d %s", q, resp.StatusCode, body)
+		}
+	}
 	s.throws(400, "IllegalArgumentException", "POST", "/f", "op=TRUNCATE")
 	s.throws(403, "AuthorizationException", "GET", "/f", "op=GETFILESTATUS&doas=alice")
 	s.throws(403, "AccessControlException", "GET", "/f", "op=GETFILESTATUS&delegation=x")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +73,49 @@ func TestSameNodesInAPipeline(t *testing.T) {
 	put(t, block(1), []byte("abc"), a, b, c)
 }
 
+// patient notes how long its connections may be silent.
+type patient struct {
+	net.Listener
+	silent *atomic.Int64
+}
+
+func (p patient) Accept() (net.Conn, error) {
+	nc, err := p.Listener.Accept()
+	return patientConn{nc, p.silent}, err
+}
+
+type patientConn struct {
+	net.Conn
+	silent *atomic.Int64
+}
+
+func (c patientConn) SetReadDeadline(t time.Time) error {
+	c.silent.Store(int64(time.Until(t)))
+	return c.Conn.SetReadDeadline(t)
+}
+
+// TestWriterThatPauses: a client whose socket timeout is 10 minutes sends a heartbeat every 5, and keeps its pipeline.
+func TestWriterThatPauses(t *testing.T) {
+	var first, second atomic.Int64
+	a := start(t, &Server{}, func(l net.Listener) net.Listener { return patient{l, &first} })
+	b := start(t, &Server{}, func(l net.Listener) net.Listener { return patient{l, &second} })
+	p, err := Write(a.dial(t), setup(block(1), pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, a, b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Heartbeat(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Ack(); err != nil {
+		t.Fatal(err)
+	}
+	for i, node := range []*atomic.Int64{&first, &second} {
+		if silent := time.Duration(node.Load()); silent < 5*time.Minute {
+			t.Errorf("node %d waits for %v", i, silent)
+		}
+	}
+}
+
 // TestSASL: a client that wants a handshake hears that there is none.
 func TestSASL(t *testing.T) {
 	nc := start(t, &Server{}, nil).dial(t)
@@ -84,7 +128,7 @@ func TestSASL(t *testing.T) {
 
 // TestStrangers sends what is no client's, or a bad one's: the connection ends, and nothing else does.
 func TestStrangers(t *testing.T) {
-	a := start(t, &Server{Limits: Limits{Operation: 100 * time.Millisecond, Receive: 100 * time.Millisecond}}, nil)
+	a := start(t, &Server{Limits: Limits{Operation: 100 * time.Millisecond, Receive: 100 * time.Millisecond, Answer: 100 * time.Millisecond}}, nil)
 	put(t, block(1), []byte("abc"), a)
 	op := append([]byte{0, version, byte(OpWriteBlock)}, message(t, setup0(block(7)))...)
 	for name, b := range map[string][]byte{
@@ -235,7 +279,7 @@ func FuzzSplice(f *testing.F) {
 
 // FuzzConnection sends any bytes to a server.
 func FuzzConnection(f *testing.F) {
-	a := start(f, &Server{Limits: Limits{Operation: time.Second, Receive: time.Second, Connect: 10 * time.Millisecond}}, nil)
+	a := start(f, &Server{Limits: Limits{Operation: time.Second, Receive: time.Second, Answer: time.Second, Connect: 10 * time.Millisecond}}, nil)
 	put(f, block(1), []byte("abc"), a)
 	f.Add(append([]byte{0, version, byte(OpWriteBlock)}, message(f, setup0(block(7)))...))
 	f.Add(append([]byte{0, version, byte(OpReadBlock)}, message(f, &pb.OpReadBlockProto{Header: Header(block(1), "c", nil), Offset: proto.Uint64(0), Len: proto.Uint64(3)})...))

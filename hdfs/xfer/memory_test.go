@@ -69,6 +69,13 @@ func (r *memoryReader) Read(_ context.Context, offset int64, most int) (data, su
 	return r.data[offset:][:n], r.sums[offset/Chunk*Sum:][:(n+Chunk-1)/Chunk*Sum], nil
 }
 
+func (r *memoryReader) Sums(_ context.Context, offset, n int64) ([]byte, error) {
+	if offset%Chunk != 0 || n%Chunk != 0 {
+		return nil, fmt.Errorf("checksums of %d bytes at %d", n, offset)
+	}
+	return r.sums[offset/Chunk*Sum:][:min(n/Chunk, 100)*Sum], nil
+}
+
 func (m *memory) Write(_ context.Context, q WriteRequest) (Writer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

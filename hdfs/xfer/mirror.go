@@ -107,7 +107,7 @@ func (m *mirror) fail() {
 // is gone has the status ERROR, and nobody knows of those after it.
 func (m *mirror) statuses(seqno int64) []pb.Status {
 	if !m.failed.Load() {
-		m.net.SetReadDeadline(time.Now().Add(m.limits.Receive + time.Duration(m.after+1)*perNode))
+		m.net.SetReadDeadline(time.Now().Add(m.limits.Answer + time.Duration(m.after+1)*perNode))
 		if a, err := readAck(m.r); err == nil && a.GetSeqno() == seqno {
 			return a.Reply
 		}

@@ -40,7 +40,7 @@ func (c *conn) read(ctx context.Context, op Op, q *pb.OpReadBlockProto) error {
 		return err
 	}
 	// The client says whether it is content, unless it has ended the connection.
-	c.deadlines(c.s.Limits.Receive, c.s.Limits.Send)
+	c.deadlines(c.s.Limits.Answer, c.s.Limits.Send)
 	return readMessage(c.r, new(pb.ClientReadStatusProto))
 }
 
@@ -138,30 +138,41 @@ func (c *conn) checksum(ctx context.Context, op Op, q *pb.OpBlockChecksumProto) 
 }
 
 // blockChecksum returns the checksum of a replica's first bytes: the MD5 of the checksums of its chunks, or their
-// composition, which is the checksum of all bytes (HDFS-13056). It verifies the bytes, too.
+// composition, which is the checksum of all bytes (HDFS-13056). As in HDFS it goes by the checksums that are kept, and of the bytes
+// reads only those of a last chunk that is not full.
 func blockChecksum(ctx context.Context, r Reader, length int64, kind pb.BlockChecksumTypeProto) ([]byte, error) {
 	sum, all := md5.New(), uint32(0)
-	kindOf := checksum{Chunk, castagnoli}
-	var own []byte
-	for at := int64(0); at < length; {
-		data, sums, err := r.Read(ctx, at, int((length-at+Chunk-1)/Chunk*Chunk))
+	add := func(sums []byte, n int) {
+		sum.Write(sums)
+		if kind == pb.BlockChecksumTypeProto_COMPOSITE_CRC {
+			all = compose(all, sums, n)
+		}
+	}
+	whole := length / Chunk * Chunk
+	for at := int64(0); at < whole; {
+		sums, err := r.Sums(ctx, at, whole-at)
 		if err != nil {
 			return nil, err
 		}
-		if len(data) == 0 {
-			return nil, refuse(pb.Status_ERROR, "the replica ends at %d", at)
+		n := int64(len(sums)) / Sum * Chunk
+		if n == 0 || n > whole-at {
+			return nil, refuse(pb.Status_ERROR, "the store has read %d bytes of checksums at %d of %d", len(sums), at, whole)
 		}
-		if err := kindOf.verify(data, sums); err != nil {
+		add(sums, int(n))
+		at += n
+	}
+	if rest := int(length - whole); rest > 0 { // the replica may have more of that chunk
+		data, sums, err := r.Read(ctx, whole, Chunk)
+		if err != nil {
 			return nil, err
 		}
-		if at+int64(len(data)) > length { // the last chunk is longer than what is asked for
-			data = data[:length-at]
-			own = AppendSums(own[:0], data)
-			sums = own
+		if len(data) < rest {
+			return nil, refuse(pb.Status_ERROR, "the replica ends at %d", whole+int64(len(data)))
 		}
-		sum.Write(sums)
-		all = compose(all, sums, len(data))
-		at += int64(len(data))
+		if err := (checksum{Chunk, castagnoli}).verify(data, sums); err != nil {
+			return nil, err
+		}
+		add(AppendSums(nil, data[:rest]), rest)
 	}
 	if kind == pb.BlockChecksumTypeProto_COMPOSITE_CRC {
 		return []byte{byte(all >> 24), byte(all >> 16), byte(all >> 8), byte(all)}, nil

@@ -26,10 +26,11 @@ type Limits struct {
 	// (1,024). One too many takes the place of one that waits for its next operation.
 	Connections, AddressConnections int
 	// Operation is how long a client may take until it says what it wants (10 s; 4 s after another operation),
-	// Receive how long to send the next packet (60 s; clients send heartbeats), Send how long to take
-	// one (8 min: a reader may be slow), Connect how long the next node may take to be connected to (60 s). A
-	// node waits for the next one's answers Receive, and 5 s more for each after it.
-	Operation, Receive, Send, Connect time.Duration
+	// Receive how long to send the next packet (8 min: clients that have nothing to write send a heartbeat every half of a
+	// timeout that is theirs to choose, dfs.client.socket-timeout), Send how long to take one (8 min: a reader may be slow).
+	// Connect is how long the next node may take to be connected to (60 s), Answer how long to answer a packet, and 5 s more
+	// for each after it, and how long a client to say that it has read (60 s).
+	Operation, Receive, Send, Connect, Answer time.Duration
 }
 
 func orDefault[T int | time.Duration](v *T, d T) {
@@ -79,9 +80,10 @@ func (s *Server) init() {
 		orDefault(&s.Limits.Connections, 4096)
 		orDefault(&s.Limits.AddressConnections, 1024)
 		orDefault(&s.Limits.Operation, 10*time.Second)
-		orDefault(&s.Limits.Receive, time.Minute)
+		orDefault(&s.Limits.Receive, 8*time.Minute)
 		orDefault(&s.Limits.Send, 8*time.Minute)
 		orDefault(&s.Limits.Connect, time.Minute)
+		orDefault(&s.Limits.Answer, time.Minute)
 		orDefault(&s.Packet, 64<<10)
 		if s.Dial == nil {
 			s.Dial = dialTCP

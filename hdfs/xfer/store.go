@@ -75,6 +75,9 @@ type Reader interface {
 	// bytes, which are all that will be asked for, and fewer as it likes, but whole chunks unless the replica ends. The checksum of a last chunk
 	// that is not full is one of the bytes up to Length. What it returns is valid until the next call.
 	Read(ctx context.Context, offset int64, most int) (data, sums []byte, err error)
+	// Sums returns the checksums of the chunks of n bytes from offset, both multiples of Chunk, or of as many of these as it likes. They are as
+	// they were kept: the bytes need not be read for it.
+	Sums(ctx context.Context, offset, n int64) (sums []byte, err error)
 	Close() error
 }
 

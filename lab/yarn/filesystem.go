@@ -67,7 +67,7 @@ func (m *machine) fsDisk(made int) string {
 func (c *config) fsToken(made int) string { return filepath.Join(c.Dir, fmt.Sprint("dfs-token", made)) }
 
 func (m *machine) launchFS(made int, several bool) (err error) {
-	args := []string{"dfs", "start", "--dir", m.at(fsDir(made)), "--disk", m.fsDisk(made), "--listen", m.host, "--port", fmt.Sprint(fsPort)}
+	args := []string{"dfs", "start", "--dir", m.at(fsDir(made)), "--disk", m.fsDisk(made), "--listen", m.host, "--host-name", m.host, "--port", fmt.Sprint(fsPort)}
 	if several {
 		args = append(args, "--token-file", m.fsToken(made))
 		if m.index > 0 {

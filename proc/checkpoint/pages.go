@@ -43,7 +43,8 @@ type counts struct {
 
 // A dumpWriter is the pageSink that writes an image directory.
 type dumpWriter struct {
-	dir string
+	dir  string
+	need int64 // BeginOptions.Need
 	// parentIndex opens the index of the parent's image of that name, nil if the
 	// parent has none.
 	parentIndex func(name string) (*os.File, error)
@@ -340,7 +341,23 @@ func (p *pagesWriter) push() error {
 	}
 	unix.SyncFileRange(int(p.pages.Fd()), p.pushed, p.pos-p.pushed, unix.SYNC_FILE_RANGE_WRITE)
 	p.pushed = p.pos
-	return checkRoom(p.d.dir, 0)
+	return checkRoom(p.d.dir, p.d.toCome())
+}
+
+// toCome returns how much of what CRIU writes by itself is not written yet.
+func (d *dumpWriter) toCome() int64 {
+	if d.need == 0 {
+		return 0
+	}
+	left := d.need
+	ghosts, _ := filepath.Glob(filepath.Join(d.dir, "ghost-file-*"))
+	for _, path := range ghosts {
+		var st unix.Stat_t
+		if unix.Stat(path, &st) == nil {
+			left -= st.Blocks * 512
+		}
+	}
+	return max(0, left)
 }
 
 func (p *pagesWriter) close() error {

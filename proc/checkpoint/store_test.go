@@ -400,6 +400,22 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
+// Pages leave room for the deleted files that CRIU has not written yet.
+func TestRoomForDeletedFiles(t *testing.T) {
+	d := &dumpWriter{dir: t.TempDir(), need: 1 << 20}
+	if got := d.toCome(); got != 1<<20 {
+		t.Errorf("%d bytes are to come, want all", got)
+	}
+	for _, name := range []string{"ghost-file-1.img", "ghost-file-2.img", "pages-1.img"} {
+		if err := os.WriteFile(filepath.Join(d.dir, name), make([]byte, 256<<10), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := d.toCome(); got > 512<<10 || got < 256<<10 {
+		t.Errorf("%d bytes are to come, want about the half", got)
+	}
+}
+
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	write, read, err := Measure(t.Context(), dir, 5<<20+123)

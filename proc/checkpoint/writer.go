@@ -44,8 +44,9 @@ type BeginOptions struct {
 	MaxChain int
 	// Full asks for an image without a parent.
 	Full bool
-	// Need is how many bytes the dump will write, roughly; 0: not known. Begin
-	// refuses with ErrNoSpace if there is not that much room.
+	// Need is how many bytes CRIU will write by itself, past the page server: what is in
+	// deleted files. Begin refuses with ErrNoSpace if there is not that much room, and
+	// pages leave room for what is still to come of it.
 	Need int64
 }
 
@@ -121,7 +122,7 @@ func (w *Writer) begin(o BeginOptions) error {
 		return err
 	}
 	if err = w.linkParent(); err == nil {
-		err = w.serve()
+		err = w.serve(o.Need)
 	}
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(w.dir))
@@ -217,8 +218,8 @@ func (w *Writer) parentIndex(image string) (*os.File, error) {
 }
 
 // serve starts the page server on one end of a socket pair.
-func (w *Writer) serve() error {
-	w.dump = &dumpWriter{dir: w.dir, parentIndex: w.parentIndex}
+func (w *Writer) serve(need int64) error {
+	w.dump = &dumpWriter{dir: w.dir, need: need, parentIndex: w.parentIndex}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("socket pair: %w", err)
@@ -265,8 +266,8 @@ func (w *Writer) Full() string { return w.full }
 func (w *Writer) PageSocket() *os.File { return w.client }
 
 // Commit makes the image durable and then valid. Call it when criu dump has
-// ended with success and all its files are written. meta is kept with the image
-// for the caller. If it fails the image does not count, and Abort must be called.
+// written all files of the image; what it writes later is not part of it. meta is kept
+// with the image for the caller. If it fails the image does not count, and Abort must be called.
 //
 // If the error is ErrNeedsFull, abort and dump again with BeginOptions.Full.
 func (w *Writer) Commit(meta []byte) (*Image, error) {
@@ -283,7 +284,7 @@ func (w *Writer) Commit(meta []byte) (*Image, error) {
 }
 
 func (w *Writer) commit(meta []byte) (*manifest, error) {
-	w.closeClient() // criu has ended; so the server cannot wait for ever
+	w.closeClient() // criu has sent everything; so the server cannot wait for ever
 	<-w.served
 	if w.err != nil {
 		return nil, w.err

@@ -149,6 +149,10 @@ func (d dump) job(tree []linux.Stat, sv saved) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	deleted, err := deletedBytes(tree)
+	if err != nil {
+		return nil, err
+	}
 	facts, err := mend.Look(tree)
 	if err != nil {
 		return nil, err
@@ -160,7 +164,7 @@ func (d dump) job(tree []linux.Stat, sv saved) ([]byte, error) {
 	spec := d.t.life.spec()
 	return json.Marshal(dumpJob{
 		Dir: d.t.home.dir, CRIU: d.t.criu, InitPID: sv.InitPID, Lock: lock, Task: string(spec.ID), Options: d.o, Meta: meta,
-		Files: sv.descriptors(), User: spec.Credentials(), Facts: facts,
+		Files: sv.descriptors(), Deleted: deleted, User: spec.Credentials(), Facts: facts,
 	})
 }
 
@@ -205,8 +209,12 @@ func (d dump) kill() error {
 
 // criuPatience is how long CRIU gets to put the task in order after the helper
 // that started it has died. Killed while it runs its own code in a process, it
-// would take that process with it.
-const criuPatience = 10 * time.Second
+// would take that process with it. In a kill it gets less than opPatience: that it lets go
+// of the task's connections is all that matters then.
+const (
+	criuPatience       = 10 * time.Second
+	criuPatienceInKill = opPatience / 2
+)
 
 // runHelper runs the helper and returns its answer. When the operation is called off,
 // everything that works on the task is ended, and when the helper dies what it has
@@ -224,7 +232,7 @@ func (d dump) runHelper(job []byte) ([]byte, error) {
 	defer out.Close()
 	p := &d.t.processes
 	defer p.helpers.Store(0)
-	defer p.endWorkers(criuPatience, d.t.op.isKilled)
+	defer p.endWorkers(criuPatience, criuPatienceInKill, d.t.op.isKilled)
 	failed, calledOff := d.t.work([]string{"dump"}, []uintptr{in.Fd(), out.Fd(), 2}, p.workers, func(helper int) {
 		// Without its page server, which is in the helper, CRIU fails by itself and puts
 		// the task in order, unless it hangs elsewhere.

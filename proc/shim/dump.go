@@ -31,6 +31,8 @@ type dumpJob struct {
 	User linux.Credentials `json:"user"`
 	// Lock holds back packets of the task's TCP connections until the restore.
 	Lock bool `json:"lock"`
+	// Deleted is how much CRIU will write of files that were deleted.
+	Deleted int64 `json:"deleted"`
 	// Files are what the task has open for writing.
 	Files   []linux.Descriptor     `json:"files"`
 	Task    string                 `json:"task"`
@@ -79,33 +81,35 @@ func (j dumpJob) run() (proc.CheckpointResult, error) {
 // write makes one attempt at a checkpoint.
 func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResult, error) {
 	var res proc.CheckpointResult
-	w, err := store.Begin(j.Task, checkpoint.BeginOptions{Full: full})
+	w, err := store.Begin(j.Task, checkpoint.BeginOptions{Full: full, Need: j.Deleted})
 	if err != nil {
 		return res, err
 	}
 	begin := linux.Clock()
-	err = j.criu(w)
-	if err == nil {
-		err = mend.Images(w.Dir(), j.Facts)
-	}
+	err = j.criu(w, func(holds func() error) error {
+		if err := mend.Images(w.Dir(), j.Facts); err != nil {
+			return err
+		}
+		meta, err := j.recordFiles(w.Dir())
+		if err != nil {
+			return err
+		}
+		res.Dump = linux.Clock() - begin
+		begin = linux.Clock()
+		if err := errors.Join(j.syncFiles(), j.noteLocked(w.Dir()), holds()); err != nil {
+			return err
+		}
+		im, err := w.Commit(meta)
+		if err != nil {
+			return err
+		}
+		res.Sync = linux.Clock() - begin
+		res.Seq, res.Chain, res.Stored, res.Total, res.ToRead = im.Seq, im.Chain, im.Stored, im.Total, im.BytesToRead()
+		return nil
+	})
 	if err != nil {
 		return res, errors.Join(err, w.Abort())
 	}
-	meta, err := j.recordFiles(w.Dir())
-	if err != nil {
-		return res, errors.Join(err, w.Abort())
-	}
-	res.Dump = linux.Clock() - begin
-	begin = linux.Clock()
-	if err := j.syncFiles(); err != nil {
-		return res, errors.Join(err, w.Abort())
-	}
-	im, err := w.Commit(meta)
-	if err != nil {
-		return res, errors.Join(err, w.Abort())
-	}
-	res.Sync = linux.Clock() - begin
-	res.Seq, res.Chain, res.Stored, res.Total, res.ToRead = im.Seq, im.Chain, im.Stored, im.Total, im.BytesToRead()
 	return res, nil
 }
 
@@ -130,8 +134,10 @@ func noSpace(err error) error {
 	return err
 }
 
-// criu dumps the tree through the store's page server and leaves it stopped.
-func (j dumpJob) criu(w *checkpoint.Writer) error {
+// criu dumps the tree through the store's page server, has commit do the rest while CRIU
+// still holds the tree, and leaves it stopped. An error means that CRIU has put the tree in
+// order again, unless it was killed; without one the image is committed.
+func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) error) error {
 	log := filepath.Join(w.Dir(), dumpLog)
 	lock := "skip"
 	if j.Lock {
@@ -152,10 +158,13 @@ func (j dumpJob) criu(w *checkpoint.Writer) error {
 	}
 	defer said.Close()
 	cmd.Stdout, cmd.Stderr = said, said
-	err = cmd.Run()
+	asked, committed, err := decide(cmd, commit)
 	keepLog(log, j.Dir, dumpLog)
-	if err == nil {
-		return nil
+	switch {
+	case asked:
+		return committed // whatever has become of CRIU since
+	case err == nil:
+		return errors.New("CRIU has ended without asking whether the dump is to count")
 	}
 	failure := criuFailure("CRIU could not dump the task", err, log, wordsOf(said), (*reopen.Opened)(nil).Explain)
 	if serr := w.ServerErr(); serr != nil {

@@ -167,6 +167,7 @@ func (t *task) awaitEnd(patience time.Duration) error {
 // endEmpty records the end of a task that has no processes, by a signal.
 func (t *task) endEmpty(sig syscall.Signal) {
 	t.op.kill()
+	unlock(t.home.dir)
 	t.life.endEmpty(sig, t.processes.init() == 0)
 }
 

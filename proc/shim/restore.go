@@ -88,7 +88,10 @@ func (r *restoration) newest(store *checkpoint.Store, images []*checkpoint.Image
 		res.Verify += linux.Clock() - verify
 		if err == nil && (r.o.RanOn || im.Seq < last) {
 			if err = c.sv.rewind(r.spec); err != nil {
-				err = errors.Join(err, c.done())
+				changed := errors.Is(err, errChanged)
+				if err = errors.Join(err, c.done()); !changed && !passes(err) {
+					return res, fmt.Errorf("restore checkpoint %d: %w", im.Seq, err)
+				}
 			}
 		}
 		if err == nil {
@@ -258,6 +261,7 @@ func (r *restoration) once(c candidate) error {
 		return err
 	}
 	p.leavePIDs()
+	unlock(r.t.home.dir) // it may have come back from an older image than the last
 	return r.t.stops.cont()
 }
 

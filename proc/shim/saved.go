@@ -63,9 +63,11 @@ const savedVersion = 1
 
 // openFile is a file as it was at the checkpoint.
 type openFile struct {
-	Path  string    `json:"path"`
-	Dev   uint64    `json:"dev"`
-	Inode uint64    `json:"inode"`
+	Path string `json:"path"`
+	// An older Headrace has noted its device and its inode only.
+	linux.FileIdentity
+	// Mount is where what it is on was mounted; empty: an older Headrace did not say.
+	Mount string    `json:"mount,omitempty"`
 	Size  int64     `json:"size"`
 	MTime time.Time `json:"mtime"`
 	// Log is standard output or error: what was written since can be cut off. Own: it
@@ -90,12 +92,16 @@ func (t *task) describe(tree []linux.Stat) (saved, error) {
 	_, group := t.life.command()
 	sv := saved{Version: savedVersion, BootID: boot, InitPID: t.processes.init(), Usage: st.Usage,
 		CommandGroup: group, TaskDir: t.home.knownAs, SelfStopped: slices.Collect(maps.Keys(t.stops.own))}
+	mounts, err := procs.Mounts("self")
+	if err != nil {
+		return saved{}, err
+	}
 	ids, files := make(map[int]bool), make(map[[2]uint64]openFile)
 	for _, p := range tree {
 		ids[p.PID], ids[p.PGID], ids[p.SID] = true, true, true
 		err := procs.ThreadStates(p.PID, func(tid int, _ byte) bool { ids[tid] = true; return true })
 		if err == nil {
-			err = filesForWriting(p.PID, files)
+			err = filesForWriting(p.PID, mounts, files)
 		}
 		if err != nil && !linux.Gone(err) {
 			return saved{}, err
@@ -159,24 +165,68 @@ func (sv *saved) runsHere(fs linux.ProcFS) error {
 }
 
 // filesForWriting adds the regular files that a process has open for writing.
-func filesForWriting(pid int, to map[[2]uint64]openFile) error {
+func filesForWriting(pid int, mounts []linux.Mount, to map[[2]uint64]openFile) error {
 	open, err := procs.Descriptors(pid)
 	if err != nil {
 		return err
 	}
 	for _, d := range open {
+		link := fmt.Sprintf("/proc/%d/fd/%d", pid, d.FD)
 		var st unix.Stat_t
-		if unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", pid, d.FD), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+		if unix.Stat(link, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 			continue
 		}
 		if writing, err := procs.ForWriting(d); err != nil || !writing {
 			continue
 		}
-		to[[2]uint64{uint64(st.Dev), st.Ino}] = openFile{
-			Path: d.Target, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()), fd: d,
+		key := [2]uint64{uint64(st.Dev), st.Ino}
+		if _, ok := to[key]; ok {
+			continue
 		}
+		f, err := lookAt(link)
+		if linux.Gone(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("look at %s: %w", d.Target, err)
+		}
+		f.Path, f.Mount, f.fd = d.Target, mountOf(d.Target, mounts), d
+		to[key] = f
 	}
 	return nil
+}
+
+// lookAt looks at the file that a link leads to.
+func lookAt(link string) (openFile, error) {
+	fd, err := unix.Open(link, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return openFile{}, err
+	}
+	defer unix.Close(fd)
+	return fileOf(fd)
+}
+
+// fileOf looks at an open file.
+func fileOf(fd int) (f openFile, err error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return f, err
+	}
+	f.Size, f.MTime = st.Size, time.Unix(st.Mtim.Unix())
+	f.FileIdentity, err = linux.IdentifyFile(fd)
+	return f, err
+}
+
+// mountOf returns where what a path is on is mounted. An automounter is none: it is there
+// before and after.
+func mountOf(path string, mounts []linux.Mount) (point string) {
+	for _, m := range mounts {
+		below := strings.TrimSuffix(m.Point, "/") + "/"
+		if m.Type != "autofs" && len(m.Point) > len(point) && strings.HasPrefix(path, below) {
+			point = m.Point
+		}
+	}
+	return point
 }
 
 // descriptors returns those of its files, one of each.
@@ -232,29 +282,28 @@ func parseSaved(b []byte) (saved, error) {
 	return sv, nil
 }
 
+// errChanged: a file of the task is not any more what it was at the checkpoint, which can
+// therefore not be used.
+var errChanged = errors.New("has changed since the checkpoint")
+
 // rewind puts the files of a task that has run on after the checkpoint back to
 // what they were. Only its logs can be cut; if anything else that it had open
-// for writing has changed, the checkpoint must not be used, for the task would
-// write twice what it has written once.
+// for writing has changed, which is errChanged, the checkpoint must not be used, for the
+// task would write twice what it has written once. Other errors say that a file cannot be
+// looked at now: what it is on may not be mounted yet.
 func (sv saved) rewind(spec proc.Spec) error {
+	boot, err := linux.BootID()
+	if err != nil {
+		return err
+	}
+	sameBoot := boot == sv.BootID
 	for _, f := range sv.Files {
 		if f.Log {
 			continue
 		}
-		var st unix.Stat_t
-		err := spec.As(func() error { // it is the user's to say what stands there now
-			fd, found, err := linux.Lookup(f.Path, 0, unix.RESOLVE_NO_SYMLINKS)
-			if err == nil {
-				st = found
-				unix.Close(fd)
-			}
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("%s, which the task was writing, cannot be looked at: %w", f.Path, err)
-		}
-		if uint64(st.Dev) != f.Dev || st.Ino != f.Inode || st.Size != f.Size || !time.Unix(st.Mtim.Unix()).Equal(f.MTime) {
-			return fmt.Errorf("%s, which the task was writing, has changed since the checkpoint", f.Path)
+		// It is the user's to say what stands there now.
+		if err := spec.As(func() error { return f.check(sameBoot) }); err != nil {
+			return fmt.Errorf("%s, which the task was writing: %w", f.Path, err)
 		}
 	}
 	for _, f := range sv.Files {
@@ -263,30 +312,67 @@ func (sv saved) rewind(spec proc.Spec) error {
 			if f.Own {
 				as = func(cut func() error) error { return cut() }
 			}
-			if err := as(f.cut); err != nil {
-				return err
+			if err := as(func() error { return f.cut(sameBoot) }); err != nil {
+				return fmt.Errorf("log %s: %w", f.Path, err)
 			}
 		}
 	}
 	return nil
 }
 
+// check compares the file with what is at its path now.
+func (f openFile) check(sameBoot bool) error {
+	fd, _, err := linux.Lookup(f.Path, 0, unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return f.missing(err)
+	}
+	defer unix.Close(fd)
+	now, err := fileOf(fd)
+	if err == nil && (f.differs(now, sameBoot) || now.Size != f.Size || !now.MTime.Equal(f.MTime)) {
+		err = errChanged
+	}
+	return err
+}
+
+// differs reports whether another file is there now.
+func (f openFile) differs(now openFile, sameBoot bool) bool {
+	then := f.FileIdentity
+	if then.Type == 0 {
+		then.Type, then.UID, then.FS = now.Type, now.UID, now.FS
+	}
+	return then.Differs(now.FileIdentity, sameBoot) != ""
+}
+
+// missing returns what it means that the file cannot be found: errChanged, where it is
+// certain that it is not there any more.
+func (f openFile) missing(err error) error {
+	certain := errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EINVAL) || errors.Is(err, linux.ErrKernelFile) // something else is there
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) {
+		mounts, merr := procs.Mounts("self")
+		certain = merr == nil && (f.Mount == "" || f.Mount == mountOf(f.Path, mounts))
+	}
+	if certain {
+		return fmt.Errorf("%w: %w", errChanged, err)
+	}
+	return fmt.Errorf("cannot be looked at: %w", err)
+}
+
 // cut shortens a log to its size at the checkpoint, with the rights of this thread,
 // which should be the user's: the path may be the user's to change, and the inode of
 // a file that was removed becomes that of another. The file is checked after it is
 // open.
-func (f openFile) cut() error {
+func (f openFile) cut(sameBoot bool) error {
 	file, err := linux.OpenRegularFor(f.Path, os.O_WRONLY, unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
-		return fmt.Errorf("log %s: %w", f.Path, err)
+		return f.missing(err)
 	}
 	defer file.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+	now, err := fileOf(int(file.Fd()))
+	if err != nil {
 		return err
 	}
-	if uint64(st.Dev) != f.Dev || st.Ino != f.Inode || st.Size < f.Size {
-		return fmt.Errorf("log %s is not the file that it was at the checkpoint", f.Path)
+	if f.differs(now, sameBoot) || now.Size < f.Size {
+		return errChanged
 	}
 	return file.Truncate(f.Size)
 }

@@ -7,9 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
 	"headrace/proc"
@@ -95,11 +92,12 @@ func FuzzParseSaved(f *testing.F) {
 // mark records a file as it is now.
 func mark(t *testing.T, path string, log bool) openFile {
 	t.Helper()
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil {
+	f, err := lookAt(path)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return openFile{Path: path, Dev: uint64(st.Dev), Inode: st.Ino, Size: st.Size, MTime: time.Unix(st.Mtim.Unix()), Log: log}
+	f.Path, f.Log = path, log
+	return f
 }
 
 func TestRewind(t *testing.T) {
@@ -183,6 +181,53 @@ func TestRewind(t *testing.T) {
 	}
 	if len(said) != 1 {
 		t.Errorf("it tells files from others: %v", said)
+	}
+}
+
+// TestRewindNotNow: what cannot be looked at is not taken for changed.
+func TestRewindNotNow(t *testing.T) {
+	dir := t.TempDir()
+	mounts, err := procs.Mounts("self")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "data")
+	if err := os.WriteFile(path, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := mark(t, path, false)
+	older := openFile{Path: path, FileIdentity: linux.FileIdentity{Dev: f.Dev, Inode: f.Inode}, Size: f.Size, MTime: f.MTime}
+	moved := older
+	moved.Dev++
+	boot, err := linux.BootID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name    string
+		f       openFile
+		boot    string
+		changed bool
+	}{
+		{"as it was", f, boot, false},
+		{"an older record", older, boot, false},
+		{"an older record, another device", moved, boot, true},
+		{"an older record, another device since the reboot", moved, "another", false},
+	} {
+		if err := (saved{BootID: c.boot, Files: []openFile{c.f}}).rewind(proc.Spec{}); errors.Is(err, errChanged) != c.changed || !c.changed && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	f.Mount = mountOf(path, mounts)
+	if err := (saved{Files: []openFile{f}}).rewind(proc.Spec{}); !errors.Is(err, errChanged) {
+		t.Errorf("a file that was removed: %v", err)
+	}
+	f.Mount = dir
+	if err := (saved{Files: []openFile{f}}).rewind(proc.Spec{}); err == nil || errors.Is(err, errChanged) {
+		t.Errorf("a file on what is not mounted: %v", err)
 	}
 }
 

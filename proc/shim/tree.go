@@ -139,15 +139,15 @@ func allEnded(tree []linux.Stat) bool {
 }
 
 // endWorkers returns when no process works on the task any more, so that none is taken
-// for the task's. They get the patience to end by themselves; in a kill none.
-func (p *processes) endWorkers(patience time.Duration, inKill func() bool) {
-	deadline := linux.Clock() + patience
+// for the task's. They get the patience to end by themselves, in a kill another one.
+func (p *processes) endWorkers(patience, inKillPatience time.Duration, inKill func() bool) {
+	begun := linux.Clock()
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
 		left, err := p.workers()
 		if err == nil && len(left) == 0 {
 			return
 		}
-		if inKill() || linux.Clock() >= deadline {
+		if waited := linux.Clock() - begun; waited >= patience || inKill() && waited >= inKillPatience {
 			for _, p := range left {
 				linux.Signal(p.PID, unix.SIGKILL)
 			}

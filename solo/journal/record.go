@@ -250,13 +250,16 @@ type SwapSpeed struct {
 	SwapBoot string `json:"swap_boot,omitempty"`
 }
 
-// Measure is what is known about the speed of a store.
+// Measure is what is known about a store: how fast it is, and which one.
 type Measure struct {
 	Write           float64       `json:"write"`
 	Read            float64       `json:"read"`
 	DumpOverhead    time.Duration `json:"dump_overhead"`
 	RestoreOverhead time.Duration `json:"restore_overhead"`
 	MeasuredMs      int64         `json:"measured_ms"`
+	// ID is checkpoint.ID of it, InMemory: it does not outlive the machine.
+	ID       string `json:"id,omitempty"`
+	InMemory bool   `json:"in_memory,omitempty"`
 }
 
 // KeepsRoom tells whether its scheduler still counts the resources of a task that does not run.
@@ -309,6 +312,11 @@ func (r *Record) Note(e Event) {
 	h = append(h, r.History[:16]...)
 	h = append(h, r.History[len(r.History)/4:]...)
 	r.History = append(h, e)
+}
+
+// HasImagesIn tells whether a directory may hold images of the task.
+func (s *Saved) HasImagesIn(dir string) bool {
+	return slices.Contains(s.ImageDirs, dir) || s.Checkpoint != nil && s.Checkpoint.Dir == dir
 }
 
 // AddImageDir remembers that a directory may hold images of the task.

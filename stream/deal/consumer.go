@@ -40,6 +40,11 @@ type consumer struct {
 	// it has consumed.
 	units []uint32
 	bytes int64
+	// left is what it had when it last left or came back, as far as that is known: what is
+	// restored from a checkpoint begins with it.
+	left []uint32
+	// absent: it has no processes; see Absent.
+	absent bool
 	// committedUnits are what an earlier attempt committed; then this one gets
 	// exactly these again.
 	committedUnits []uint32
@@ -93,14 +98,15 @@ func (d *Dealer) Admit(h *protocol.Hello) error {
 }
 
 // Coming admits a connection that is to attach as soon as the entry is durable; nil:
-// there is nothing to write for it. Written has to follow.
+// there is nothing to write for it. Written has to follow. The entry says what the
+// attempt brings along.
 func (d *Dealer) Coming(h *protocol.Hello) (*Entry, error) {
 	c := d.consumers[h.Consumer]
 	if err := d.Admit(h); err != nil || c.phase == committed && c.attempt == h.Attempt {
 		return nil, err // a committed one comes for the answer only
 	}
 	c.arriving++
-	return &Entry{Kind: Attached, Consumer: h.Consumer, Attempt: h.Attempt}, nil
+	return &Entry{Kind: Attached, Consumer: h.Consumer, Attempt: h.Attempt, Units: slices.Clone(h.Units)}, nil
 }
 
 // Attach connects an attempt that was admitted; an earlier connection of the
@@ -270,8 +276,12 @@ func (d *Dealer) Replay(e *Entry) error {
 	switch e.Kind {
 	case Attached:
 		c.phase, c.units, c.bytes = unknown, nil, 0 // it says itself what it has
+		if len(e.Units) > 0 {
+			c.left = e.Units
+		}
 	case Left:
 		c.phase, c.units, c.bytes = away, e.Units, d.plan.TotalBytes(e.Units)
+		c.left = e.Units
 	case Finished:
 		c.close(e.Units, e.Code == 0)
 	case Failed:
@@ -296,6 +306,50 @@ func (d *Dealer) Await() {
 	d.effects = nil // of nothing that was brought
 }
 
+// Absent takes note that an attempt has no processes, and comes back, if at all, from a
+// checkpoint that was taken before it last came. When all others that are waited for
+// are known it is taken to be away, with what it had then: it may need that again, but
+// nobody needs to wait for it.
+func (d *Dealer) Absent(consumer, attempt uint32) {
+	if c := d.consumers[consumer]; c.attempt == attempt && c.phase == unknown && len(c.left) > 0 {
+		c.absent = true
+	}
+}
+
+// settle ends the waiting for consumers that are absent, if it is for these only. What
+// one of them had and somebody else has by now it had given away before.
+func (d *Dealer) settle() {
+	var absent []*consumer
+	claimed := map[uint32]bool{}
+	for _, c := range d.consumers {
+		if c.phase != unknown {
+			continue
+		}
+		if !c.absent {
+			return
+		}
+		for _, u := range c.left {
+			if claimed[u] {
+				return // which of two has it only they can tell
+			}
+			claimed[u] = true
+		}
+		absent = append(absent, c)
+	}
+	for _, c := range absent {
+		c.known()
+		c.phase = away
+		for _, u := range c.left {
+			if c.committedUnits != nil {
+				c.units = append(c.units, u)
+			} else if d.Units.state[u] == todo {
+				c.lease(u)
+			}
+		}
+		c.bytes = d.plan.TotalBytes(c.units)
+	}
+}
+
 // supersede begins a new attempt.
 func (c *consumer) supersede(attempt uint32) {
 	c.unlink()
@@ -305,7 +359,7 @@ func (c *consumer) supersede(attempt uint32) {
 	} else {
 		c.d.reclaim(c.units)
 	}
-	c.attempt, c.phase, c.units, c.bytes = attempt, none, nil, 0
+	c.attempt, c.phase, c.units, c.bytes, c.left, c.absent = attempt, none, nil, 0, nil, false
 }
 
 // known: it is waited for no longer.
@@ -319,6 +373,7 @@ func (c *consumer) known() {
 func (c *consumer) close(units []uint32, commit bool) {
 	c.unlink()
 	c.known()
+	c.left = nil
 	if commit {
 		c.commit(units)
 		c.bytes = c.d.plan.TotalBytes(units)

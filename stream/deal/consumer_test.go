@@ -111,3 +111,61 @@ func TestEndOfAnEarlierAttempt(t *testing.T) {
 		}
 	})
 }
+
+// TestAbsent: nobody waits for a consumer without processes, whose units are kept for it as
+// they were when it came from its checkpoint.
+func TestAbsent(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		journal []Entry
+		present map[uint32][]uint32 // who comes, with what
+		absent  []uint32
+		dealt   bool
+		leased  []uint32
+	}{
+		{"the only one", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{2, 0}}}, nil, []uint32{1}, true, []uint32{0, 2}},
+		{"of an older daemon", []Entry{{Kind: Left, Consumer: 1, Attempt: 1, Units: []uint32{2}}, {Kind: Attached, Consumer: 1, Attempt: 1}}, nil, []uint32{1}, true, []uint32{2}},
+		{"not known what it had", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1}}, nil, []uint32{1}, false, nil},
+		{"an earlier attempt's", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{2}}, {Kind: Attached, Consumer: 1, Attempt: 2}}, nil, []uint32{1}, false, nil},
+		{"it gave one away", []Entry{
+			{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{0, 1}}, {Kind: Attached, Consumer: 0, Attempt: 1},
+		}, map[uint32][]uint32{0: {1}}, []uint32{1}, true, []uint32{0, 1}},
+		{"another one may come", []Entry{
+			{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{0, 1}}, {Kind: Attached, Consumer: 0, Attempt: 1},
+		}, nil, []uint32{1}, false, nil},
+		{"two claim one", []Entry{
+			{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{0, 1}}, {Kind: Attached, Consumer: 0, Attempt: 1, Units: []uint32{1}},
+		}, nil, []uint32{0, 1}, false, nil},
+		{"one was committed", []Entry{
+			{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{0, 1}}, {Kind: Finished, Consumer: 0, Attempt: 1, Units: []uint32{1}},
+		}, nil, []uint32{1}, true, []uint32{0}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := replayed(t, c.journal...)
+			for _, i := range c.absent {
+				d.Absent(i, d.Attempt(i))
+			}
+			for i, units := range c.present {
+				attach(t, d, i, 1, units...)
+			}
+			if dealt := d.Deal(); dealt != c.dealt {
+				t.Fatalf("dealt: %v", dealt)
+			}
+			var is []uint32
+			for id, s := range d.Units.state {
+				if s == leased {
+					is = append(is, uint32(id))
+				}
+			}
+			if !slices.Equal(is, c.leased) {
+				t.Errorf("leased are %v, want %v", is, c.leased)
+			}
+			if c.dealt { // it comes back as it was, or from an older checkpoint
+				attach(t, d, 1, d.Attempt(1), d.consumers[1].units...)
+				if d.unknown != 0 {
+					t.Errorf("%d are waited for", d.unknown)
+				}
+			}
+		})
+	}
+}

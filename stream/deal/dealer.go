@@ -168,6 +168,9 @@ func (d *Dealer) Release() {
 // Deal gives units to the consumers that wait. It is called after whatever may let
 // them have some. False: nothing is dealt any more, or not yet.
 func (d *Dealer) Deal() bool {
+	if d.unknown > 0 {
+		d.settle()
+	}
 	if d.err != nil || d.unknown > 0 {
 		return false
 	}

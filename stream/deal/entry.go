@@ -12,7 +12,7 @@ import (
 type Kind uint8
 
 const (
-	// Attached: somebody said Hello for it.
+	// Attached: somebody said Hello for it, with these units.
 	Attached Kind = iota + 1
 	// Left: its connection ended; these are its units, in order.
 	Left

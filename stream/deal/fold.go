@@ -35,6 +35,9 @@ func (f *Fold) Add(e Entry) {
 	// An attempt that has ended stays so; see Replay.
 	ended := c.newest != nil && c.newest.Attempt == e.Attempt && c.newest.Kind >= Finished && e.Kind < Finished
 	if c.newest == nil || c.newest.Attempt <= e.Attempt && !ended {
+		if e.Kind == Attached && len(e.Units) == 0 && c.newest != nil && c.newest.Attempt == e.Attempt {
+			e.Units = c.newest.Units // what it was last known to have still counts; see Absent
+		}
 		c.newest = &e
 	}
 }

@@ -335,8 +335,10 @@ func (w *world) restart() {
 			w.t.Fatal(err)
 		}
 		if s := w.seats[e.Consumer]; e.Attempt == s.attempt && !s.over {
-			s.lost = e.Kind == Attached
-			s.given = e.Units
+			s.lost, s.given = e.Kind == Attached, e.Units
+			if s.lost {
+				s.given = nil // it says so itself
+			}
 		}
 	}
 	w.d.Await()
@@ -364,7 +366,7 @@ func (w *world) checkFold() {
 	for i, is := range d.consumers {
 		want := w.d.consumers[i]
 		if is.attempt != want.attempt || is.phase != want.phase || is.bytes != want.bytes ||
-			!slices.Equal(is.units, want.units) || !slices.Equal(is.committedUnits, want.committedUnits) {
+			!slices.Equal(is.units, want.units) || !slices.Equal(is.left, want.left) || !slices.Equal(is.committedUnits, want.committedUnits) {
 			w.t.Fatalf("consumer %d became %+v, want %+v", i, is, want)
 		}
 	}

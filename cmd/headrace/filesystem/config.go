@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -62,8 +63,8 @@ unless --offline says that the nodes are those of --fs.`,
 			if err != nil {
 				return err
 			}
-			if c.name = name; strings.ContainsAny(name, ":/ .,") || name == "" {
-				return cli.UsageErrorf("--name %q: want a word", name)
+			if c.name = name; !hostLike.MatchString(name) {
+				return cli.UsageErrorf("--name %q: want letters, digits, and hyphens between them", name)
 			}
 			dir := ""
 			if len(args) > 0 {
@@ -82,6 +83,9 @@ unless --offline says that the nodes are those of --fs.`,
 	cmd.Flags().BoolVar(&offline, "offline", false, "do not ask the file system: its nodes are those that --fs names")
 	return cmd
 }
+
+// hostLike is what Java takes for the host of a URL; with anything else in it, as _, there is none.
+var hostLike = regexp.MustCompile("^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$")
 
 // clientsView is what clients are told of a file system.
 type clientsView struct {

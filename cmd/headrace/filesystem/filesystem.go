@@ -8,11 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,6 +51,7 @@ docs/dfs.md for what it promises and what not.`,
 // StartFlags say how a node of a file system runs.
 type StartFlags struct {
 	Dir, listen, advertise string
+	hostName               string
 	disks, newDisks        []string
 	port, dataPort, web    uint16
 	peers                  peerFlags
@@ -113,6 +117,7 @@ func (f *StartFlags) Define(cmd *cobra.Command, prefix string) {
 	flags.StringArrayVar(&f.newDisks, prefix+"new-disk", nil, "a `DIR` of these that is empty because the disk that was there before is lost; may be repeated. Otherwise such a disk is left out, for it may just not be mounted")
 	flags.StringVar(&f.listen, prefix+"listen", "127.0.0.1", "the IP `ADDRESS` to listen on")
 	flags.StringVar(&f.advertise, prefix+"advertise", "", "the IP `ADDRESS` by which clients reach this machine (default: that of --"+prefix+"listen)")
+	flags.StringVar(&f.hostName, prefix+"host-name", "", "the `NAME` of this machine for those who run tasks near their data, as YARN's NodeManager on it has it (default: what the address by which clients reach it is called)")
 	flags.Uint16Var(&f.port, prefix+"port", 8020, "the `PORT` of RPC; 0: any")
 	flags.Uint16Var(&f.dataPort, prefix+"data-port", 9866, "the `PORT` of data transfer; 0: any")
 	f.webAsked = func() bool { return flags.Changed(prefix + "http-port") }
@@ -133,6 +138,9 @@ func (f *StartFlags) Check() error {
 	}
 	if rate := int64(f.fetchRate); rate != 0 && rate < leastFetchRate {
 		return cli.UsageErrorf("--%sfetch-rate %v: want 32MB or more, or 0; copies that take too long are begun again", f.prefix, f.fetchRate)
+	}
+	if strings.ContainsAny(f.hostName, " /,\t\n") || len(f.hostName) > mostHostName {
+		return cli.UsageErrorf("--%shost-name %q: want the name of a machine", f.prefix, f.hostName)
 	}
 	for _, dir := range f.newDisks {
 		if !slices.Contains(f.disks, dir) && (len(f.disks) > 0 || filepath.Clean(dir) != filepath.Join(f.Dir, "blocks")) {
@@ -202,11 +210,13 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 	if http != nil {
 		c.Self.Web = uint16(portOf(http))
 	}
-	p, err := a.openPeers(ctx, &f.peers, listen, &c)
+	host := cmp.Or(f.hostName, hostName(ctx, advertise))
+	p, err := a.openPeers(ctx, &f.peers, listen, host, &c)
 	if err != nil {
 		return err
 	}
 	defer p.close()
+	c.HostName = p.hostNames(host)
 	node, err := dfs.Open(c)
 	if err != nil {
 		return err
@@ -231,6 +241,31 @@ func listenTCP(on netip.Addr, port uint16, flag string) (net.Listener, error) {
 		return nil, fmt.Errorf("%w; another port may be named with %s", err, flag)
 	}
 	return l, nil
+}
+
+// mostHostName is the longest name of a machine.
+const mostHostName = 253
+
+// lookupTime is how long it may take to find out what a machine is called.
+const lookupTime = 3 * time.Second
+
+// hostName is what the machine at an address is called, as Java has it (InetAddress.getCanonicalHostName), so that it is what a NodeManager
+// calls it; "" when it has no name, or one that leads elsewhere. One at a loopback address has the name that it gives itself.
+func hostName(ctx context.Context, at netip.Addr) string {
+	if at.IsLoopback() {
+		name, _ := os.Hostname()
+		return name
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	names, _ := net.DefaultResolver.LookupAddr(ctx, at.String())
+	for _, name := range names {
+		there, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
+		if slices.ContainsFunc(there, func(a netip.Addr) bool { return a.Unmap() == at.Unmap() }) {
+			return strings.TrimSuffix(name, ".")
+		}
+	}
+	return ""
 }
 
 // listenHTTP returns nil when WebHDFS is not to be served. Its port is taken where an HDFS runs, or another node: who has not asked for it

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +62,9 @@ func (f *peerFlags) check() error {
 	if f.tokenFile == "" && len(f.join) > 0 {
 		return cli.UsageErrorf("--%[1]sjoin wants --%[1]stoken-file: copy the file of the node that you join", f.prefix)
 	}
+	if rack := strings.TrimPrefix(f.rack, "/"); rack != "" && slices.Contains(strings.Split(rack, "/"), "") {
+		return cli.UsageErrorf("--%srack %q: want a name, or a path of names, as r1 or /dc1/r1", f.prefix, f.rack)
+	}
 	_, err := f.seeds()
 	return err
 }
@@ -75,7 +80,7 @@ type peers struct {
 
 // openPeers opens the port of a node that is to be one of several, and joins the others if it has not yet. It
 // completes the node's configuration.
-func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, c *dfs.Config) (p *peers, err error) {
+func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, host string, c *dfs.Config) (p *peers, err error) {
 	if f.tokenFile == "" {
 		return nil, nil
 	}
@@ -101,7 +106,7 @@ func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, c
 		return nil, err
 	}
 	p = &peers{port: peer.New(secret, peer.Limits{}, c.Log)}
-	p.circle = member.New(member.Config{Port: p.port, Seeds: seeds, Log: c.Log})
+	p.circle = member.New(member.Config{Port: p.port, Seeds: seeds, HostName: host, Log: c.Log})
 	if p.listener, err = listenTCP(listen, f.port, "--"+f.prefix+"peer-port"); err == nil {
 		c.Self.Peer = uint16(portOf(p.listener))
 		if len(seeds) > 0 {
@@ -142,6 +147,14 @@ func (p *peers) join(ctx context.Context, seeds []string, c *dfs.Config) error {
 	}
 	c.Invitation = &dfs.Invitation{Pool: f.Pool, Owner: f.Owner, Group: f.Group, Key: f.Key, View: v}
 	return nil
+}
+
+// hostNames returns what says what the machines of nodes are called.
+func (p *peers) hostNames(own string) func(node string) string {
+	if p == nil {
+		return func(string) string { return own }
+	}
+	return p.circle.Host
 }
 
 // connect has what only the node that leads can answer passed on to it.

@@ -19,7 +19,8 @@ import org.apache.hadoop.util.ToolRunner;
 /**
  * Does what each line that comes in says, as the user that is its first word, and answers with "> " and the exit
  * code. "write FILE" writes a file by parts: it says ">> " after each hflush or hsync, and goes on when
- * the next line comes. "recover FILE" waits until nobody writes it. "cached FILE" says which hosts have blocks of it in memory. "admin WORDS" is hdfs dfsadmin. Anything
+ * the next line comes. "recover FILE" waits until nobody writes it. "cached FILE" says which hosts have blocks of it in memory, "located FILE"
+ * which have them at all, and in which racks. "admin WORDS" is hdfs dfsadmin. Anything
  * else is hdfs dfs.
  */
 class Shell {
@@ -53,6 +54,13 @@ class Shell {
         try (FileSystem fs = FileSystem.get(conf)) {
           for (BlockLocation l : fs.getFileBlockLocations(new Path(words[1]), 0, Long.MAX_VALUE)) {
             System.out.println(l.getOffset() + " " + String.join(" ", new TreeSet<>(Arrays.asList(l.getCachedHosts()))));
+          }
+        }
+        return 0;
+      case "located":
+        try (FileSystem fs = FileSystem.get(conf)) {
+          for (BlockLocation l : fs.getFileBlockLocations(new Path(words[1]), 0, Long.MAX_VALUE)) {
+            System.out.println(l.getOffset() + " " + String.join(" ", l.getHosts()) + " " + String.join(" ", l.getTopologyPaths()));
           }
         }
         return 0;

@@ -2,6 +2,9 @@ package image
 
 // Field numbers of CRIU 4.2's images/*.proto, as far as Headrace looks at them.
 const (
+	// inventory_entry, of inventory.img: the run of CRIU that made the dump.
+	InventoryRunID = 13
+
 	// file_entry, of files.img: the type, the id, and one field for each type.
 	FileType    = 1
 	FileID      = 2

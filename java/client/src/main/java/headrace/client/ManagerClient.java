@@ -32,6 +32,8 @@ import java.util.concurrent.TimeoutException;
  */
 public final class ManagerClient {
     private static final int HTTP_UNAUTHORIZED = 401;
+    /** Bytes of an answer at most: some 300,000 containers. */
+    private static final long LIMIT = 64 << 20;
 
     private final URI manager;
     private final Path tokenFile;
@@ -49,7 +51,8 @@ public final class ManagerClient {
         this.manager = manager;
         this.tokenFile = tokenFile;
         this.timeout = timeout;
-        this.http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(timeout).build();
+        this.http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(timeout)
+            .proxy(HttpClient.Builder.NO_PROXY).build(); // it is in the cluster, and nobody else's business
     }
 
     /** A way to make room. UNKNOWN: the manager has no answer, or one that this version does not know. */
@@ -196,7 +199,7 @@ public final class ManagerClient {
 
     // The time-out that a request can have ends with the head of the answer, on most releases of Java; this one with the body.
     private HttpResponse<String> send(HttpRequest request, Duration limit) throws IOException {
-        CompletableFuture<HttpResponse<String>> answer = http.sendAsync(request, HttpResponse.BodyHandlers.ofString());
+        CompletableFuture<HttpResponse<String>> answer = http.sendAsync(request, head -> new BoundedBody(LIMIT));
         try {
             return answer.get(limit.toNanos(), TimeUnit.NANOSECONDS);
         } catch (InterruptedException e) {

@@ -36,12 +36,13 @@ public final class Residency implements AutoCloseable {
      * @param poll to wait for a change
      * @param pause at least, between questions; what is to be followed is told at once
      * @param retry after a failure; twice as long after each further one, up to twenty times
+     * @param refused before that is told again of which the manager takes no more
      */
-    record Timing(Duration patience, Duration poll, Duration pause, Duration retry) { }
+    record Timing(Duration patience, Duration poll, Duration pause, Duration retry, Duration refused) { }
 
     /** Changes a few times a second, and a dead daemon noticed within ten seconds. */
     static final Timing USUAL =
-        new Timing(Duration.ofSeconds(5), Duration.ofSeconds(5), Duration.ofMillis(300), Duration.ofMillis(500));
+        new Timing(Duration.ofSeconds(5), Duration.ofSeconds(5), Duration.ofMillis(300), Duration.ofMillis(500), Duration.ofMinutes(1));
     /** Blocks in a request: what is told of them fits into an answer. */
     static final int PART = 20_000;
 
@@ -71,6 +72,9 @@ public final class Residency implements AutoCloseable {
     /** Blocks were asked for of which nothing was answered yet. */
     private boolean asking;
     private boolean failing;
+    /** The manager takes no more: what is to be added waits until this time, by {@link System#nanoTime}. */
+    private boolean full;
+    private long fullUntil;
 
     private Residency(Path socket, String application, Timing timing, Runnable changed) {
         this.socket = socket;
@@ -103,7 +107,7 @@ public final class Residency implements AutoCloseable {
 
     /** Whether everything that is followed was answered, or nothing is heard at all: there is no use in waiting. */
     public synchronized boolean answered() {
-        return failing || adding.isEmpty() && !asking;
+        return failing || !adds() && !asking;
     }
 
     /** How many blocks are followed. */
@@ -134,7 +138,7 @@ public final class Residency implements AutoCloseable {
                 removing.remove(block);
             }
         });
-        if (!adding.isEmpty()) {
+        if (adds()) {
             wake();
         }
     }
@@ -161,6 +165,11 @@ public final class Residency implements AutoCloseable {
         }
     }
 
+    /** Whether there is something to add that may be told now. */
+    private synchronized boolean adds() {
+        return !adding.isEmpty() && !(full && System.nanoTime() - fullUntil < 0);
+    }
+
     /** What the next request says. */
     private record Question(Map<Block, List<String>> add, List<Block> remove, long version, Duration poll) { }
 
@@ -181,7 +190,7 @@ public final class Residency implements AutoCloseable {
             } catch (InterruptedException e) {
                 again(question);
             } catch (Throwable e) { // in some frameworks an error that leaves a thread ends the whole process
-                if (fails(e)) {
+                if (!refuses(question, e) && fails(e)) {
                     pause(retry, false);
                     retry = Math.min(2 * retry, 20 * timing.retry.toMillis());
                 }
@@ -198,7 +207,8 @@ public final class Residency implements AutoCloseable {
             return null;
         }
         Map<Block, List<String>> add = new HashMap<>();
-        for (Iterator<Map.Entry<Block, List<String>>> i = adding.entrySet().iterator(); i.hasNext() && add.size() < PART;) {
+        boolean adds = adds();
+        for (Iterator<Map.Entry<Block, List<String>>> i = adding.entrySet().iterator(); adds && i.hasNext() && add.size() < PART;) {
             Map.Entry<Block, List<String>> entry = i.next();
             add.put(entry.getKey(), entry.getValue());
             i.remove();
@@ -212,7 +222,7 @@ public final class Residency implements AutoCloseable {
             i.remove();
         }
         asking = !add.isEmpty();
-        boolean more = asking || !adding.isEmpty() || !removing.isEmpty() || version == 0;
+        boolean more = asking || adds() || !removing.isEmpty() || version == 0;
         Thread.interrupted(); // what was to be told until now is
         polling = !more;
         return new Question(add, remove, version, more ? Duration.ZERO : timing.poll);
@@ -268,6 +278,7 @@ public final class Residency implements AutoCloseable {
             }
             failing = false;
             asking = false;
+            full &= !adding.isEmpty();
             news = changes.full() || !changes.blocks().isEmpty() || !q.add.isEmpty();
         }
         if (news) {
@@ -303,12 +314,33 @@ public final class Residency implements AutoCloseable {
         return names.computeIfAbsent(hosts, list -> list);
     }
 
+    /**
+     * Whether all that is wrong is that the manager takes no more blocks. It may have taken some of the last, and nothing
+     * changes for those that it has. To begin anew would only have it drop those and take them again.
+     */
+    private synchronized boolean refuses(Question q, Throwable e) {
+        boolean refused = q != null && q.version != 0 && !q.add.isEmpty()
+            && e instanceof RefusedException && ((RefusedException) e).code().equals("resource_exhausted");
+        if (refused) {
+            again(q);
+            failed.incrementAndGet();
+            if (!full) {
+                LOG.warn("Of {} blocks it is not known where they are in memory, as no more are taken; they are tried again once"
+                    + " a minute, and only this is written of it: {}", adding.size(), e.getMessage());
+            }
+            full = true;
+            fullUntil = System.nanoTime() + timing.refused.toNanos();
+        }
+        return refused;
+    }
+
     /** Returns whether to wait before the next question. */
     private boolean fails(Throwable e) {
         boolean unknown = e instanceof RefusedException && ((RefusedException) e).code().equals("not_found");
         synchronized (this) {
             boolean again = unknown && version != 0; // the manager was started anew, and is told everything again
             version = 0;
+            full = false;
             asking = false;
             adding.clear();
             adding.putAll(followed);
@@ -341,7 +373,7 @@ public final class Residency implements AutoCloseable {
     private synchronized void pause(long millis, boolean unless) {
         long deadline = System.nanoTime() + millis * 1_000_000;
         long left;
-        while (!closed && (left = deadline - System.nanoTime()) > 0 && !(unless && !adding.isEmpty())) {
+        while (!closed && (left = deadline - System.nanoTime()) > 0 && !(unless && adds())) {
             await(left / 1_000_000 + 1);
         }
     }

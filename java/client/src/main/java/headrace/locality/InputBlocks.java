@@ -4,6 +4,7 @@ import headrace.client.BlockCopies.Block;
 import headrace.client.Residency;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -14,14 +15,19 @@ import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.HdfsBlockLocation;
+import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.apache.hadoop.hdfs.protocol.HdfsLocatedFileStatus;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.protocol.LocatedBlocks;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * The blocks of files that an application reads. The file system is asked with the application's own rights, once for
- * each file, and what is found is followed ({@link Residency}) until the file was not used for a while, or others need
+ * each file, or for a directory of which several are wanted, and what is found is followed ({@link Residency}) until the file was not used for a while, or others need
  * its place. Not safe for use by several threads.
  */
 final class InputBlocks {
@@ -54,6 +60,10 @@ final class InputBlocks {
     /** A file may have been replaced. */
     private static final long FRESH = 300 * SECOND;
     private static final long UNUSED = 600 * SECOND;
+    /** So many questions about files are more work for a name node than one about their directory. */
+    private static final int SEVERAL = 10;
+    /** Of a directory at most so many files are looked at for each that is wanted. */
+    private static final int PASSED_OVER = 10;
     private static final Logger LOG = LoggerFactory.getLogger(InputBlocks.class);
 
     private final Configuration conf;
@@ -62,6 +72,8 @@ final class InputBlocks {
     /** Used last at the end. A file counts as a block itself. */
     private final LinkedHashMap<Path, Known> files = new LinkedHashMap<>(16, 0.75f, true);
     private int size;
+    /** Files that will be looked up, by name, of the directories that have several. */
+    private final Map<Path, Map<String, Path>> expected = new HashMap<>();
     private final Map<Block, List<String>> found = new HashMap<>();
     private long failed;
 
@@ -77,6 +89,26 @@ final class InputBlocks {
         return failed;
     }
 
+    /** Whether so many files can be remembered at a time. Who reads more would only have the file system asked again and again. */
+    boolean holds(Collection<Path> list) {
+        return 2L * list.size() <= most;
+    }
+
+    /** These files will be looked up next. When the first of a directory is, others that are there are found as well. */
+    void expect(Collection<Path> list, long now) {
+        expected.clear();
+        for (Path file : list) {
+            if (hasBlocks(file) && stale(files.get(file), now)) {
+                expected.computeIfAbsent(file.getParent(), dir -> new HashMap<>()).put(file.getName(), file);
+            }
+        }
+        expected.values().removeIf(names -> names.size() < SEVERAL);
+    }
+
+    private static boolean stale(Known known, long now) {
+        return known == null || now - known.asked > FRESH;
+    }
+
     /**
      * Returns the blocks of a file that a part of it is in; none when it is in no file system with blocks, or cannot be
      * looked up. What was not known before is followed with the next {@link #follow}.
@@ -86,8 +118,11 @@ final class InputBlocks {
     List<Located> of(Path file, long start, long length, long now) {
         long end = length < 0 || start + length < 0 ? Long.MAX_VALUE : start + length;
         Known known = files.get(file);
-        if (known == null || now - known.asked > FRESH || length > 0 && end > known.end() && now - known.asked > SECOND) {
-            known = lookUp(file, known, now);
+        if (stale(known, now) && list(file.getParent(), now)) {
+            known = files.get(file);
+        }
+        if (stale(known, now) || length > 0 && end > known.end() && now - known.asked > SECOND) {
+            known = keep(file, new Known(ask(file), now));
         }
         known.used = now;
         List<Located> within = new ArrayList<>();
@@ -99,10 +134,9 @@ final class InputBlocks {
         return within;
     }
 
-    private Known lookUp(Path file, Known before, long now) {
-        Known known = new Known(ask(file), now);
+    private Known keep(Path file, Known known) {
+        Known before = files.remove(file);
         if (before != null) {
-            files.remove(file);
             size -= before.blocks.size() + 1;
             Set<Block> gone = new LinkedHashSet<>();
             before.blocks.forEach(located -> gone.add(located.block));
@@ -132,11 +166,8 @@ final class InputBlocks {
         }
         try {
             for (BlockLocation at : file.getFileSystem(conf).getFileBlockLocations(file, 0, Long.MAX_VALUE)) {
-                if (at instanceof HdfsBlockLocation && !((HdfsBlockLocation) at).isStriped()) {
-                    ExtendedBlock block = ((HdfsBlockLocation) at).getLocatedBlock().getBlock();
-                    Block id = new Block(block.getBlockPoolId(), block.getBlockId());
-                    blocks.add(new Located(id, at.getOffset(), at.getLength()));
-                    found.put(id, List.of(at.getHosts()));
+                if (at instanceof HdfsBlockLocation) {
+                    add(at, ((HdfsBlockLocation) at).getLocatedBlock(), blocks);
                 }
             }
         } catch (IOException | RuntimeException e) { // the tasks that read it will tell
@@ -144,6 +175,44 @@ final class InputBlocks {
             LOG.debug("The blocks of {} are not known", file, e);
         }
         return blocks;
+    }
+
+    private void add(BlockLocation at, LocatedBlock of, List<Located> blocks) throws IOException {
+        if (!of.isStriped()) {
+            ExtendedBlock block = of.getBlock();
+            Block id = new Block(block.getBlockPoolId(), block.getBlockId());
+            blocks.add(new Located(id, at.getOffset(), at.getLength()));
+            found.put(id, List.of(at.getHosts()));
+        }
+    }
+
+    /** Finds the files of a directory that are expected. Returns whether some were. */
+    private boolean list(Path directory, long now) {
+        Map<String, Path> wanted = expected.remove(directory);
+        if (wanted == null) {
+            return false;
+        }
+        try {
+            RemoteIterator<LocatedFileStatus> all = directory.getFileSystem(conf).listLocatedStatus(directory);
+            for (int left = PASSED_OVER * wanted.size(); left > 0 && !wanted.isEmpty() && all.hasNext(); left--) {
+                LocatedFileStatus status = all.next();
+                if (!(status instanceof HdfsLocatedFileStatus)) {
+                    break; // such as of viewfs, which does not say which blocks these are
+                }
+                LocatedBlocks blocks = ((HdfsLocatedFileStatus) status).getLocatedBlocks();
+                Path file = blocks == null ? null : wanted.remove(status.getPath().getName());
+                if (file != null) {
+                    List<Located> located = new ArrayList<>();
+                    for (int i = 0; i < blocks.locatedBlockCount(); i++) {
+                        add(status.getBlockLocations()[i], blocks.get(i), located);
+                    }
+                    keep(file, new Known(located, now));
+                }
+            }
+        } catch (IOException | RuntimeException e) { // it may not be listed; its files are asked for one by one
+            LOG.debug("The blocks of {} are not known", directory, e);
+        }
+        return true;
     }
 
     /** Follows what was found since the last call. */

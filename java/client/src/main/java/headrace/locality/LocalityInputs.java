@@ -76,7 +76,7 @@ public final class LocalityInputs implements AutoCloseable {
     /** A query will read files. Does not wait. */
     public void query(Callable<Collection<Path>> files) {
         enqueue(() -> {
-            for (Path file : files.call()) {
+            for (Path file : expect(files.call())) {
                 blocks.of(file, 0, 0, System.nanoTime());
                 if (blocks.found() >= BATCH) {
                     blocks.follow();
@@ -117,7 +117,16 @@ public final class LocalityInputs implements AutoCloseable {
         }
     }
 
+    private Collection<Path> expect(Collection<Path> files) throws IOException {
+        if (!blocks.holds(files)) {
+            throw new IOException(files.size() + " files are read at a time, more than are looked up");
+        }
+        blocks.expect(files, System.nanoTime());
+        return files;
+    }
+
     private void lookUp(StageInputs stage) throws ReflectiveOperationException, IOException, InterruptedException {
+        expect(stage.files());
         synchronized (stages) {
             stages.add(stage);
         }

@@ -5,8 +5,10 @@ import headrace.client.Residency;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.hadoop.fs.Path;
 
 /**
@@ -41,6 +43,8 @@ public final class StageInputs {
     }
 
     private final Stage stage;
+    /** What each task reads, until it is looked up. */
+    private final Range[][] ranges;
     private final Piece[][] pieces;
     /** Bytes that each task reads, as far as that is known. */
     private final long[] bytes;
@@ -50,7 +54,8 @@ public final class StageInputs {
 
     StageInputs(Stage stage) {
         this.stage = stage;
-        this.pieces = new Piece[stage.tasks()][];
+        this.ranges = new Range[stage.tasks()][];
+        this.pieces = new Piece[ranges.length][];
         this.bytes = new long[pieces.length];
     }
 
@@ -62,18 +67,29 @@ public final class StageInputs {
         return stage.over();
     }
 
-    /** Finds out what one task reads, which may ask the file system. Not guarded: the result is for {@link #set}. */
-    Object[] lookUp(int task, InputBlocks blocks, long now) throws ReflectiveOperationException, IOException {
-        List<Range> ranges = new ArrayList<>();
-        stage.ranges(task, (file, start, length) -> ranges.add(new Range(file, start, length)));
+    /** Returns the files that the tasks read. Not guarded. */
+    Set<Path> files() throws ReflectiveOperationException, IOException {
+        Set<Path> files = new HashSet<>();
+        for (int task = 0; task < ranges.length && !over(); task++) {
+            List<Range> parts = new ArrayList<>();
+            stage.ranges(task, (file, start, length) -> parts.add(new Range(file, start, length)));
+            parts.forEach(part -> files.add(part.file));
+            ranges[task] = parts.toArray(Range[]::new);
+        }
+        return files;
+    }
+
+    /** Finds out what one task reads of these, which may ask the file system. Not guarded: the result is for {@link #set}. */
+    Object[] lookUp(int task, InputBlocks blocks, long now) {
         List<Piece> found = new ArrayList<>();
-        for (Range range : ranges) {
+        for (Range range : ranges[task]) {
             long end = range.length < 0 || range.start + range.length < 0 ? Long.MAX_VALUE : range.start + range.length;
             for (InputBlocks.Located block : blocks.of(range.file, range.start, range.length, now)) {
                 long part = Math.min(end, block.end()) - Math.max(range.start, block.offset());
                 found.add(new Piece(block, part));
             }
         }
+        ranges[task] = null;
         return found.toArray(Piece[]::new);
     }
 

@@ -36,6 +36,7 @@ public final class FakeFollow implements UnaryOperator<String> {
     private final Map<Block, Map<String, Long>> memory = new HashMap<>();
     private final Map<Block, List<String>> hosts = new HashMap<>();
     private long number = 1;
+    private int most = Integer.MAX_VALUE;
     private UnaryOperator<String> instead = request -> null;
     /** The requests, without their heads. */
     public final List<String> requests = new CopyOnWriteArrayList<>();
@@ -61,6 +62,11 @@ public final class FakeFollow implements UnaryOperator<String> {
     /** What to answer, head and body, instead of what is right; null for a request: what is right. */
     public synchronized void instead(UnaryOperator<String> answer) {
         instead = answer;
+    }
+
+    /** How many blocks each application may register. Of a request with too many some are registered. */
+    public synchronized void most(int blocks) {
+        most = blocks;
     }
 
     /** The blocks that an application has registered. */
@@ -110,6 +116,9 @@ public final class FakeFollow implements UnaryOperator<String> {
             List<String> on = new ArrayList<>();
             group.path("hosts").forEach(host -> on.add(host.asText()));
             for (Block block : blocks(group.path("blocks"))) {
+                if (app.blocks.size() >= most) {
+                    return UnixServer.http("429 Too Many Requests", "{\"code\":\"resource_exhausted\",\"message\":\"too many blocks\"}");
+                }
                 hosts.put(block, on);
                 app.blocks.add(block);
                 if (memory.containsKey(block)) {

@@ -27,7 +27,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 @Timeout(60)
 class ResidencyTest {
     private static final Residency.Timing FAST =
-        new Residency.Timing(Duration.ofSeconds(5), Duration.ofSeconds(20), Duration.ofMillis(1), Duration.ofMillis(5));
+        new Residency.Timing(Duration.ofSeconds(5), Duration.ofSeconds(20), Duration.ofMillis(1), Duration.ofMillis(5), Duration.ofHours(1));
 
     @TempDir
     Path dir;
@@ -146,7 +146,7 @@ class ResidencyTest {
         CountDownLatch over = new CountDownLatch(1);
         node = new UnixServer(dir.resolve("s"), (in, out) -> over.await());
         residency.close();
-        residency = start(new Residency.Timing(Duration.ofMillis(100), Duration.ZERO, Duration.ZERO, Duration.ofMillis(5)));
+        residency = start(new Residency.Timing(Duration.ofMillis(100), Duration.ZERO, Duration.ZERO, Duration.ofMillis(5), Duration.ofHours(1)));
         follow(1);
         await(() -> residency.failed() > 1);
         over.countDown();
@@ -203,6 +203,49 @@ class ResidencyTest {
     }
 
     @Test
+    void whoMayFollowNoMoreGoesOnWithWhatItHas() throws Exception {
+        manager.most(3);
+        manager.set(block(1), "h1", 100);
+        follow(1);
+        await(() -> known(1).equals("h1 100;"));
+        follow(2, 3, 4, 5);
+        await(() -> residency.failed() == 1);
+        for (int part = 1; part < 20; part++) {
+            int now = part;
+            manager.set(block(1), "h1", now);
+            await(() -> known(1).equals("h1 " + now + ";"));
+        }
+        assertTrue(residency.answered());
+        follow(6);
+        residency.unfollow(List.of(block(2), block(3), block(4), block(5)));
+        await(() -> manager.followed("app-1").equals(Set.of(block(1))));
+        assertEquals(1, residency.failed());
+        assertEquals(1, manager.requests.stream().filter(q -> q.contains("\"version\":0")).count());
+    }
+
+    @Test
+    void whatIsNotTakenIsTriedAgain() throws Exception {
+        residency.close();
+        residency = start(new Residency.Timing(Duration.ofSeconds(5), Duration.ofSeconds(20), Duration.ofMillis(1), Duration.ofMillis(5), Duration.ofMillis(50)));
+        manager.most(1);
+        manager.set(block(1), "h1", 100);
+        manager.set(block(3), "h2", 100);
+        follow(1);
+        await(() -> known(1).equals("h1 100;"));
+        follow(2, 3);
+        await(() -> residency.failed() > 1);
+        manager.most(3);
+        await(() -> known(3).equals("h2 100;"));
+        assertEquals(Set.of(block(1), block(2), block(3)), manager.followed("app-1"));
+        manager.restart();
+        manager.most(0);
+        manager.set(block(1), "h1", 100);
+        await(() -> known(1).isEmpty());
+        manager.most(3);
+        await(() -> known(1).equals("h1 100;") && known(3).equals("h2 100;"));
+    }
+
+    @Test
     void whatIsNewInterruptsALongPoll() throws Exception {
         node.close();
         CountDownLatch polled = new CountDownLatch(1);
@@ -249,7 +292,7 @@ class ResidencyTest {
                 in.read(); // until the other end is closed
             }
         });
-        residency = start(new Residency.Timing(Duration.ofSeconds(2), Duration.ofSeconds(2), Duration.ZERO, Duration.ofSeconds(20)));
+        residency = start(new Residency.Timing(Duration.ofSeconds(2), Duration.ofSeconds(2), Duration.ZERO, Duration.ofSeconds(20), Duration.ofHours(1)));
         manager.set(block(1), "h1", 100);
         follow(1);
         await(() -> known(1).equals("h1 100;"));

@@ -22,10 +22,11 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * @param share its queue has less than it is guaranteed, also with the container
  * @param contested somebody who is more urgent waits, perhaps for this room
  * @param overtaken somebody waits who comes after it in its queue, and would have the next room before it
+ * @param rivals somebody of another queue waits
  */
-record Headroom(boolean fits, boolean share, boolean contested, boolean overtaken) {
+record Headroom(boolean fits, boolean share, boolean contested, boolean overtaken, boolean rivals) {
     private static final int MOST_URGENT = 11;
-    static final Headroom NONE = new Headroom(false, false, false, false);
+    static final Headroom NONE = new Headroom(false, false, false, false, false);
 
     static Headroom of(RMContainer container, HeadraceScheduler scheduler, List<Ask> asks) {
         Survey survey = Survey.around(container, scheduler, asks);
@@ -65,7 +66,7 @@ record Headroom(boolean fits, boolean share, boolean contested, boolean overtake
                 && Resources.fitsIn(calculator(), needed, minus(node.getUnallocatedResource(), asked(a -> a.node() == node)));
             boolean keeping = asks.stream().anyMatch(a -> a.node() == node && a.reserve());
             boolean share = !keeping && guarantees(needed);
-            return new Headroom(fits, share, outranked() || !share && underserved(), overtaken());
+            return new Headroom(fits, share, outranked() || !share && underserved(), overtaken(), waitsElsewhere(queue -> true));
         }
 
         private boolean guarantees(Resource needed) {
@@ -101,10 +102,13 @@ record Headroom(boolean fits, boolean share, boolean contested, boolean overtake
 
         // Elsewhere, by what the queues are guaranteed.
         private boolean underserved() {
+            return waitsElsewhere(queue -> Resources.lessThan(calculator(), scheduler.getClusterResource(), used(queue),
+                queue.getEffectiveCapacity(node.getPartition())));
+        }
+
+        private boolean waitsElsewhere(Predicate<AbstractLeafQueue> which) {
             return leaves(scheduler.getRootQueue(), new ArrayList<>()).stream()
-                .filter(queue -> queue != app.getCSLeafQueue())
-                .filter(queue -> Resources.lessThan(calculator(), scheduler.getClusterResource(), used(queue),
-                    queue.getEffectiveCapacity(node.getPartition())))
+                .filter(queue -> queue != app.getCSLeafQueue() && which.test(queue))
                 .anyMatch(queue -> some(minus(queue.getQueueResourceUsage().getPending(node.getPartition()),
                     asked(a -> a.key().app().getCSLeafQueue() == queue))));
         }

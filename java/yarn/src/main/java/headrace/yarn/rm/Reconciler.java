@@ -35,6 +35,8 @@ final class Reconciler implements Runnable, Victims.Outcome {
     // Put aside by a person although they keep their resources; said once of each.
     private final Set<ContainerId> unsuitable = ConcurrentHashMap.newKeySet();
     private final Object news = new Object();
+    // Out in this round, or served since it began.
+    private List<Ask> asks = List.of();
     private volatile ManagerState told = ManagerState.NOTHING;
     private ManagerState seen = ManagerState.NOTHING;
 
@@ -120,6 +122,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
             guarded(suspension.id, () -> proceed(suspension, seen, now));
         }
         if (seen.reachable()) {
+            asks = books.asks();
             candidates(seen, now).forEach(s -> guarded(s.id, () -> resume(s, now)));
         }
         books.refund(now, id -> !runs(seen.containers().get(id)));
@@ -273,7 +276,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
                     s.notBeforeMs = now;
                     LOG.info("{} has its resources again", s.id);
                     resumes.deliver(s);
-                } else if (books.lost(s.id) || !s.urgent && age > timing.ask() && !stillDue(s)) {
+                } else if (books.lost(s.id) || !s.urgent && !stillDue(s, now)) {
                     withdraw(s, now);
                 }
             }
@@ -299,8 +302,12 @@ final class Reconciler implements Runnable, Victims.Outcome {
     }
 
     // An ask that keeps its node stays as long as its queue is owed the resources, another one as long as somebody else
-    // would have them first.
-    private boolean stillDue(Suspension s) {
+    // would have them first. There may be thousands: each is looked at every few seconds, and when it was in the way.
+    private boolean stillDue(Suspension s, long now) {
+        if (now - s.lookedMs <= timing.ask() && refusedMs(s) < s.lookedMs) {
+            return true;
+        }
+        s.lookedMs = now;
         List<Ask> others = books.asks();
         Ask own = others.stream().filter(a -> a.key().container().getContainerId().equals(s.id)).findFirst().orElse(null);
         RMContainer container = own == null ? null : scheduler.getRMContainer(s.id);
@@ -308,7 +315,18 @@ final class Reconciler implements Runnable, Victims.Outcome {
             return false;
         }
         Headroom room = Headroom.of(container, scheduler, others.stream().filter(a -> a != own).toList());
-        return own.reserve() ? room.share() : room.overtaken() && !room.fits();
+        return own.reserve() ? room.share() : !room.fits() && !room.share() && mayStandInLine(s, room, now);
+    }
+
+    // When the scheduler comes to an ask for more than its node has free it gives nothing to anybody there. Those of its
+    // own queue come later anyway, but other queues are let pass then, each time for a while.
+    private boolean mayStandInLine(Suspension s, Headroom room, long now) {
+        return room.overtaken() && !(room.rivals() && now - refusedMs(s) < timing.ask());
+    }
+
+    private long refusedMs(Suspension s) {
+        RMContainer container = scheduler.getRMContainer(s.id);
+        return container == null ? 0 : books.refusedMs(container.getContainer().getNodeId());
     }
 
     private void withdraw(Suspension s, long now) {
@@ -354,12 +372,12 @@ final class Reconciler implements Runnable, Victims.Outcome {
         if (container == null) {
             return;
         }
-        Headroom room = Headroom.of(container, scheduler, books.asks());
+        Headroom room = Headroom.of(container, scheduler, asks);
         if (!s.urgent && !room.fits() && !room.share()) {
             s.contestedMs = 0;
             releases.consider(s, container, now);
-            if (room.overtaken()) {
-                ask(s, false, now); // the scheduler gives room to whoever has asked: stand in line
+            if (mayStandInLine(s, room, now)) {
+                ask(s, false, now); // the scheduler gives room to whoever has asked
             }
             return;
         }
@@ -371,7 +389,9 @@ final class Reconciler implements Runnable, Victims.Outcome {
 
     private void ask(Suspension s, boolean reserve, long now) {
         if (books.ask(s.id, reserve)) {
+            asks = books.asks();
             s.askedMs = now;
+            s.lookedMs = now;
             s.enter(Phase.ASKED, now);
         }
     }

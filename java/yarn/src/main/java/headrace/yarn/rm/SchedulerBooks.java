@@ -75,6 +75,8 @@ final class SchedulerBooks {
 
     private final HeadraceScheduler scheduler;
     private final Map<ContainerId, Entry> entries = new ConcurrentHashMap<>();
+    // When a node was last not reserved for an ask of ours that it has no room for.
+    private final Map<NodeId, Long> refused = new ConcurrentHashMap<>();
     private final Answers answers = new Answers();
 
     SchedulerBooks(HeadraceScheduler scheduler) {
@@ -198,7 +200,9 @@ final class SchedulerBooks {
 
     /** Whether the scheduler has served the ask: the container is then what it was before its demotion. */
     boolean promoted(ContainerId id) {
-        return scheduler.exclusively(() -> {
+        Entry asked = entries.get(id);
+        boolean waits = asked == null || !isGuaranteed(asked) && (asked.ask == null || asked.ask.key().pending());
+        return !waits && scheduler.exclusively(() -> { // nearly always it waits, and nobody is held up to see that
             Entry entry = entries.get(id);
             if (entry == null) {
                 return false;
@@ -226,14 +230,10 @@ final class SchedulerBooks {
 
     /** Whether the ask has vanished without being served, as it does with the attempt of its application. */
     boolean lost(ContainerId id) {
-        return scheduler.exclusively(() -> {
-            Entry entry = entries.get(id);
-            if (entry == null || entry.ask == null || isGuaranteed(entry)) {
-                return false;
-            }
-            Ask.Key key = entry.ask.key();
-            return key.app().isStopped() || scheduler.getCurrentAttemptForContainer(id) != key.app();
-        });
+        Entry entry = entries.get(id);
+        Ask ask = entry == null ? null : entry.ask;
+        return ask != null && !isGuaranteed(entry)
+            && (ask.key().app().isStopped() || scheduler.getCurrentAttemptForContainer(id) != ask.key().app());
     }
 
     /** Takes the ask back, if it is not served yet. */
@@ -309,6 +309,7 @@ final class SchedulerBooks {
      * @return how many were not to be found
      */
     int reveal(NodeId node) {
+        refused.remove(node);
         return scheduler.exclusively(() -> {
             List<Entry> hidden = entries.values().stream()
                 .filter(e -> e.hidden && e.container.getContainer().getNodeId().equals(node)).toList();
@@ -451,6 +452,18 @@ final class SchedulerBooks {
         ContainerId id = place.getSchedulerRequestKey().getContainerToUpdate();
         Entry entry = id == null ? null : entries.get(id);
         Ask ask = entry == null ? null : entry.ask;
-        return ask != null && !ask.allows(place.getSchedulerNode(), place.isAllocated());
+        boolean refuse = ask != null && !ask.allows(place.getSchedulerNode(), place.isAllocated());
+        if (refuse && place.getSchedulerNode() == ask.node()) {
+            refused.put(ask.node().getNodeID(), Reconciler.clock());
+        }
+        return refuse;
+    }
+
+    /**
+     * When the scheduler last wanted to reserve a node for an ask of ours and might not. It has given nothing to anybody
+     * there then, although others may have use for what is free. 0: never.
+     */
+    long refusedMs(NodeId node) {
+        return refused.getOrDefault(node, 0L);
     }
 }

@@ -29,6 +29,8 @@ final class Suspension {
     volatile long notBeforeMs;
     /** When the scheduler was last asked for its resources. */
     long askedMs;
+    /** When it was last asked whether that ask is still due. */
+    long lookedMs;
     /** Since when others have been left the room for it; 0: not. */
     long contestedMs;
     /** Since when it has been put aside, over all asks; 0: it is not. */

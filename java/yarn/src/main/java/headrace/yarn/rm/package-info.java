@@ -41,7 +41,9 @@
  * has seen to that, or its node has heard of no manager) is asked for at once, its node may be kept for it, and it is charged.
  *
  * <p>An ask for room that is there may not reserve the node, else it would stand in the way of others; it is withdrawn
- * after some seconds. An ask of a queue that has less than its guarantee may, as any other pending demand of that queue
+ * after some seconds. So may one not that stands in line because others of its queue, who have come later, would have the
+ * next room first; it stays, but where it keeps what is free from other queues it is withdrawn for a while, again and
+ * again. An ask of a queue that has less than its guarantee may, as any other pending demand of that queue
  * may. Since it is pinned, clusters with several nodes should have YARN choose victims where the reservation is:
  * {@code yarn.resourcemanager.monitor.capacity.preemption.select_based_on_reserved_containers}.
  *

@@ -15,7 +15,9 @@ import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerUpdateType;
+import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
+import org.apache.hadoop.yarn.api.records.ResourceRequest;
 import org.apache.hadoop.yarn.api.records.UpdateContainerRequest;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
@@ -116,6 +118,58 @@ class HeadroomTest {
         cluster.finish(am, node, other);
         cluster.awaitPhase(id, Phase.RUNNING);
         assertEquals(1, cluster.app(younger).getLiveContainers().size(), "the younger has had the room first");
+    }
+
+    @Test
+    void whoStandsInLineHoldsNobodyUp() throws Exception {
+        List<ContainerId> ids = start(7);
+        MockAM younger = cluster.application("low", cluster.node("127.0.0.2:1002", 1));
+        for (ContainerId id : ids.subList(0, 3)) {
+            hold(id);
+        }
+        cluster.containers(am, node, 3);
+        younger.allocate("*", TestCluster.GB, 1, new ArrayList<>());
+        for (ContainerId id : ids.subList(0, 3)) {
+            manager.set(id, s -> s.held = false);
+            cluster.awaitPhase(id, Phase.ASKED);
+        }
+        TestScheduler scheduler = (TestScheduler) cluster.scheduler();
+        int alone = scheduler.alone.get();
+        int looks = scheduler.looks.get();
+        cluster.await("many looks", () -> scheduler.looks.get() > looks + 200);
+        assertEquals(alone, scheduler.alone.get());
+        ids.subList(0, 3).forEach(id -> assertEquals(Phase.ASKED, cluster.scheduler().plugin().phase(id)));
+    }
+
+    /** It wants more than its node has free, what is free is enough for another queue, and YARN comes to it first. */
+    @Test
+    void whoStandsInLineDoesNotKeepRoomFromOtherQueues() throws Exception {
+        TestCluster.queue(conf, "low", 20);
+        TestCluster.queue(conf, "high", 80);
+        cluster = new TestCluster(conf);
+        node = cluster.node("127.0.0.1:1001", 12);
+        MockAM high = cluster.application("high", node);
+        cluster.containers(high, node, 11);
+        node = cluster.node("127.0.0.2:1002", 10);
+        am = cluster.application("low", node);
+        ContainerId id = cluster.containers(am, node, 1, 4).get(0);
+        MockAM younger = cluster.application("low", node);
+        manager.set(id, s -> s.state = "running");
+        hold(id);
+        cluster.containers(high, node, 5);
+        List<ResourceRequest> elsewhere = new ArrayList<>(); // for the node that is full
+        for (String place : List.of("127.0.0.1", "/default-rack", "*")) {
+            elsewhere.add(ResourceRequest.newInstance(Priority.newInstance(1), place, Resource.newInstance(TestCluster.GB, 1), 1,
+                place.equals("127.0.0.1")));
+        }
+        younger.allocate(elsewhere, new ArrayList<>());
+        manager.set(id, s -> s.held = false);
+        cluster.node("127.0.0.3:1003", 2); // there must be room somewhere, or YARN reserves nothing
+        cluster.awaitPhase(id, Phase.ASKED);
+        high.allocate("*", 3 * TestCluster.GB, 1, new ArrayList<>());
+        cluster.await("the other queue has what is free",
+            () -> !high.allocate(new ArrayList<>(), new ArrayList<>()).getAllocatedContainers().isEmpty());
+        cluster.awaitPhase(id, Phase.ASKED); // in line again
     }
 
     @Test

@@ -18,7 +18,9 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.PosixFilePermissions;
 import java.time.Duration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -132,6 +134,49 @@ class ManagerClientTest {
             IOException e = assertThrows(IOException.class, () -> hasty.containers(0, Duration.ofMillis(100), null));
             assertTrue(e.getMessage().contains("not answered within 400 ms"), e.getMessage());
             ended.get(20, TimeUnit.SECONDS); // the connection is not kept
+        }
+    }
+
+    @Test
+    void anAnswerWithoutEndIsNotTaken() throws Exception {
+        try (ServerSocket endless = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            CompletableFuture<Long> sent = CompletableFuture.supplyAsync(() -> {
+                long bytes = 0;
+                try (Socket connection = endless.accept()) {
+                    OutputStream out = connection.getOutputStream();
+                    out.write("HTTP/1.1 200 OK\r\n\r\n".getBytes(StandardCharsets.US_ASCII));
+                    for (byte[] blanks = " ".repeat(1 << 20).getBytes(StandardCharsets.US_ASCII); bytes < 1L << 30; bytes += blanks.length) {
+                        out.write(blanks);
+                    }
+                } catch (IOException e) {
+                    return bytes; // the other end has closed
+                }
+                return bytes;
+            });
+            ManagerClient patient = new ManagerClient(URI.create("http://127.0.0.1:" + endless.getLocalPort()), manager.tokenFile,
+                Duration.ofSeconds(30));
+            IOException e = assertThrows(IOException.class, () -> patient.containers(0, Duration.ZERO, null));
+            assertTrue(e.getMessage().contains("the answer has more than"), e.getMessage());
+            long bytes = sent.get(20, TimeUnit.SECONDS);
+            assertTrue(bytes < 100 << 20, bytes + " bytes were taken");
+        }
+    }
+
+    @Test
+    void itIsNotAskedThroughTheProxyOfTheProcess() throws IOException {
+        Map<String, String> settings = Map.of("http.proxyHost", "127.0.0.1", "http.proxyPort", "1", "http.nonProxyHosts", "");
+        Map<String, String> before = new HashMap<>();
+        settings.forEach((name, value) -> before.put(name, System.setProperty(name, value)));
+        try {
+            assertEquals(List.of(), client(manager.url()).containers(0, Duration.ZERO, null).containers());
+        } finally {
+            before.forEach((name, value) -> {
+                if (value == null) {
+                    System.clearProperty(name);
+                } else {
+                    System.setProperty(name, value);
+                }
+            });
         }
     }
 

@@ -118,7 +118,11 @@ final class TestCluster implements AutoCloseable {
 
     /** Containers of 1 GB that run on the node. */
     List<ContainerId> containers(MockAM am, MockNM node, int count) throws Exception {
-        am.allocate("*", GB, count, new ArrayList<>());
+        return containers(am, node, count, 1);
+    }
+
+    List<ContainerId> containers(MockAM am, MockNM node, int count, int gigabytes) throws Exception {
+        am.allocate("*", gigabytes * GB, count, new ArrayList<>());
         List<ContainerId> got = new ArrayList<>();
         await("containers", () -> {
             am.allocate(new ArrayList<>(), new ArrayList<>()).getAllocatedContainers().forEach(c -> got.add(c.getId()));

@@ -2,6 +2,7 @@ package headrace.yarn.rm;
 
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
@@ -20,10 +21,28 @@ public class TestScheduler extends HeadraceScheduler {
     /** How often the reconciler is still to fail when it looks an application up. */
     final AtomicInteger failures = new AtomicInteger();
 
+    /** How often the reconciler has looked an application up, and how often it has kept everybody else out. */
+    final AtomicInteger looks = new AtomicInteger();
+    final AtomicInteger alone = new AtomicInteger();
+
+    private static boolean reconciler() {
+        return Thread.currentThread().getName().equals("headrace-reconciler");
+    }
+
+    @Override
+    <T> T exclusively(Supplier<T> work) {
+        if (reconciler()) {
+            alone.incrementAndGet();
+        }
+        return super.exclusively(work);
+    }
+
     @Override
     public FiCaSchedulerApp getCurrentAttemptForContainer(ContainerId id) {
-        boolean reconciler = Thread.currentThread().getName().equals("headrace-reconciler");
-        if (reconciler && failures.getAndUpdate(left -> Math.max(0, left - 1)) > 0) {
+        if (reconciler()) {
+            looks.incrementAndGet();
+        }
+        if (reconciler() && failures.getAndUpdate(left -> Math.max(0, left - 1)) > 0) {
             throw new IllegalStateException("a test");
         }
         return super.getCurrentAttemptForContainer(id);

@@ -1,0 +1,201 @@
+package headrace.locality;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import headrace.client.BlockCopies.Block;
+import headrace.client.ClaimedFiles;
+import headrace.client.FakeFollow;
+import headrace.client.Residency;
+import headrace.client.UnixServer;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.BooleanSupplier;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.BlockLocation;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.HdfsBlockLocation;
+import org.apache.hadoop.fs.LocatedFileStatus;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.hdfs.DFSUtilClient;
+import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
+import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
+import org.apache.hadoop.hdfs.protocol.HdfsFileStatus;
+import org.apache.hadoop.hdfs.protocol.HdfsLocatedFileStatus;
+import org.apache.hadoop.hdfs.protocol.LocatedBlock;
+import org.apache.hadoop.hdfs.protocol.LocatedBlocks;
+import org.apache.hadoop.util.functional.RemoteIterators;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What a name node is asked. */
+@Timeout(60)
+class LocalityInputsTest {
+    private static final AtomicInteger FILES = new AtomicInteger();
+    private static final AtomicInteger LISTED = new AtomicInteger();
+
+    /** Local files as hdfs://c/..., each of one block, whose number is its name; what is asked is counted. */
+    public static final class Counted extends ClaimedFiles {
+        private static LocatedBlock block(FileStatus file) {
+            DatanodeInfo on = new DatanodeInfo.DatanodeInfoBuilder().setIpAddr("127.0.0.2").setHostName("h1").setXferPort(9866).build();
+            LocatedBlock block = new LocatedBlock(
+                new ExtendedBlock("BP-1", Long.parseLong(file.getPath().getName())), new DatanodeInfo[] {on});
+            block.getBlock().setNumBytes(file.getLen());
+            block.setStartOffset(0);
+            return block;
+        }
+
+        @Override
+        public BlockLocation[] getFileBlockLocations(FileStatus file, long start, long length) {
+            FILES.incrementAndGet();
+            LocatedBlock block = block(file);
+            return new BlockLocation[] {new HdfsBlockLocation(DFSUtilClient.locatedBlocks2Locations(List.of(block))[0], block)};
+        }
+
+        /** As HDFS's client does: with the blocks in the status, and not in the locations. */
+        @Override
+        public RemoteIterator<LocatedFileStatus> listLocatedStatus(Path path) throws IOException {
+            if (path.getName().equals("secret")) {
+                throw new IOException("it may not be listed");
+            }
+            LISTED.incrementAndGet();
+            return RemoteIterators.remoteIteratorFromIterable(Arrays.stream(listStatus(path)).map(file -> {
+                LocatedBlock block = block(file);
+                HdfsFileStatus status = new HdfsFileStatus.Builder().length(file.getLen()).path(DFSUtilClient.string2Bytes(file.getPath().getName()))
+                    .locations(new LocatedBlocks(file.getLen(), false, List.of(block), block, true, null, null)).build();
+                return ((HdfsLocatedFileStatus) status).makeQualifiedLocated(getUri(), new Path(path.toUri().getPath()));
+            }).toList());
+        }
+    }
+
+    @TempDir
+    java.nio.file.Path dir;
+    private final FakeFollow manager = new FakeFollow();
+    private final Configuration conf = new Configuration(false);
+    private UnixServer node;
+    private LocalityInputs inputs;
+
+    @BeforeEach
+    void start() throws IOException {
+        FILES.set(0);
+        LISTED.set(0);
+        conf.setClass("fs.hdfs.impl", Counted.class, ClaimedFiles.class);
+        conf.setBoolean("fs.hdfs.impl.disable.cache", true);
+        node = UnixServer.answering(dir.resolve("s"), manager);
+        inputs = new LocalityInputs(conf, changed -> Residency.start(dir.resolve("s"), "app-1", changed));
+    }
+
+    @AfterEach
+    void stop() throws Exception {
+        inputs.close();
+        node.close();
+    }
+
+    private List<Path> files(String name, int from, int count) throws IOException {
+        List<Path> files = new ArrayList<>();
+        java.nio.file.Path directory = Files.createDirectories(dir.resolve(name));
+        for (int i = from; i < from + count; i++) {
+            files.add(new Path("hdfs://c" + Files.writeString(directory.resolve("" + i), "x")));
+        }
+        return files;
+    }
+
+    private static void await(BooleanSupplier what) throws InterruptedException {
+        while (!what.getAsBoolean()) {
+            Thread.sleep(5);
+        }
+    }
+
+    @Test
+    void aDirectoryOfWhichManyFilesAreReadIsAskedForOnce() throws Exception {
+        List<Path> all = files("many", 0, 50);
+        all.addAll(files("few", 100, 3));
+        inputs.query(() -> all);
+        await(() -> inputs.residency().followed() == 53);
+        assertEquals(1, LISTED.get());
+        assertEquals(3, FILES.get());
+        await(inputs.residency()::answered);
+        assertEquals(List.of("h1"), manager.hosts(new Block("BP-1", 7)));
+        assertEquals(List.of("h1"), manager.hosts(new Block("BP-1", 101)));
+    }
+
+    @Test
+    void soItIsForTheFilesOfAStage() throws Exception {
+        List<Path> all = files("many", 0, 50);
+        manager.set(new Block("BP-1", 7), "h1", 100);
+        CountDownLatch known = new CountDownLatch(1);
+        inputs.add(new StageInputs.Stage() {
+            private ResidentShares shares;
+
+            @Override
+            public int tasks() {
+                return 25;
+            }
+
+            @Override
+            public void ranges(int task, StageInputs.Taker taker) {
+                taker.take(all.get(task), 0, 1);
+                taker.take(all.get(49 - task), 0, -1);
+            }
+
+            @Override
+            public void publish(ResidentShares now) {
+                shares = now;
+            }
+
+            @Override
+            public void known() {
+                if (!shares.isEmpty()) {
+                    known.countDown();
+                }
+            }
+
+            @Override
+            public boolean over() {
+                return false;
+            }
+        });
+        known.await();
+        assertEquals(1, LISTED.get());
+        assertEquals(0, FILES.get());
+    }
+
+    @Test
+    void ofALargeDirectoryNotAllIsListedForAFew() throws Exception {
+        files("large", 100, 400);
+        List<Path> some = files("large", 0, 9);
+        some.addAll(files("large", 990, 3));
+        inputs.query(() -> some);
+        await(() -> inputs.residency().followed() == 12);
+        assertEquals(1, LISTED.get());
+        assertEquals(12 - 3, FILES.get()); // in the order of names 0, 1 and 2 are among the first 120
+    }
+
+    @Test
+    void filesOfADirectoryThatMayNotBeListedAreFoundOneByOne() throws Exception {
+        List<Path> all = files("secret", 0, 20);
+        inputs.query(() -> all);
+        await(() -> inputs.residency().followed() == 20);
+        assertEquals(20, FILES.get());
+        assertEquals(0, inputs.doubts());
+    }
+
+    @Test
+    void whoReadsMoreThanCanBeRememberedAsksNothing() throws Exception {
+        inputs.query(() -> Collections.nCopies(100_001, new Path("hdfs://c/a/1")));
+        await(() -> inputs.doubts() == 1);
+        List<Path> next = files("few", 0, 1);
+        inputs.query(() -> next);
+        await(() -> inputs.residency().followed() == 1);
+        assertEquals(1, FILES.get());
+    }
+}

@@ -1,0 +1,159 @@
+package proc_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/proc"
+)
+
+// echoer connects to a server, sends back each line that comes from there, and ends when
+// it has read an empty one.
+const echoer = `
+import random, socket, sys
+memory = random.randbytes(64 << 20)
+c = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+lines = c.makefile("rwb", buffering=0)
+while True:
+    line = lines.readline()
+    lines.write(line)
+    if line == b"\n": break
+`
+
+// An exchange is a task that runs echoer, and the server's end of its connection.
+type exchange struct {
+	*world
+	spec proc.Spec
+	task *proc.Task
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func newExchange(t *testing.T) *exchange {
+	w := newWorld(t).needCheckpoints()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	w.must(err)
+	defer l.Close()
+	x := &exchange{world: w, spec: w.spec("echo", "python3", "-c", echoer, fmt.Sprint(l.Addr().(*net.TCPAddr).Port))}
+	x.task = w.start(x.spec)
+	w.must(l.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
+	x.conn, err = l.Accept()
+	w.must(err)
+	t.Cleanup(func() { x.conn.Close() })
+	x.in = bufio.NewReader(x.conn)
+	x.say("hello")
+	return x
+}
+
+// say sends a line to the task and waits for it to come back.
+func (x *exchange) say(line string) {
+	x.Helper()
+	x.must(x.conn.SetDeadline(time.Now().Add(30 * time.Second)))
+	_, err := fmt.Fprintln(x.conn, line)
+	x.must(err)
+	if got, err := x.in.ReadString('\n'); err != nil || got != line+"\n" {
+		x.Fatalf("%q came back as %q, %v", line, got, err)
+	}
+}
+
+// spoil has a checkpoint fail after CRIU has succeeded: it puts something into the image
+// that belongs into none.
+func (x *exchange) spoil() {
+	x.Helper()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := x.task.Checkpoint(x.ctx, proc.CheckpointOptions{Store: x.store})
+		failed <- err
+	}()
+	x.await("the dump", func() bool {
+		dirs, _ := filepath.Glob(x.store + "/*/0*")
+		return len(dirs) == 1 && unix.Mkfifo(filepath.Join(dirs[0], "stray"), 0o600) == nil
+	})
+	if err := <-failed; err == nil || !strings.Contains(err.Error(), "stray is not a regular file") {
+		x.Fatalf("the checkpoint with a named pipe in it: %v", err)
+	}
+}
+
+// TestConnectionsOutliveAFailedCheckpoint: CRIU has dumped the task, and locked its
+// connections for that, when it turns out that the image cannot be kept.
+func TestConnectionsOutliveAFailedCheckpoint(t *testing.T) {
+	x := newExchange(t)
+	for range 2 {
+		x.spoil()
+		x.say("still here")
+	}
+	x.checkpoint(x.task)
+	x.task = x.restore(x.spec, proc.RestoreOptions{})
+	x.say("back")
+	x.say("")
+	if e := x.end(x.task); e.Code != 0 {
+		t.Errorf("ended with %+v", e)
+	}
+}
+
+// mustLose checks that the other end of the task's connection learns that it is gone.
+func (x *exchange) mustLose() {
+	x.Helper()
+	x.must(x.conn.SetDeadline(time.Now().Add(30 * time.Second)))
+	_, err := fmt.Fprintln(x.conn, "are you there?")
+	x.must(err)
+	if line, err := x.in.ReadString('\n'); !errors.Is(err, unix.ECONNRESET) && err != io.EOF {
+		x.Errorf("the connection of a task that is gone: %q, %v; want it reset or closed", line, err)
+	}
+}
+
+// TestConnectionsOfWhatIsNotRestored: when a checkpointed task ends, nobody drops the
+// packets of its connections any more.
+func TestConnectionsOfWhatIsNotRestored(t *testing.T) {
+	t.Run("killed", func(t *testing.T) {
+		x := newExchange(t)
+		x.checkpoint(x.task)
+		x.must(x.task.Kill(x.ctx, time.Millisecond))
+		x.end(x.task)
+		x.mustLose()
+	})
+	t.Run("removed, without a supervisor", func(t *testing.T) {
+		x := newExchange(t)
+		x.checkpoint(x.task)
+		x.must(unix.Kill(x.shimPID("echo"), unix.SIGKILL))
+		x.must(x.rt.Remove(x.ctx, "echo"))
+		x.mustLose()
+	})
+}
+
+// TestConnectionsOfAnOlderImage: what comes back from an older image than the last has its
+// connections too.
+func TestConnectionsOfAnOlderImage(t *testing.T) {
+	x := newExchange(t)
+	first := x.checkpoint(x.task)
+	x.task = x.restore(x.spec, proc.RestoreOptions{})
+	x.checkpoint(x.task)
+	x.task = x.restore(x.spec, proc.RestoreOptions{Seq: first.Seq})
+	x.say("back")
+}
+
+// TestConnectionsOfWhatIsKilledInADump: CRIU gets to undo what it has done.
+func TestConnectionsOfWhatIsKilledInADump(t *testing.T) {
+	x := newExchange(t)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := x.task.Checkpoint(x.ctx, proc.CheckpointOptions{Store: x.store})
+		failed <- err
+	}()
+	x.await("the dump", func() bool { return x.dumped() > 8<<20 })
+	x.must(x.task.Kill(x.ctx, time.Millisecond))
+	x.end(x.task)
+	if err := <-failed; err == nil {
+		t.Skip("the dump was through before it was called off")
+	}
+	x.mustLose()
+}

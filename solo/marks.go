@@ -1,0 +1,131 @@
+package solo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/proc"
+	"headrace/proc/checkpoint"
+	"headrace/solo/journal"
+)
+
+// marks tell whether a store is the one that it was, or only the directory that its file
+// system is mounted on. What is in a store that is not there is not gone, and nothing
+// is to be written in its place. They may be used from anywhere.
+type marks struct {
+	mu     sync.Mutex
+	marked map[string]mark // by directory
+	// asked are questions that file systems have not answered yet.
+	asked singleflight.Group
+}
+
+type mark struct {
+	// id is that of the store (checkpoint.ID); empty: it has never had one.
+	id string
+	// away is why it cannot be used now; nil: it can.
+	away error
+}
+
+func (m *marks) set(dir string, k mark) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.marked == nil {
+		m.marked = map[string]mark{}
+	}
+	m.marked[dir] = k
+}
+
+func (m *marks) get(dir string) mark {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marked[dir]
+}
+
+// there looks at stores, and returns why nothing may be read, written or removed in one
+// of them now: proc.ErrNotNow.
+func (m *marks) there(ctx context.Context, dirs ...string) error {
+	for _, dir := range dirs {
+		k := m.get(dir)
+		if k.away != nil {
+			return k.away
+		}
+		if k.id == "" {
+			continue
+		}
+		id, err := m.soon(ctx, dir, func() (any, error) { return checkpoint.ID(dir) })
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || err == nil && id != k.id:
+			return notThere(dir)
+		case err != nil:
+			return fmt.Errorf("%w: checkpoint store %s: %w", proc.ErrNotNow, dir, err)
+		}
+	}
+	return nil
+}
+
+// soon asks a file system that may not answer. An earlier question with the key that is
+// still open is not asked again: its answer is waited for.
+func (m *marks) soon(ctx context.Context, key string, ask func() (any, error)) (any, error) {
+	select {
+	case r := <-m.asked.DoChan(key, ask):
+		return r.Val, r.Err
+	case <-time.After(storePatience):
+		return nil, fmt.Errorf("no answer within %v", storePatience)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func notThere(dir string) error {
+	return fmt.Errorf("%w: what was in the checkpoint store %s is not there: is its file system mounted? If it is lost, start the daemon once with --new-store %[2]s",
+		proc.ErrNotNow, dir)
+}
+
+// find returns the id of the store in a directory, of which is known what an earlier
+// look has found. A store that is not there is made only if nothing is missing then:
+// had are the tasks that have left something in it.
+func find(dir string, known journal.Measure, had []headrace.TaskID) (string, error) {
+	id, err := checkpoint.ID(dir)
+	switch {
+	case err == nil && (known.ID == "" || id == known.ID):
+		return id, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", err
+	case len(had) == 0 || known.InMemory:
+	case known.ID == "" && (hasAny(dir, had) || volatile(dir)): // a daemon that knew no marks has used it
+	default:
+		return "", notThere(dir)
+	}
+	return checkpoint.Mark(dir)
+}
+
+func hasAny(dir string, tasks []headrace.TaskID) bool {
+	for _, id := range tasks {
+		if _, err := os.Stat(filepath.Join(dir, string(id))); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// volatile tells whether what is in a directory, or would be, does not outlive the
+// machine.
+func volatile(dir string) bool {
+	var st unix.Statfs_t
+	err := unix.Statfs(dir, &st)
+	for err != nil && dir != filepath.Dir(dir) {
+		dir = filepath.Dir(dir)
+		err = unix.Statfs(dir, &st)
+	}
+	return err == nil && (st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC)
+}

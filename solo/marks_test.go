@@ -1,0 +1,268 @@
+package solo
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/proc"
+	"headrace/proc/checkpoint"
+	"headrace/solo/journal"
+	"headrace/wire"
+)
+
+// TestFind: a store that is not there is made anew only where nothing is missing then.
+func TestFind(t *testing.T) {
+	had := []headrace.TaskID{"t1"}
+	for name, c := range map[string]struct {
+		marked bool // there is a store
+		dirs   []string
+		known  journal.Measure
+		had    []headrace.TaskID
+		is     string // "same", "new" or "away"
+	}{
+		"first use":                            {is: "new"},
+		"as it was":                            {marked: true, known: journal.Measure{ID: "same"}, had: had, is: "same"},
+		"of another daemon":                    {marked: true, is: "same"},
+		"not mounted":                          {known: journal.Measure{ID: "x"}, had: had, is: "away"},
+		"another one is mounted":               {marked: true, known: journal.Measure{ID: "x"}, had: had, is: "away"},
+		"not mounted, nothing was in it":       {known: journal.Measure{ID: "x"}, is: "new"},
+		"memory, after a reboot":               {known: journal.Measure{ID: "x", InMemory: true}, had: had, is: "new"},
+		"of an older daemon":                   {dirs: []string{"t1"}, known: journal.Measure{Write: 1}, had: had, is: "new"},
+		"of an older daemon, and not mounted":  {known: journal.Measure{Write: 1}, had: had, is: "away"},
+		"not mounted, but somebody works here": {dirs: []string{"t1"}, known: journal.Measure{ID: "x"}, had: had, is: "away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			if volatile(dir) {
+				t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
+			}
+			want := ""
+			if c.marked {
+				var err error
+				if want, err = checkpoint.Mark(dir); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, d := range c.dirs {
+				if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(c.dirs) > 0 {
+				if err := os.Chmod(dir, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.known.ID == "same" {
+				c.known.ID = want
+			}
+			id, err := find(dir, c.known, c.had)
+			now, nowErr := checkpoint.ID(dir)
+			switch c.is {
+			case "away":
+				if !errors.Is(err, proc.ErrNotNow) || !strings.Contains(err.Error(), "--new-store "+dir) || now != want {
+					t.Errorf("%q, %v; the directory is now that of %q", id, err, now)
+				}
+			default:
+				if err != nil || id == "" || now != id || nowErr != nil || c.is == "same" && id != want {
+					t.Errorf("%q, %v; the directory is now that of %q, %v", id, err, now, nowErr)
+				}
+			}
+		})
+	}
+}
+
+// TestStoreNotThere: while the file system of a store is not mounted, also from a start of
+// the daemon on, what was checkpointed there waits and goes on afterwards; nothing is
+// started over, and nothing is written where the store is to be.
+func TestStoreNotThere(t *testing.T) {
+	for _, empty := range []bool{false, true} {
+		for _, running := range []bool{false, true} {
+			t.Run(fmt.Sprintf("empty directory %v, daemon runs %v", empty, running), func(t *testing.T) {
+				t.Parallel()
+				b := newBed(t, policy.Wait)
+				id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
+				dir := filepath.Join(b.cfg.StateDir, "checkpoints")
+				if volatile(dir) {
+					t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
+				}
+				if !running {
+					b.shutdown()
+				}
+				if err := os.Rename(dir, dir+".mounted"); err != nil {
+					t.Fatal(err)
+				}
+				if empty {
+					if err := os.Mkdir(dir, 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.world.with(id, func(th *thing) { th.noRestore = errors.Join(proc.ErrNoImage) })
+				if !running {
+					b.start()
+				}
+				q := &wire.VerbRequest{Id: string(id)}
+				b.tasks.Restore(b.ctx(), q)
+				b.await(id, "waiting for its store", func(w *wire.Task) bool {
+					return w.State == "checkpointed" && w.Doing == "" && strings.Contains(w.Reason, "is its file system mounted?")
+				})
+				other := b.run(headrace.Normal) // has the slot
+				b.awaitState(other, headrace.Running)
+				if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(other)}); err == nil {
+					t.Error("a checkpoint was taken into it")
+				}
+				if left, err := os.ReadDir(dir); len(left) > 0 || empty == (err != nil) {
+					t.Errorf("in the place of the store is %v, %v", left, err)
+				}
+				b.finish(other, 0)
+				b.world.with(id, func(th *thing) { th.noRestore = nil })
+				if empty {
+					if err := os.Remove(dir); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := os.Rename(dir+".mounted", dir); err != nil {
+					t.Fatal(err)
+				}
+				b.awaitState(id, headrace.Running)
+				b.world.with(id, func(th *thing) {
+					if th.starts != 1 {
+						t.Errorf("started %d times", th.starts)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestStoreIsLost: who says so has the tasks of a lost store begin again.
+func TestStoreIsLost(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
+	b.tasks.Restore(b.ctx(), &wire.VerbRequest{Id: string(id)})
+	b.awaitState(id, headrace.Running)
+	b.shutdown()
+	b.world.reboot()
+	b.boot = "boot-2"
+	dir := filepath.Join(b.cfg.StateDir, "checkpoints")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	b.world.with(id, func(th *thing) { clear(th.images) })
+	b.cfg.NewStores = []string{dir}
+	b.start()
+	b.awaitState(id, headrace.Running)
+	b.world.with(id, func(th *thing) {
+		if th.starts != 2 {
+			t.Errorf("started %d times", th.starts)
+		}
+	})
+}
+
+// TestRealStoreNotMounted takes the file system of a store away under a daemon that is down,
+// and brings it back.
+func TestRealStoreNotMounted(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	dir := filepath.Join(m.cfg.StateDir, "mnt")
+	if volatile(m.cfg.StateDir) {
+		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
+	}
+	for _, d := range []string{dir, dir + ".disk"} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount := func() {
+		if err := unix.Mount(dir+".disk", dir, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount()
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	m.flags = []string{"--store", "fast=" + dir}
+	m.launch()
+	id := m.run(headrace.Normal, counter(60))
+	m.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	m.kill9()
+	if err := unix.Unmount(dir, 0); err != nil {
+		t.Fatal(err)
+	}
+	m.launch()
+	m.tasks.Restore(m.ctx(), q)
+	m.await(id, "waiting for its store", func(w *wire.Task) bool {
+		return w.State == "checkpointed" && w.Doing == "" && strings.Contains(w.Reason, "is its file system mounted?")
+	})
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("in the place of the store is %v, %v", left, err)
+	}
+	mount()
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 60)
+}
+
+// silent mounts a file system over a directory that answers nothing, and returns what ends that.
+func silent(t *testing.T, dir string) (end func()) {
+	t.Helper()
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		err = unix.Mount("silent", dir, "fuse", 0, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fd))
+	}
+	if err != nil {
+		unix.Close(fd)
+		t.Skip("a file system that does not answer needs root and FUSE: ", err)
+	}
+	return sync.OnceFunc(func() {
+		unix.Unmount(dir, unix.MNT_DETACH)
+		unix.Close(fd) // whoever waits has an error
+	})
+}
+
+// TestRealStoreDoesNotAnswer: the daemon starts although one of its stores is on a file system that hangs; tasks
+// run and are killed meanwhile, and what is checkpointed there goes on once it answers.
+func TestRealStoreDoesNotAnswer(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	good, dir := filepath.Join(m.cfg.StateDir, "good"), filepath.Join(m.cfg.StateDir, "hangs")
+	m.flags = []string{"--store", "good=" + good, "--store", "hangs=" + dir}
+	m.launch()
+	id := m.run(headrace.Normal, counter(30))
+	m.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id), Store: "hangs"}
+	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	other := m.run(headrace.Normal, counter(100_000))
+	m.awaitState(other, headrace.Running)
+	m.kill9()
+	end := silent(t, dir)
+	t.Cleanup(end)
+	m.launch()
+	m.tasks.Restore(m.ctx(), q)
+	m.await(id, "waiting for its store", func(w *wire.Task) bool {
+		return w.State == "checkpointed" && w.Doing == "" && strings.Contains(w.Reason, "has not answered")
+	})
+	m.killed(other)
+	third := m.run(headrace.Normal, counter(5))
+	m.awaitState(third, headrace.Done)
+	end()
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 30)
+}
