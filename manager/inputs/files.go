@@ -16,6 +16,7 @@ import (
 
 	"headrace"
 	"headrace/hdfs"
+	"headrace/internal/budget"
 	"headrace/warm/master"
 	"headrace/wire"
 )
@@ -146,15 +147,15 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *fou
 	case len(paths) > maxPaths, bytes > maxPathBytes:
 		return nil, nil, invalid("%d paths of %d bytes; at most %d of %d are allowed: name directories or patterns", len(paths), bytes, maxPaths, maxPathBytes)
 	}
-	if err := in.hold(user, int64(bytes)); err != nil {
+	if err := in.asking.take(user, int64(bytes)); err != nil {
 		return nil, nil, coded(err)
 	}
 	end, err := in.requests.Begin(ctx, user)
 	if err != nil {
-		in.letGo(user, int64(bytes))
+		in.asking.give(user, int64(bytes))
 		return nil, nil, coded(err)
 	}
-	done = func() { end(); in.letGo(user, int64(bytes)) }
+	done = func() { end(); in.asking.give(user, int64(bytes)) }
 	f = &found{seen: map[string]bool{}, most: cmp.Or(int(in.cfg.Master.PerJob), maxFound)}
 	if err = f.lookUp(ctx, in, user, paths); err != nil {
 		done()
@@ -163,17 +164,22 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *fou
 	return f, done, nil
 }
 
-// hold counts paths that wait, or are looked up, until letGo.
-func (in *Inputs) hold(user string, bytes int64) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.asking.Take(user, 0, bytes)
+// asking counts paths that wait, or are looked up. It is safe for concurrent use.
+type asking struct {
+	mu    sync.Mutex
+	bytes budget.Tiers
 }
 
-func (in *Inputs) letGo(user string, bytes int64) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.asking.Give(user, bytes)
+func (a *asking) take(user string, bytes int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.bytes.Take(user, 0, bytes)
+}
+
+func (a *asking) give(user string, bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.bytes.Give(user, bytes)
 }
 
 // lookUp looks paths up, when not too many others do.
