@@ -200,7 +200,10 @@ func (p *processes) joinInBackground(started <-chan struct{}) {
 			}
 		}
 		if g.SeparatePIDs() {
-			<-started // until then there is only init
+			select { // until then there is only init
+			case <-started:
+			case <-time.After(startPatience): // or what waits for the user's files
+			}
 			join(g.PIDs, true)
 		}
 	}()
