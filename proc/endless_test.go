@@ -91,6 +91,40 @@ func (w *world) reportsOf(id string) *os.File {
 	return kept
 }
 
+// TestWantOfRoomForTheUser: what the user's output file lacks is told from what the machine lacks, and a
+// process that is the user's cannot say that it is the latter.
+func TestWantOfRoomForTheUser(t *testing.T) {
+	t.Run("said", func(t *testing.T) {
+		w := newWorld(t)
+		dir := t.TempDir()
+		if err := unix.Mount("full", dir, "tmpfs", 0, "nr_inodes=1"); err != nil {
+			t.Skip("a full disk needs the right to mount:", err)
+		}
+		defer unix.Unmount(dir, unix.MNT_DETACH)
+		s := w.spec("full", "true")
+		s.Output = filepath.Join(dir, "output")
+		if e := w.end(w.start(s)); !e.MayPass || e.Lacking || !strings.Contains(e.StartError, unix.ENOSPC.Error()) {
+			t.Errorf("ended with %+v", e)
+		}
+	})
+	t.Run("forged", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		s := w.spec("forged", "true")
+		s.Output = filepath.Join(t.TempDir(), "fifo")
+		w.must(unix.Mkfifo(s.Output, 0o600))
+		task, err := w.rt.Start(w.ctx, s)
+		w.must(err)
+		_, err = w.reportsOf("forged").WriteString(`{"code":126,"text":"no room","lacking":true}` + "\n")
+		w.must(err)
+		_, err = os.ReadFile(s.Output)
+		w.must(err)
+		if e := w.end(task); !e.MayPass || e.Lacking {
+			t.Errorf("ended with %+v", e)
+		}
+	})
+}
+
 // TestKillOfATaskWhoseOutputIsGone: when a command has ended, and the server of its output
 // file does not answer, the task can be killed.
 func TestKillOfATaskWhoseOutputIsGone(t *testing.T) {

@@ -55,6 +55,8 @@ type life struct {
 	// where that comes from; nil: there is nothing to come.
 	startRead <-chan struct{}
 	reports   *os.File
+	// usersStart: what starts the command is the user's by now.
+	usersStart bool
 	// brokenDump is when a dump last broke off in the middle.
 	brokenDump time.Duration
 	acct       account
@@ -105,7 +107,7 @@ func (l *life) start(spec proc.Spec, reports *os.File, fork func() error) (chan 
 		return nil, err
 	}
 	read := make(chan struct{})
-	l.begun, l.phase, l.startRead, l.reports = spec, running, read, reports
+	l.begun, l.phase, l.startRead, l.reports, l.usersStart = spec, running, read, reports, false
 	l.acct.resumed()
 	return read, nil
 }
@@ -129,10 +131,14 @@ func (l *life) hear() {
 func (l *life) reported(r startReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.PID != 0 {
+	switch {
+	case r.PID != 0:
 		l.commandGroup = r.PID
-	} else {
+	case r.User:
+		l.usersStart = true
+	default:
 		l.exit.Code, l.exit.StartError = r.Code, r.Text
+		l.exit.Lacking, l.exit.MayPass = r.Lacking && !l.usersStart, r.Lacking && l.usersStart
 	}
 }
 
