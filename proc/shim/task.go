@@ -131,7 +131,7 @@ func (t *task) startInit(spec proc.Spec, reports *os.File, files []uintptr) (rea
 		})
 	})
 	if err == nil {
-		t.processes.joinInBackground(read)
+		t.joinInBackground(read)
 	}
 	return read, err
 }
