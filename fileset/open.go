@@ -1,9 +1,11 @@
 package fileset
 
 import (
+	"context"
 	"errors"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -30,6 +32,28 @@ func Open(path string) (*os.File, error) {
 // ErrLeased: another program has a lease on the file (fcntl(2), F_SETLEASE). It has been told to give it back, and
 // the kernel takes it away after /proc/sys/fs/lease-break-time, 45 s by default.
 var ErrLeased = errors.New("another program has a lease on it; try again")
+
+// leaseBreak is somewhat longer than the kernel gives who has a lease, unless somebody has made that longer.
+const (
+	leaseBreak = time.Minute
+	leasePause = 100 * time.Millisecond
+)
+
+// OutlastLease calls open until it returns another error than ErrLeased or none, for a minute at most or until ctx ends,
+// and returns what it returned last: to try breaks the lease, and the kernel takes it away after a time.
+func OutlastLease[F any](ctx context.Context, open func() (F, error)) (F, error) {
+	for began := time.Now(); ; {
+		f, err := open()
+		if !errors.Is(err, ErrLeased) || time.Since(began) > leaseBreak {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return f, err
+		case <-time.After(leasePause):
+		}
+	}
+}
 
 // look tells what a path leads to, without opening it; of flags O_NOFOLLOW is meant.
 func look(path string, flags int) (unix.Stat_t, error) {

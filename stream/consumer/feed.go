@@ -188,7 +188,7 @@ var errFull = errors.New("the pipe is full")
 // the pipe takes, and waits for room outside.
 func (f *feeder) plain(ctx context.Context, u *Unit) (err error) {
 	waitErr := f.raw.Write(func(fd uintptr) bool {
-		put := func(p piece) (int, error) { return f.put(int(fd), u, p) }
+		put := func(p piece) (int, error) { return f.put(ctx, int(fd), u, p) }
 		for err = nil; err == nil; {
 			if err = u.use(put); err == nil {
 				err = ctx.Err()
@@ -206,12 +206,12 @@ func (f *feeder) plain(ctx context.Context, u *Unit) (err error) {
 }
 
 // put writes as much of a piece as fits.
-func (f *feeder) put(fd int, u *Unit, p piece) (int, error) {
+func (f *feeder) put(ctx context.Context, fd int, u *Unit, p piece) (int, error) {
 	if p.inFile() && !f.noSplice {
 		n, err := spliceSome(fd, p)
 		if n > 0 {
 			f.sent += int64(n)
-			return n, f.noteSpliced(u, p.arena)
+			return n, f.noteSpliced(ctx, u, p.arena)
 		}
 		if err != unix.EINVAL && err != unix.EOPNOTSUPP {
 			return n, err
@@ -229,13 +229,13 @@ func (f *feeder) put(fd int, u *Unit, p piece) (int, error) {
 
 // noteSpliced remembers that pages of a file are the last in the pipe, and looks at those
 // that have left it.
-func (f *feeder) noteSpliced(u *Unit, a *arena) error {
+func (f *feeder) noteSpliced(ctx context.Context, u *Unit, a *arena) error {
 	if n := len(f.spliced); n == 0 || f.spliced[n-1].was.Identity != a.check.Identity {
 		f.spliced = append(f.spliced, spliced{path: u.path, codec: u.codec, was: a.check.Was})
 	}
 	f.spliced[len(f.spliced)-1].end = f.sent
 	for f.spliced[0].end+pipeSize < f.sent {
-		if err := f.spliced[0].changed(); err != nil {
+		if err := f.spliced[0].changed(ctx); err != nil {
 			return err
 		}
 		f.spliced = f.spliced[1:]
@@ -244,9 +244,9 @@ func (f *feeder) noteSpliced(u *Unit, a *arena) error {
 }
 
 // changed tells whether the file was written to. If it has another name by now, or is
-// gone, nobody knows.
-func (s *spliced) changed() error {
-	file, err := os.Open(s.path)
+// gone, nobody knows. There may be anything else in its place, a pipe for example.
+func (s *spliced) changed(ctx context.Context) error {
+	file, err := fileset.OutlastLease(ctx, func() (*os.File, error) { return fileset.Open(s.path) })
 	if err != nil {
 		return nil
 	}
@@ -280,7 +280,7 @@ func (f *feeder) drained(ctx context.Context) error {
 		}
 	}
 	for i := range f.spliced {
-		if err := f.spliced[i].changed(); err != nil {
+		if err := f.spliced[i].changed(ctx); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ func TestWithoutSplice(t *testing.T) {
 	}
 	f, u := &feeder{}, &Unit{c: &Client{}}
 	for at := 0; at < len(data); {
-		n, err := f.put(int(out.Fd()), u, a.piece(uint64(at), uint32(len(data)-at)))
+		n, err := f.put(t.Context(), int(out.Fd()), u, a.piece(uint64(at), uint32(len(data)-at)))
 		must(t, err)
 		at += n
 	}
@@ -109,6 +109,10 @@ func TestWrittenToInThePipe(t *testing.T) {
 			must(t, os.Rename(path, path+"x"))
 			must(t, os.WriteFile(path, nil, 0o600))
 		}, ""},
+		"a pipe": {func(t *testing.T, path string) {
+			must(t, os.Remove(path))
+			must(t, unix.Mkfifo(path, 0o600))
+		}, ""},
 		"written to": {func(t *testing.T, path string) { must(t, os.WriteFile(path, []byte("other"), 0o600)) }, "shrank from"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +131,7 @@ func TestWrittenToInThePipe(t *testing.T) {
 			if f.raw, err = w.SyscallConn(); err != nil {
 				t.Fatal(err)
 			}
-			n, err := f.put(int(w.Fd()), &Unit{c: &Client{}, path: path}, a.piece(0, uint32(was.Size)))
+			n, err := f.put(t.Context(), int(w.Fd()), &Unit{c: &Client{}, path: path}, a.piece(0, uint32(was.Size)))
 			if n != int(was.Size) || err != nil || f.noSplice {
 				t.Fatal(n, err)
 			}

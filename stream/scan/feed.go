@@ -1,10 +1,8 @@
 package scan
 
 import (
-	"errors"
 	"maps"
 	"slices"
-	"time"
 
 	"headrace/fileset"
 	"headrace/internal/linux"
@@ -19,14 +17,6 @@ const followStep = 256
 // patience is after how many looks, a second from one to the next, a stream whose
 // consumers wait for memory that others keep has some of its own.
 const patience = 3
-
-// leaseBreak is for how long a file is tried again that another program has a lease on:
-// somewhat longer than the kernel gives it (/proc/sys/fs/lease-break-time, unless
-// somebody has made that longer).
-const (
-	leaseBreak = time.Minute
-	leasePause = 100 * time.Millisecond
-)
 
 // Taker is a stream, which takes what is read for it. All is called with the lock
 // held.
@@ -310,20 +300,9 @@ func (f *Feed) arrived(u *Unit) {
 	f.taker.Arrived(u)
 }
 
-// open opens a file of the plan. To try breaks a lease that another program has on it;
-// the kernel takes it away after a time, for which this waits.
+// open opens a file of the plan, and waits for the lease that another program may have on it.
 func (f *Feed) open(file *deal.File) (source.File, error) {
-	for began := time.Now(); ; {
-		in, err := f.openNow(file)
-		if !errors.Is(err, fileset.ErrLeased) || time.Since(began) > leaseBreak {
-			return in, err
-		}
-		select {
-		case <-f.set.ctx.Done():
-			return nil, err
-		case <-time.After(leasePause):
-		}
-	}
+	return fileset.OutlastLease(f.set.ctx, func() (source.File, error) { return f.openNow(file) })
 }
 
 // openNow opens a file of the plan without waiting for others.
