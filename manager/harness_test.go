@@ -22,7 +22,7 @@ import (
 
 const (
 	testToken = "0123456789abcdef0123456789abcdef"
-	patience  = 20 * time.Second
+	patience  = 2 * time.Minute
 	gb        = 1 << 30
 )
 

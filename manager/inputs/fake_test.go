@@ -25,7 +25,7 @@ const testPool = "BP-1-127.0.0.1-1700000000000"
 func id(n int64) headrace.BlockID { return headrace.BlockID{Pool: testPool, Number: n} }
 
 // patience is longer than anything takes that is waited for.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // idle is timing by which nothing is looked after but when a test does it.
 var idle = timing{away: time.Hour, look: time.Hour, settle: time.Millisecond, silent: time.Hour}

@@ -83,7 +83,7 @@ type victim struct {
 }
 
 // patience is how long a test waits for something that must happen.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 const victimPages = 64 << 20 / pageSize
 
