@@ -93,6 +93,7 @@ type Hosting struct {
 	Scheduler   string `json:"scheduler"`
 	Application string `json:"application,omitempty"`
 	Queue       string `json:"queue,omitempty"`
+	Submitter   string `json:"submitter,omitempty"` // of the application; empty: whoever runs the container
 }
 
 // TaskState is where a task is in its life.

@@ -281,6 +281,58 @@ func TestLongPoll(t *testing.T) {
 	}
 }
 
+// TestAside: who asks for those that do not only run hears nothing of others, also not that they come
+// and go, and of these as long as something may still follow.
+func TestAside(t *testing.T) {
+	s := start(t, nil)
+	c1 := task("c1")
+	m := s.machine("n1", c1, task("c2"))
+	defer m.keep()()
+	has := func(tasks ...*wire.Task) {
+		m.mu.Lock()
+		m.tasks = tasks
+		m.mu.Unlock()
+		m.report()
+	}
+	ask := func(version uint64, wait float64) *wire.ContainersResponse {
+		t.Helper()
+		res, err := s.api.Containers(t.Context(), &wire.ContainersRequest{Version: version, Wait: wait, Aside: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	first, all := ask(0, 0), s.containers(0, 0)
+	has(c1, task("c2"), task("c3"))
+	has(c1, task("c3"))
+	if res := ask(first.Version, 0.1); res.Version != first.Version || len(res.Containers) != 0 || s.containers(0, 0).Version < all.Version+2 {
+		t.Errorf("one that runs has come and one has gone: %v, %v before", res, first)
+	}
+	told := func(what string, ok func(*wire.Container) bool) {
+		t.Helper()
+		for version, end := uint64(0), time.Now().Add(patience); ; {
+			res := ask(version, 1)
+			if len(res.Containers) == 1 && res.Containers[0].Id == "c1" && ok(res.Containers[0]) {
+				return
+			}
+			if version = res.Version; time.Now().After(end) {
+				t.Fatalf("not told that it is %s, but %v", what, res)
+			}
+		}
+	}
+	s.preempt("c1")
+	told("ordered", func(c *wire.Container) bool { return c.Command == wire.Command_COMMAND_SUSPEND })
+	m.finish(m.order(), "no")
+	told("running, with the reason", func(c *wire.Container) bool { return c.Command == 0 && strings.Contains(c.Reason, "no") })
+	m.set("c1", func(t *wire.Task) { t.Preemptions, t.SinceMs = 1, t.SinceMs+1 })
+	m.report()
+	told("running again", func(c *wire.Container) bool { return c.Preemptions == 1 && c.Reason == "" })
+	has(task("c3"))
+	if res := ask(0, 0); len(res.Containers) != 0 {
+		t.Errorf("after its end: %v", res)
+	}
+}
+
 // TestNothingNew: measurements alone are no change.
 func TestNothingNew(t *testing.T) {
 	s := start(t, nil)
@@ -302,6 +354,11 @@ func TestMetricsAndHealth(t *testing.T) {
 	m.finish(m.order(), "")
 	if got := s.get("/healthz"); got != "200 ok\n" {
 		t.Errorf("health: %q", got)
+	}
+	health := &recorder{header: http.Header{}}
+	r, _ := http.NewRequest("GET", "/healthz", nil)
+	if s.handler().ServeHTTP(health, r); health.header.Get("Connection") != "close" {
+		t.Errorf("the connection stays: %v", health.header)
 	}
 	metrics := s.get("/metrics")
 	for _, want := range []string{

@@ -30,6 +30,7 @@ func (m *Manager) handler() http.Handler {
 	mux.Handle(path, token.Protect(api))
 	mux.Handle("GET /metrics", token.ProtectUnlessLocal(serve.Metrics(append(m.counts.collectors(m.cluster), m.inputs.Metrics())...)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close") // who shows no token is not to hold connections that wait
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Write([]byte("ok\n"))
 	})

@@ -53,7 +53,7 @@ func BenchmarkContainers(b *testing.B) {
 		c.mu.Lock()
 		c.board.shown = nil
 		c.mu.Unlock()
-		if res, _ := c.tell(); len(res.Containers) != 10_000 {
+		if res, _ := c.tell(false); len(res.Containers) != 10_000 {
 			b.Fatal(len(res.Containers))
 		}
 	}

@@ -16,7 +16,8 @@ type cluster struct {
 	began  time.Time
 
 	mu         sync.Mutex
-	board      board
+	board      board // of all containers
+	aside      board // without those that only run
 	members    members
 	containers containers
 	orders     orders
@@ -24,7 +25,8 @@ type cluster struct {
 	draining   bool
 }
 
-// board is what callers of Containers are told, and the version of that.
+// board is what callers of Containers are told, and the version of that. There are two, since in a
+// large cluster there is always one that begins or ends, and few callers want to know.
 type board struct {
 	version uint64
 	changed chan struct{} // closed and replaced when the version rises
@@ -36,11 +38,12 @@ func newCluster(cfg *Config, counts *counters) *cluster {
 	now := time.Now()
 	c := &cluster{
 		cfg: cfg, counts: counts, began: now, draining: cfg.Drain, doubts: doubts{},
-		board:   board{version: uint64(now.UnixMicro()), changed: make(chan struct{})},
+		board:   newBoard(now),
+		aside:   newBoard(now),
 		members: members{log: cfg.Log, timing: &cfg.timing, all: map[string]*node{}},
 	}
 	c.containers = containers{
-		log: cfg.Log, timing: &cfg.timing, board: &c.board,
+		log: cfg.Log, timing: &cfg.timing, board: &c.board, aside: &c.aside,
 		all: map[string]*container{}, on: map[*node]*holding{}, ended: lately{rotated: now},
 	}
 	c.orders = orders{
@@ -56,8 +59,13 @@ func (c *cluster) lock() (unlock func()) {
 	c.mu.Lock()
 	return func() {
 		c.board.publish()
+		c.aside.publish()
 		c.mu.Unlock()
 	}
+}
+
+func newBoard(now time.Time) board {
+	return board{version: uint64(now.UnixMicro()), changed: make(chan struct{})}
 }
 
 // publish raises the version if something has changed.
@@ -169,12 +177,15 @@ func (c *cluster) enter(applications map[string]*wire.Application) {
 	c.containers.enter(applications)
 }
 
-// tell returns what Containers tells now, and what is closed when there is more.
-func (c *cluster) tell() (*wire.ContainersResponse, <-chan struct{}) {
+// tell returns what Containers tells now, of all or without those that only run, and what is closed when there is more.
+func (c *cluster) tell(aside bool) (*wire.ContainersResponse, <-chan struct{}) {
 	defer c.lock()()
 	b := &c.board
+	if aside {
+		b = &c.aside
+	}
 	if b.shown == nil {
-		b.shown = &wire.ContainersResponse{Version: b.version, Nodes: c.members.here, Containers: c.containers.list()}
+		b.shown = &wire.ContainersResponse{Version: b.version, Nodes: c.members.here, Containers: c.containers.list(aside)}
 	}
 	return b.shown, b.changed
 }
@@ -183,7 +194,7 @@ func (c *cluster) tell() (*wire.ContainersResponse, <-chan struct{}) {
 func (c *cluster) people() *wire.NodesResponse {
 	defer c.lock()()
 	return &wire.NodesResponse{
-		Nodes: c.members.list(), Containers: c.containers.list(), Policy: string(c.cfg.Policy.Policy),
+		Nodes: c.members.list(), Containers: c.containers.list(false), Policy: string(c.cfg.Policy.Policy),
 		Version: c.cfg.Version, StartedMs: c.began.UnixMilli(), Draining: c.draining,
 	}
 }

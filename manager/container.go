@@ -45,6 +45,8 @@ type container struct {
 	told string
 	// public is what Containers tells. It is replaced, never changed.
 	public *wire.Container
+	// stands tells that it does not only run: see stood.
+	stands bool
 }
 
 type refusal struct {

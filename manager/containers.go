@@ -22,7 +22,8 @@ const maxContainers = 1_000_000
 type containers struct {
 	log    *slog.Logger
 	timing *timing
-	board  *board
+	board  *board // stale when any of them has changed
+	aside  *board // when one has that does not only run
 	all    map[string]*container
 	on     map[*node]*holding
 	ended  lately // those of which their nodes have told that they have ended
@@ -45,11 +46,14 @@ func (c *containers) of(n *node) iter.Seq[*container] {
 	return func(func(*container) bool) {}
 }
 
-// list returns what callers are told of all containers, by their names.
-func (c *containers) list() []*wire.Container {
-	all := make([]*wire.Container, 0, len(c.all))
+// list returns what callers are told of all containers, or of those that do not only run, by their
+// names.
+func (c *containers) list(aside bool) []*wire.Container {
+	var all []*wire.Container
 	for _, k := range c.all {
-		all = append(all, k.public)
+		if k.stands || !aside {
+			all = append(all, k.public)
+		}
 	}
 	slices.SortFunc(all, func(a, b *wire.Container) int { return cmp.Compare(a.Id, b.Id) })
 	return all
@@ -66,10 +70,20 @@ func (c *containers) show(k *container) {
 	if k.failed != "" && k.order == nil {
 		p.Reason = k.failed
 	}
-	if !same(k.public, p) {
-		k.public = p
+	if aside := k.stood(p); aside != k.stands || !same(k.public, p) {
+		c.aside.stale = c.aside.stale || aside || k.stands
+		k.public, k.stands = p, aside
 		c.board.stale = true
 	}
+}
+
+// stood tells whether k, of which p is told, does not only run: whether something else was ever
+// ordered, has begun, or has been so. Its scheduler waits for the outcome of that.
+func (k *container) stood(p *wire.Container) bool {
+	runs := convert.In(p, headrace.Pending, headrace.Running)
+	idle := k.order == nil && (convert.Doing(k.task) == "" || convert.Operation(k.task) == headrace.Starting)
+	moved := p.Preemptions > 0 || p.SinceMs > k.task.StartedMs && k.task.StartedMs > 0
+	return !runs || !idle || moved || p.Held || p.KeepsRoom || k.failed != ""
 }
 
 // hosting returns h with the queue, which nodes of YARN do not know.
@@ -78,7 +92,7 @@ func (c *containers) hosting(h *wire.Hosting) *wire.Hosting {
 	if h.Queue != "" || app.GetQueue() == "" {
 		return h
 	}
-	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue}
+	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue, Submitter: h.Submitter}
 }
 
 // priority returns that of the application, which nodes of YARN do not know, else of t.
@@ -119,6 +133,7 @@ func (c *containers) remove(k *container) {
 		delete(c.all, k.id)
 	}
 	c.board.stale = true
+	c.aside.stale = c.aside.stale || k.stands
 }
 
 // claim keeps the room that k has made for somebody who will need as much.
@@ -147,7 +162,7 @@ func (c *containers) moved(n *node) {
 	for k := range c.of(n) {
 		c.show(k)
 	}
-	c.board.stale = true
+	c.board.stale, c.aside.stale = true, true
 }
 
 // forget removes a node with its containers, for which there are no orders: it is away.
@@ -156,7 +171,7 @@ func (c *containers) forget(n *node) {
 		c.remove(k)
 	}
 	delete(c.on, n)
-	c.board.stale = true
+	c.board.stale, c.aside.stale = true, true
 }
 
 // expire forgets what was to be known for a while.

@@ -159,7 +159,7 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 	if q.Application == "" && q.Wait > 0 { // it is a scheduler that waits for changes
 		s.m.inputs.Heard()
 	}
-	res, changed := s.m.cluster.tell()
+	res, changed := s.m.cluster.tell(q.Aside)
 	wait := min(convert.Seconds(q.Wait), maxWait)
 	if res.Version != q.Version || wait <= 0 {
 		return only(res, q.Application), nil
@@ -169,7 +169,7 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 	select {
 	case <-changed:
 		s.gather(ctx)
-		res, _ = s.m.cluster.tell()
+		res, _ = s.m.cluster.tell(q.Aside)
 	case <-over.C:
 	case <-s.m.stopping:
 	case <-ctx.Done():
@@ -288,7 +288,7 @@ func checkTask(t *wire.Task) error {
 	}
 	// What is not needed is not kept.
 	t.Argv, t.History, t.Input, t.StdoutPath, t.StderrPath, t.Name, t.Job = nil, nil, nil, "", "", "", ""
-	for _, s := range []*string{&t.User, &t.Doing, &t.Hosting.Scheduler, &t.Hosting.Application, &t.Hosting.Queue} {
+	for _, s := range []*string{&t.User, &t.Doing, &t.Hosting.Scheduler, &t.Hosting.Application, &t.Hosting.Queue, &t.Hosting.Submitter} {
 		*s = clean(*s, maxName)
 	}
 	for _, s := range []*string{&t.Reason, &t.NoSuspend, &t.NoCheckpoint, &t.NoLimits} {

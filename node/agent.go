@@ -60,8 +60,8 @@ type timing struct {
 	call, silent time.Duration
 	// retry is the first pause before another attempt, most the longest.
 	retry, most time.Duration
-	// fresh is how long an answer of Application is used again; stale how long if the
-	// manager gives no other.
+	// fresh is how long an answer of Application is used again; stale how long without a word if the
+	// manager gives no other, and how long one is kept that nobody asks about.
 	fresh, stale time.Duration
 }
 
@@ -106,7 +106,7 @@ func New(cfg Config, host Host) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, host: host, client: to.manager(), inputs: to.inputs(), transport: to.transport, ended: map[string]bool{}}
 	a.orders = newOrders(host, cfg.Log)
-	a.apps.turn, a.apps.all = make(chan struct{}, 1), map[string]answer{}
+	a.apps.turn, a.apps.all = make(chan struct{}, 1), map[question]answer{}
 	return a, nil
 }
 

@@ -256,8 +256,9 @@ func TestApplication(t *testing.T) {
 		{Id: "c2", Hosting: &wire.Hosting{Scheduler: "yarn", Application: "a2"}},
 		{Id: "c3", Hosting: &wire.Hosting{Scheduler: "other", Application: "a1"}},
 	}
-	a, _, _ := run(t, f, h, nil)
-	ask := func() ([]*wire.Container, error) { return a.Application(context.Background(), "yarn", "a1") }
+	const unclaimed = 2 * time.Second
+	a, _, _ := run(t, f, h, func(c *Config) { c.Unclaimed = unclaimed })
+	ask := func() ([]*wire.Container, error) { return a.Application(context.Background(), "yarn", "a1", true) }
 	for range 20 {
 		got, err := ask()
 		if err != nil || len(got) != 1 || got[0].Id != "c1" {
@@ -270,25 +271,35 @@ func TestApplication(t *testing.T) {
 	if asked > 3 || told != 2*asked {
 		t.Errorf("20 questions became %d, and were answered with %d containers, not just those of the application", asked, told)
 	}
-	if got, err := a.Application(context.Background(), "yarn", "a2"); err != nil || len(got) != 1 || got[0].Id != "c2" {
+	if got, err := a.Application(context.Background(), "yarn", "a2", true); err != nil || len(got) != 1 || got[0].Id != "c2" {
 		t.Errorf("another application: %v, %v", got, err)
 	}
-	if got, err := a.Application(context.Background(), "yarn", "none"); err != nil || len(got) != 0 {
+	if got, err := a.Application(context.Background(), "yarn", "none", true); err != nil || len(got) != 0 {
 		t.Errorf("one that has none: %v, %v", got, err)
 	}
-	// While the manager is away the last answer counts, for some time.
-	f.stop()
-	time.Sleep(2 * quick.fresh)
+	// While the manager is away the last answer counts for as long as containers stay put aside without it.
 	if got, err := ask(); err != nil || len(got) != 1 {
-		t.Errorf("without the manager: %v, %v", got, err)
+		t.Fatalf("%v, %v", got, err)
 	}
-	testkit.Await(t, "the end of an old answer", func() bool { _, err := ask(); return err != nil })
+	gone, doubted := time.Now(), false
+	f.stop()
+	testkit.Await(t, "the end of an old answer", func() bool {
+		got, err := ask()
+		doubted = doubted || err != nil && len(got) == 1
+		if len(got) == 0 && (err == nil || time.Since(gone) < unclaimed/2) {
+			t.Fatalf("%v without the manager: %v, %v", time.Since(gone), got, err)
+		}
+		return len(got) == 0
+	})
+	if !doubted {
+		t.Error("an old answer came without an error all the time")
+	}
 	f.start()
 	testkit.Await(t, "an answer after its return", func() bool { got, err := ask(); return err == nil && len(got) == 1 })
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	time.Sleep(2 * quick.fresh)
-	if _, err := a.Application(ctx, "yarn", "a1"); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err := a.Application(ctx, "yarn", "a1", true); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
 }
@@ -318,8 +329,9 @@ func TestProgress(t *testing.T) {
 	}
 	kept := new(Agent)
 	kept.Progress("ada", many)
-	if n := len(kept.apps.told.take()); n != mostProgress {
-		t.Errorf("%d are kept, of %d at most", n, mostProgress)
+	kept.Progress("bob", map[string]float64{"1": 0.2, "no name": 0.3})
+	if n := len(kept.apps.told.take()); n != mostProgress/2+1 {
+		t.Errorf("of one user who tells much and one who tells little %d are kept", n)
 	}
 }
 

@@ -28,6 +28,16 @@ func unclaimed(tasks []*wire.Task, heard, now time.Time, limit time.Duration) []
 	return ids
 }
 
+// asideFor returns how long containers of other machines may still be put aside after the
+// last word of the manager, if their nodes are told what this one is; 0: for ever.
+func (a *Agent) asideFor() time.Duration {
+	limit := a.cfg.Unclaimed
+	if limit <= 0 {
+		return 0
+	}
+	return limit + limit/10 + a.cfg.timing.stale // claim looks that seldom; and going on takes its time
+}
+
 // claim looks after containers that nobody claims, until ctx ends. What does not go on
 // is tried again.
 func (a *Agent) claim(ctx context.Context) {

@@ -80,7 +80,7 @@ func newHosted(q *wire.PrepareRequest, by serve.Caller) (*task, error) {
 	case h == nil || h.Scheduler == "":
 		return nil, serve.Refusal("container %s: name its scheduler", q.Id)
 	}
-	labels := []*wire.RunRequest{{Name: q.Name, Job: h.Application}, {Name: h.Scheduler, Job: h.Queue}}
+	labels := []*wire.RunRequest{{Name: q.Name, Job: h.Application}, {Name: h.Scheduler, Job: h.Queue}, {Name: h.Submitter}}
 	for _, l := range labels {
 		if err := checkLabels(l); err != nil {
 			return nil, err

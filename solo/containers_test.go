@@ -516,8 +516,11 @@ func awaitNews(t *testing.T, h *Host) {
 
 // farCluster is a manager that knows of one container elsewhere.
 type farCluster struct {
-	away bool
-	told chan map[string]float64
+	away  bool
+	known bool // what it said last, while it is away
+	// submitter is who has submitted the application.
+	submitter string
+	told      chan map[string]float64
 }
 
 func (farCluster) Inputs() wireconnect.InputServiceHandler { return nil }
@@ -528,13 +531,17 @@ func (f farCluster) Progress(user string, shares map[string]float64) {
 	}
 }
 
-func (f farCluster) Application(_ context.Context, scheduler, application string) ([]*wire.Container, error) {
-	if f.away {
-		return nil, errors.New("the manager does not answer")
+func (f farCluster) Application(_ context.Context, scheduler, application string, _ bool) ([]*wire.Container, error) {
+	all := []*wire.Container{
+		{Id: "container_far", User: "nobody-else", State: "suspended", Hosting: &wire.Hosting{Scheduler: scheduler, Application: application, Submitter: f.submitter}},
 	}
-	return []*wire.Container{
-		{Id: "container_far", User: "nobody-else", State: "suspended", Hosting: &wire.Hosting{Scheduler: scheduler, Application: application}},
-	}, nil
+	switch err := errors.New("the manager does not answer"); {
+	case f.away && !f.known:
+		return nil, err
+	case f.away:
+		return all, err
+	}
+	return all, nil
 }
 
 func TestApplication(t *testing.T) {
@@ -557,7 +564,7 @@ func TestApplication(t *testing.T) {
 	// Of others than the caller's own containers nobody is told anything.
 	q.Progress = map[string]float64{someContainer: 0.5, "container_far": 0.6, "container_nowhere": 0.7}
 	r, err = b.host.Application(b.ctx(), q)
-	if told := <-far.told; !maps.Equal(told, map[string]float64{someContainer: 0.5}) {
+	if told := <-far.told; !maps.Equal(told, q.Progress) { // it knows whose they are
 		t.Errorf("the manager is told %v", told)
 	}
 	if err != nil || len(r.Containers) != 2 || r.Containers[0].Id != someContainer || r.Containers[1].Id != "container_far" {
@@ -573,15 +580,72 @@ func TestApplication(t *testing.T) {
 	if err != nil || len(r.Containers) != 2 || r.Containers[0].Id != someContainer || r.Containers[0].State != "suspended" || r.Containers[0].Reason != "" {
 		t.Fatalf("those that do not run: %v, %v", r, err)
 	}
-	q.Aside = false
+	q.Aside, q.Progress = false, nil
 	b.finish(running, 0)
 	b.awaitState(running, headrace.Done)
 	b.cfg.Cluster = farCluster{away: true}
 	b.shutdown()
 	b.start()
 	r, err = b.host.Application(b.ctx(), q)
-	if err != nil || len(r.Containers) != 1 || r.Containers[0].Id != someContainer {
+	if err != nil || len(r.Containers) != 1 || r.Containers[0].Id != someContainer || r.Doubt == "" {
 		t.Fatalf("while the manager is away: %v, %v", r, err)
+	}
+	b.cfg.Cluster = farCluster{away: true, known: true, told: far.told}
+	b.shutdown()
+	b.start()
+	r, err = b.host.Application(b.ctx(), q)
+	if err != nil || len(r.Containers) != 2 || r.Doubt == "" {
+		t.Fatalf("while the manager is away, with what it said last: %v, %v", r, err)
+	}
+}
+
+// callApplication asks which containers of an application are aside, on whatever machine.
+func callApplication(socket, application string) string {
+	client := wireconnect.NewHostServiceClient(wire.NewHTTPClient(socket), wire.BaseURL)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	q := &wire.ApplicationRequest{Scheduler: "yarn", Application: application, Aside: true}
+	r, err := client.Application(ctx, q)
+	if err != nil {
+		return connect.CodeOf(err).String()
+	}
+	answer := fmt.Sprintf("doubt %t", r.Doubt != "")
+	for _, c := range r.Containers {
+		answer += fmt.Sprintf(", %s %s %s", c.Id, c.State, c.User)
+	}
+	return answer
+}
+
+// TestApplicationOfSubmitter: containers run as one account, whoever has submitted the application;
+// a driver elsewhere is told of its own by who has submitted it.
+func TestApplicationOfSubmitter(t *testing.T) {
+	needRoot(t)
+	b := newHostBed(t)
+	q := announced(someContainer)
+	q.Hosting.Submitter = serve.UserName(4001)
+	if _, err := b.host.Prepare(b.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	if why := b.arrive(someContainer); why != "" {
+		t.Fatal(why)
+	}
+	ask := func(uid uint32) string {
+		return asUser(t, uid, wire.SocketPath(b.cfg.StateDir), "application application_1")[0]
+	}
+	for _, uid := range []uint32{4001, 4002} {
+		if got := ask(uid); got != "doubt false" {
+			t.Errorf("while it runs user %d is told %q", uid, got)
+		}
+	}
+	b.mustOrder(someContainer, "suspend")
+	b.shutdown()
+	b.cfg.Cluster = farCluster{submitter: q.Hosting.Submitter}
+	b.start()
+	if got, want := ask(4001), "doubt false, "+someContainer+" suspended , container_far suspended "; strings.TrimSpace(got) != strings.TrimSpace(want) {
+		t.Errorf("who has submitted it is told %q, want %q", got, want)
+	}
+	if got := ask(4002); got != "doubt true" {
+		t.Errorf("somebody else is told %q", got)
 	}
 }
 

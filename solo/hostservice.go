@@ -19,10 +19,10 @@ import (
 // concurrent use.
 type Cluster interface {
 	// Application lists the containers of an application that have not ended, on
-	// whatever machine.
-	Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error)
-	// Progress takes in how far containers of a user are, as the user tells. It does not
-	// block.
+	// whatever machine, or with aside those that do not only run. With an error come those that are known from before.
+	Application(ctx context.Context, scheduler, application string, aside bool) ([]*wire.Container, error)
+	// Progress takes in how far containers are, as a user tells, of which not all need be that
+	// user's. It does not block.
 	Progress(user string, shares map[string]float64)
 	// Inputs answers requests about files of the cluster; nil: none can be. It stands
 	// behind serve.Interceptor.
@@ -53,70 +53,71 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 	return &wire.PrepareResponse{Argv: []string{program, "attach", "-socket", s.loop.cfg.attachSocket(), "-id", q.Id, "--"}}, nil
 }
 
-// Application tells what the caller's containers are doing.
+// Application tells what the caller's containers are doing, and which of those do not run that are
+// of applications of the caller's, but of another account: in YARN that is often one for all.
 func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (*wire.ApplicationResponse, error) {
 	by := serve.CallerOf(ctx)
-	// Of its own containers this daemon knows best, and also while the manager is away.
-	res := &wire.ApplicationResponse{Containers: s.hostedHere(by.Viewer(), q)}
-	defer func() {
-		if q.Aside {
-			res.Containers = aside(res.Containers)
-		}
-	}()
-	if s.loop.cfg.Cluster == nil {
-		return res, nil
-	}
-	all, err := s.loop.cfg.Cluster.Application(ctx, q.Scheduler, q.Application)
+	name, res, others := serve.UserName(by.UID), &wire.ApplicationResponse{}, false
+	all, err := s.applicationOf(ctx, q)
 	if err != nil {
-		s.loop.log.Debug("of an application only the containers here are known", "application", q.Application, "err", err)
-		return res, nil
+		res.Doubt = err.Error()
+		s.loop.log.Debug("of an application not all containers are known", "application", q.Application, "err", err)
 	}
-	here := map[string]bool{}
-	for _, c := range res.Containers {
-		here[c.Id] = true
-	}
-	name := serve.UserName(by.UID)
 	for _, c := range all {
-		if !here[c.Id] && (by.Viewer().All || c.User == name) {
+		switch own := c.User == name || by.Viewer().All; {
+		case own && !q.Aside:
 			res.Containers = append(res.Containers, c)
+		case !aside(c):
+		case own, q.Aside && c.Hosting.GetSubmitter() == name:
+			res.Containers = append(res.Containers, brief(c))
+		default:
+			others = true
 		}
 	}
-	theirs := map[string]float64{}
-	for _, c := range res.Containers {
-		if share, ok := q.Progress[c.Id]; ok && c.User == name {
-			theirs[c.Id] = share
-		}
+	if others && res.Doubt == "" {
+		res.Doubt = fmt.Sprintf("containers of %s that do not run are of another account, and of %s nothing says that it has submitted this application", q.Application, name)
 	}
-	s.loop.cfg.Cluster.Progress(name, theirs)
+	if s.loop.cfg.Cluster != nil {
+		s.loop.cfg.Cluster.Progress(name, q.Progress)
+	}
 	return res, nil
 }
 
-// aside returns what is told of those that do not run, or are just stopping or coming back.
-func aside(all []*wire.Container) (some []*wire.Container) {
-	for _, c := range all {
-		switch convert.Operation(c) {
-		case headrace.Suspending, headrace.Checkpointing, headrace.Resuming, headrace.Restoring:
-		default:
-			if !convert.In(c, headrace.Suspended, headrace.Checkpointed) {
-				continue
-			}
+// applicationOf returns all containers of an application, with an error when there may be more.
+func (s *service) applicationOf(ctx context.Context, q *wire.ApplicationRequest) ([]*wire.Container, error) {
+	var all []*wire.Container
+	here := map[string]bool{}
+	// Of its own containers this daemon knows best, and also while the manager is away.
+	for _, snap := range s.board.list(serve.Everything, false) {
+		if h := snap.rec.Hosting; h != nil && h.Scheduler == q.Scheduler && h.Application == q.Application {
+			c := convert.ContainerMessage(s.wireTask(snap, false))
+			all, here[c.Id] = append(all, c), true
 		}
-		some = append(some, &wire.Container{Id: c.Id, TaskState: c.TaskState, State: c.State, Operation: c.Operation, Doing: c.Doing, Away: c.Away})
 	}
-	return some
+	if s.loop.cfg.Cluster == nil {
+		return all, nil
+	}
+	far, err := s.loop.cfg.Cluster.Application(ctx, q.Scheduler, q.Application, q.Aside)
+	for _, c := range far {
+		if !here[c.Id] {
+			all = append(all, c)
+		}
+	}
+	return all, err
 }
 
-// hostedHere returns the containers of an application on this machine.
-func (s *service) hostedHere(v serve.Viewer, q *wire.ApplicationRequest) []*wire.Container {
-	var all []*wire.Container
-	for _, snap := range s.board.list(v, false) {
-		h := snap.rec.Hosting
-		if h == nil || h.Scheduler != q.Scheduler || h.Application != q.Application {
-			continue
-		}
-		all = append(all, convert.ContainerMessage(s.wireTask(snap, false)))
+// aside tells whether a container does not run, or is just stopping or coming back.
+func aside(c *wire.Container) bool {
+	switch convert.Operation(c) {
+	case headrace.Suspending, headrace.Checkpointing, headrace.Resuming, headrace.Restoring:
+		return true
 	}
-	return all
+	return convert.In(c, headrace.Suspended, headrace.Checkpointed)
+}
+
+// brief returns what is told of one that is aside.
+func brief(c *wire.Container) *wire.Container {
+	return &wire.Container{Id: c.Id, TaskState: c.TaskState, State: c.State, Operation: c.Operation, Doing: c.Doing, Away: c.Away}
 }
 
 // since returns when the task entered its state, in milliseconds of the wall clock.

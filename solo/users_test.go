@@ -42,6 +42,10 @@ func callAsClient(socket string, args []string) {
 	client := wireconnect.NewTaskServiceClient(wire.NewHTTPClient(socket), wire.BaseURL)
 	for _, a := range args {
 		verb, id, _ := strings.Cut(a, " ")
+		if verb == "application" {
+			fmt.Println(callApplication(socket, id))
+			continue
+		}
 		if verb == "attack" {
 			attack(socket, id)
 			return

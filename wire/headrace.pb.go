@@ -1775,8 +1775,10 @@ type Hosting struct {
 	// yarn.
 	Scheduler string `protobuf:"bytes,1,opt,name=scheduler,proto3" json:"scheduler,omitempty"`
 	// As that scheduler names it; the container's name is the task's id.
-	Application   string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
-	Queue         string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	Application string `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	Queue       string `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Who submitted the application, by the account's name; empty: whoever runs the container.
+	Submitter     string `protobuf:"bytes,4,opt,name=submitter,proto3" json:"submitter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1828,6 +1830,13 @@ func (x *Hosting) GetApplication() string {
 func (x *Hosting) GetQueue() string {
 	if x != nil {
 		return x.Queue
+	}
+	return ""
+}
+
+func (x *Hosting) GetSubmitter() string {
+	if x != nil {
+		return x.Submitter
 	}
 	return ""
 }
@@ -2881,7 +2890,9 @@ func (x *ApplicationRequest) GetAside() bool {
 type ApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Those that have not ended, or those that were asked for.
-	Containers    []*Container `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	Containers []*Container `protobuf:"bytes,1,rep,name=containers,proto3" json:"containers,omitempty"`
+	// Why some may be missing among them, or not be any more as they are told; empty: nothing speaks for that.
+	Doubt         string `protobuf:"bytes,2,opt,name=doubt,proto3" json:"doubt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2921,6 +2932,13 @@ func (x *ApplicationResponse) GetContainers() []*Container {
 		return x.Containers
 	}
 	return nil
+}
+
+func (x *ApplicationResponse) GetDoubt() string {
+	if x != nil {
+		return x.Doubt
+	}
+	return ""
 }
 
 // Container is a task of another scheduler, as its manager knows it.
@@ -4142,8 +4160,11 @@ type ContainersRequest struct {
 	// all_applications is set, else the caller says nothing about them.
 	Applications    map[string]*Application `protobuf:"bytes,5,rep,name=applications,proto3" json:"applications,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	AllApplications bool                    `protobuf:"varint,6,opt,name=all_applications,json=allApplications,proto3" json:"all_applications,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Leave out those that run and have never done anything else: of a busy cluster all would be a
+	// long answer, and another one all the time. The version is that of such answers then.
+	Aside         bool `protobuf:"varint,7,opt,name=aside,proto3" json:"aside,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ContainersRequest) Reset() {
@@ -4214,6 +4235,13 @@ func (x *ContainersRequest) GetApplications() map[string]*Application {
 func (x *ContainersRequest) GetAllApplications() bool {
 	if x != nil {
 		return x.AllApplications
+	}
+	return false
+}
+
+func (x *ContainersRequest) GetAside() bool {
+	if x != nil {
+		return x.Aside
 	}
 	return false
 }
@@ -5987,11 +6015,12 @@ const file_headrace_proto_rawDesc = "" +
 	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x1a\n" +
 	"\barchived\x18Q \x01(\bR\barchived\x12\x1d\n" +
 	"\n" +
-	"keeps_room\x18R \x01(\bR\tkeepsRoom\"_\n" +
+	"keeps_room\x18R \x01(\bR\tkeepsRoom\"}\n" +
 	"\aHosting\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
-	"\x05queue\x18\x03 \x01(\tR\x05queue\"\x86\x02\n" +
+	"\x05queue\x18\x03 \x01(\tR\x05queue\x12\x1c\n" +
+	"\tsubmitter\x18\x04 \x01(\tR\tsubmitter\"\x86\x02\n" +
 	"\tTaskInput\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\rR\x05index\x12\x0e\n" +
@@ -6100,11 +6129,12 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05aside\x18\x04 \x01(\bR\x05aside\x1a;\n" +
 	"\rProgressEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"M\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"c\n" +
 	"\x13ApplicationResponse\x126\n" +
 	"\n" +
 	"containers\x18\x01 \x03(\v2\x16.headrace.v1.ContainerR\n" +
-	"containers\"\xb6\x04\n" +
+	"containers\x12\x14\n" +
+	"\x05doubt\x18\x02 \x01(\tR\x05doubt\"\xb6\x04\n" +
 	"\tContainer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x12\n" +
@@ -6189,14 +6219,15 @@ const file_headrace_proto_rawDesc = "" +
 	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
-	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xbe\x03\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xd4\x03\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\x01R\x04wait\x12 \n" +
 	"\vapplication\x18\x03 \x01(\tR\vapplication\x12B\n" +
 	"\x06queues\x18\x04 \x03(\v2*.headrace.v1.ContainersRequest.QueuesEntryR\x06queues\x12T\n" +
 	"\fapplications\x18\x05 \x03(\v20.headrace.v1.ContainersRequest.ApplicationsEntryR\fapplications\x12)\n" +
-	"\x10all_applications\x18\x06 \x01(\bR\x0fallApplications\x1a9\n" +
+	"\x10all_applications\x18\x06 \x01(\bR\x0fallApplications\x12\x14\n" +
+	"\x05aside\x18\a \x01(\bR\x05aside\x1a9\n" +
 	"\vQueuesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aY\n" +

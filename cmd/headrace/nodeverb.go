@@ -156,8 +156,8 @@ func (f *nodeFlags) dataNode(log *slog.Logger) (*solo.DataNode, error) {
 type cluster struct{ agent *node.Agent }
 
 // Application tells about containers on other machines.
-func (c *cluster) Application(ctx context.Context, scheduler, application string) ([]*wire.Container, error) {
-	return c.agent.Application(ctx, scheduler, application)
+func (c *cluster) Application(ctx context.Context, scheduler, application string, aside bool) ([]*wire.Container, error) {
+	return c.agent.Application(ctx, scheduler, application, aside)
 }
 
 // Inputs answers about files of the cluster.

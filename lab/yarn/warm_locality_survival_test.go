@@ -416,7 +416,7 @@ func (s *stricken) isAbsent(t *testing.T) {
 		t.Errorf("%v, %v", ofSpark, ofMapReduce)
 	}
 	must(0, third.Close(within(t, patience)))(t)
-	for h, want := range map[*held][]string{spark: {blind, "is not read into memory before it starts"}, mapReduce: {blind, "are taken for dead"}} {
+	for h, want := range map[*held][]string{spark: {blind, "is not read into memory before it starts"}, mapReduce: {blind, "taken for dead"}} {
 		warned := regexp.MustCompile(`(?m)^.* WARN .*(?i:headrace).*$`).FindAllString(h.log(t), -1)
 		for _, words := range want {
 			if n := strings.Count(strings.Join(warned, "\n"), words); n != 1 {

@@ -75,8 +75,11 @@ const (
 	maxProblems  = 20
 	// lookups is how many files of a request are looked up at a time; of requests with paths userRequests of a user are
 	// answered at a time and maxWaiting more wait, and the paths of maxLookups of all users are looked up.
+	// userBytes and allBytes bound the paths of those that are answered or wait.
 	lookups      = 8
 	userRequests = 2
+	userBytes    = 32 << 20
+	allBytes     = 256 << 20
 	maxWaiting   = 60
 	maxLookups   = 16
 )
@@ -143,15 +146,34 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *fou
 	case len(paths) > maxPaths, bytes > maxPathBytes:
 		return nil, nil, invalid("%d paths of %d bytes; at most %d of %d are allowed: name directories or patterns", len(paths), bytes, maxPaths, maxPathBytes)
 	}
-	if done, err = in.requests.Begin(ctx, user); err != nil {
+	if err := in.hold(user, int64(bytes)); err != nil {
 		return nil, nil, coded(err)
 	}
+	end, err := in.requests.Begin(ctx, user)
+	if err != nil {
+		in.letGo(user, int64(bytes))
+		return nil, nil, coded(err)
+	}
+	done = func() { end(); in.letGo(user, int64(bytes)) }
 	f = &found{seen: map[string]bool{}, most: cmp.Or(int(in.cfg.Master.PerJob), maxFound)}
 	if err = f.lookUp(ctx, in, user, paths); err != nil {
 		done()
 		return nil, nil, err
 	}
 	return f, done, nil
+}
+
+// hold counts paths that wait, or are looked up, until letGo.
+func (in *Inputs) hold(user string, bytes int64) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.asking.Take(user, 0, bytes)
+}
+
+func (in *Inputs) letGo(user string, bytes int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.asking.Give(user, bytes)
 }
 
 // lookUp looks paths up, when not too many others do.

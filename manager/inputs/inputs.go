@@ -62,11 +62,12 @@ type Inputs struct {
 	// stopping ends everything that waits.
 	stopping chan struct{}
 	started  time.Time
-	// requests are those with paths, lookups those whose paths are looked up.
+	// requests are those with paths, asking the bytes of these, lookups those whose paths are looked up.
 	requests budget.Slots[string]
 	lookups  chan struct{}
 
 	mu     sync.Mutex
+	asking budget.Tiers
 	memory *residency.Map
 	master *master.Master
 	nodes  map[string]*node
@@ -108,7 +109,8 @@ func New(c Config) (*Inputs, error) {
 	in := &Inputs{
 		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
 		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell), holds: uint64(now.UnixMicro()),
-		paths: newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
+		asking: budget.Tiers{What: "bytes of paths that are looked up", Owner: userBytes, All: allBytes},
+		paths:  newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
 		memory: residency.New(c.Residency, now),
 	}
 	m := c.Master

@@ -162,6 +162,32 @@ func TestLookUpsAreBounded(t *testing.T) {
 	_, err = in.Warm(soon, &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/d/1"}})
 	wantCode(t, "one more", err, connect.CodeCanceled)
 	warmJob(t, in, "v", "j", "hdfs://c/d/1")
+	// What waits is bounded in bytes as well, since each may have megabytes of paths.
+	large := "hdfs://c/" + strings.Repeat("/", maxPathBytes-100) + "d/1"
+	waits, over := context.WithCancel(t.Context())
+	defer over()
+	refused := make(chan error, 10)
+	for range cap(refused) {
+		go func() {
+			_, err := in.Warm(waits, &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{large}})
+			refused <- err
+		}()
+	}
+	for range cap(refused) - userBytes/maxPathBytes {
+		select {
+		case err := <-refused:
+			wantCode(t, "much that waits", err, connect.CodeResourceExhausted, "bytes of paths")
+		case <-time.After(20 * time.Second):
+			t.Fatal("all that waits is held")
+		}
+	}
+	over()
+	for range userBytes / maxPathBytes {
+		wantCode(t, "who has gone", <-refused, connect.CodeCanceled)
+	}
+	if all, _ := in.asking.Taken(); all != 0 {
+		t.Errorf("%d bytes still count", all)
+	}
 	for _, end := range ends {
 		end()
 	}

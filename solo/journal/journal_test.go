@@ -127,7 +127,7 @@ const (
 		`"checkpoint":{"store":"s","dir":"/d","compress":true,"seq":26,"chain":27,"stored":28,"to_read":29,"taken_ms":30,` +
 		`"dump":31,"restore":32},"ran_on":true,"forfeit":true,"image_dirs":["/d"],"ratio":0.5,` +
 		`"input":{"stream":"s1","index":33,"of":34,"split":1,"paths":["/p"],"files":35,"bytes":36,"no_warm":true},` +
-		`"sent":{"id":"x","done":true},"hosting":{"scheduler":"yarn","application":"a","queue":"q"},` +
+		`"sent":{"id":"x","done":true},"hosting":{"scheduler":"yarn","application":"a","queue":"q","submitter":"u"},` +
 		`"no_checkpoint":"nc","no_suspend":"ns","continued":37,"continued_here":38,"continued_ms":39,"no_limits":"nl",` +
 		`"history":[{"at_ms":1,"state":"pending","reason":"r","delay":40,"took":41,"bytes":42}]}`
 	fullMeta = `{"version":1,"boot":"b","order":2,"swap_out":3,"swap_in":4,"swap_boot":"c","stores":{"/d":{"write":5,"read":6,` +

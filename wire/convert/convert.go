@@ -32,12 +32,12 @@ func Priority(p uint32) headrace.Priority {
 
 // Hosting returns whose task it is; nothing of h if h is nil.
 func Hosting(h *wire.Hosting) headrace.Hosting {
-	return headrace.Hosting{Scheduler: h.GetScheduler(), Application: h.GetApplication(), Queue: h.GetQueue()}
+	return headrace.Hosting{Scheduler: h.GetScheduler(), Application: h.GetApplication(), Queue: h.GetQueue(), Submitter: h.GetSubmitter()}
 }
 
 // HostingMessage returns the inverse of Hosting.
 func HostingMessage(h headrace.Hosting) *wire.Hosting {
-	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue}
+	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: h.Queue, Submitter: h.Submitter}
 }
 
 // StoreView returns what a node tells of a store, since ago.

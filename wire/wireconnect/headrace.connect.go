@@ -741,8 +741,9 @@ type HostServiceClient interface {
 	// there. An announcement that nobody comes for is forgotten after some minutes.
 	Prepare(context.Context, *wire.PrepareRequest) (*wire.PrepareResponse, error)
 	// Application tells what the containers of an application are doing, on whatever
-	// machine they are; the caller sees their own. Its application master keeps them
-	// from being taken for dead while they do not run.
+	// machine they are; the caller sees their own, and with aside also those of applications
+	// that they have submitted. Its application master keeps them from being taken for dead
+	// while they do not run.
 	Application(context.Context, *wire.ApplicationRequest) (*wire.ApplicationResponse, error)
 }
 
@@ -804,8 +805,9 @@ type HostServiceHandler interface {
 	// there. An announcement that nobody comes for is forgotten after some minutes.
 	Prepare(context.Context, *wire.PrepareRequest) (*wire.PrepareResponse, error)
 	// Application tells what the containers of an application are doing, on whatever
-	// machine they are; the caller sees their own. Its application master keeps them
-	// from being taken for dead while they do not run.
+	// machine they are; the caller sees their own, and with aside also those of applications
+	// that they have submitted. Its application master keeps them from being taken for dead
+	// while they do not run.
 	Application(context.Context, *wire.ApplicationRequest) (*wire.ApplicationResponse, error)
 }
 

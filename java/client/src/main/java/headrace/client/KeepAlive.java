@@ -16,8 +16,8 @@ import org.slf4j.LoggerFactory;
  * tells the framework. Containers on a machine that nothing is heard of are left out. With the question goes what the
  * framework knows of the containers' progress.
  *
- * <p>It has a daemon thread of its own. Whatever fails there is logged once, until it works again, and meanwhile the
- * framework hears nothing: its own time-outs apply.
+ * <p>It has a daemon thread of its own. Whatever fails there is logged once, until it works again, and so is what the
+ * daemon does not know; of what is not known the framework hears nothing: its own time-outs apply.
  */
 public final class KeepAlive implements AutoCloseable {
     /** Far below any time-out of a framework, and little to ask of a daemon. */
@@ -49,7 +49,7 @@ public final class KeepAlive implements AutoCloseable {
     private final Framework framework;
     private final Duration interval;
     private final Thread thread;
-    private boolean failing;
+    private volatile boolean failing;
     private long withoutProgress;
 
     private KeepAlive(NodeClient node, String application, Framework framework, Duration interval) {
@@ -90,9 +90,14 @@ public final class KeepAlive implements AutoCloseable {
     /** Catches everything: in some frameworks an error that leaves a thread ends the whole process. */
     private void round() throws InterruptedException {
         try {
-            Set<String> stopped = stopped(node.application("yarn", application, progress()));
+            NodeClient.Told told = node.application("yarn", application, progress());
+            Set<String> stopped = stopped(told.containers());
             if (!stopped.isEmpty()) {
                 framework.alive(stopped);
+            }
+            if (!told.doubt().isEmpty()) {
+                failed(new IOException(told.doubt()));
+                return;
             }
             if (failing) {
                 LOG.info("Suspended containers are kept from being taken for dead again");
@@ -129,11 +134,11 @@ public final class KeepAlive implements AutoCloseable {
         }
         failing = true;
         if (e instanceof IOException) {
-            LOG.warn("While this lasts, containers that are suspended for longer than this framework's time-out are"
-                + " taken for dead: {}", e.getMessage());
+            LOG.warn("While this lasts, containers that are suspended for longer than this framework's time-out"
+                + " may be taken for dead: {}", e.getMessage());
         } else {
-            LOG.warn("While this lasts, containers that are suspended for longer than this framework's time-out are"
-                + " taken for dead", e);
+            LOG.warn("While this lasts, containers that are suspended for longer than this framework's time-out"
+                + " may be taken for dead", e);
         }
     }
 
@@ -152,6 +157,11 @@ public final class KeepAlive implements AutoCloseable {
     @Override
     public void close() {
         thread.interrupt();
+    }
+
+    /** Whether something fails or is in doubt, and was said. */
+    boolean failing() {
+        return failing;
     }
 
     /** Whether the thread ends in that time. */

@@ -82,7 +82,7 @@ public final class ManagerClient {
     public record Application(String queue, int priority) {
     }
 
-    /** The containers that have not ended. */
+    /** The containers that do not only run; those of an older manager are all that have not ended. */
     public record Answer(long version, List<Container> containers) {
     }
 
@@ -151,14 +151,14 @@ public final class ManagerClient {
     }
 
     /**
-     * Returns the containers when there is something newer than the caller knows, or the time is over.
+     * Returns the containers that do not only run, or have done something else, when there is something newer than the caller knows, or the time is over.
      *
      * @param version of the last answer; 0: answer at once
      * @param wait how long to wait for something newer
      * @param applications all that wait or run; null: as before
      */
     public Answer containers(long version, Duration wait, Map<String, Application> applications) throws IOException {
-        ObjectNode request = json.createObjectNode();
+        ObjectNode request = json.createObjectNode().put("aside", true);
         if (applications != null) {
             request.put("allApplications", true); // an empty map says nothing
             ObjectNode map = request.putObject("applications");

@@ -43,18 +43,27 @@ public final class NodeClient {
     }
 
     /**
+     * Containers of an application.
+     *
+     * @param doubt why some may be missing, or not be any more as they are told; empty: nothing speaks for that
+     */
+    public record Told(List<Container> containers, String doubt) {
+    }
+
+    /**
      * Returns the containers of an application that do not run, or are just stopping or coming back, on whatever machine they
      * are; an older daemon tells of all.
      *
      * @param progress how far containers are, from 0 to 1, which helps to decide who gives way; empty: not known
      */
-    public List<Container> application(String scheduler, String application, Map<String, Double> progress)
+    public Told application(String scheduler, String application, Map<String, Double> progress)
             throws IOException {
         ObjectNode request = NodeSocket.message().put("scheduler", scheduler).put("application", application).put("aside", true);
         if (!progress.isEmpty()) {
             ObjectNode shares = request.putObject("progress");
             progress.forEach(shares::put);
         }
-        return Container.listOf(node.call(APPLICATION, request));
+        JsonNode answer = node.call(APPLICATION, request);
+        return new Told(Container.listOf(answer), answer.path("doubt").asText());
     }
 }

@@ -1,6 +1,7 @@
 package headrace.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -152,6 +153,19 @@ class KeepAliveTest {
             try (UnixServer daemon = daemon()) {
                 assertEquals(Set.of("c"), next(alive));
             }
+        }
+    }
+
+    @Test
+    void tellsAndSaysSoWhenItIsInDoubt() throws Exception {
+        answer = "{\"containers\": [{\"id\": \"c\", \"state\": \"suspended\"}], \"doubt\": \"the manager is away\"}";
+        try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
+            assertEquals(Set.of("c"), next(alive));
+            next(alive);
+            assertTrue(keepAlive.failing(), "nothing was said of the doubt");
+            answer = "{}";
+            awaitRounds(2);
+            assertFalse(keepAlive.failing(), "the doubt is over");
         }
     }
 

@@ -177,8 +177,9 @@ final class LaunchWrapper {
     private static Announcement announcement(Container container, String name, String account) {
         ContainerId id = container.getContainerId();
         Resource resource = container.getResource();
-        return new Announcement(id.toString(), "yarn", id.getApplicationAttemptId().getApplicationId().toString(), name,
-            account, resource.getVirtualCores(), resource.getMemorySize() << 20);
+        return new Announcement(id.toString(), "yarn", id.getApplicationAttemptId().getApplicationId().toString(),
+            container.getContainerTokenIdentifier().getApplicationSubmitter(), name, account,
+            resource.getVirtualCores(), resource.getMemorySize() << 20);
     }
 
     private void failed(String why) {

@@ -14,8 +14,9 @@ import org.slf4j.LoggerFactory;
 
 /** Asks the manager again and again what the containers are doing. */
 final class Watch implements Runnable {
-    // Of two answers, for the case that something changes all the time.
+    // Of two answers, for the case that something changes all the time, and how many containers are read in a second at most.
     private static final long LEAST_DISTANCE_MS = 20;
+    private static final long CONTAINERS_PER_SECOND = 20_000;
 
     private final ManagerClient manager;
     private final Timing timing;
@@ -27,6 +28,7 @@ final class Watch implements Runnable {
         "What the containers are doing is not known; none is suspended or resumed meanwhile");
 
     private long version;
+    private long read; // containers in the last answer
     private Map<ContainerId, RemoteContainer> containers = Map.of();
     private Map<String, ManagerClient.Application> toldApplications = Map.of();
 
@@ -49,7 +51,7 @@ final class Watch implements Runnable {
             boolean answered = ask();
             asOf = answered ? asked : asOf;
             listener.accept(new ManagerState(containers, asOf, answered));
-            pause(answered ? LEAST_DISTANCE_MS : timing.retry());
+            pause(answered ? Math.max(LEAST_DISTANCE_MS, read * 1000 / CONTAINERS_PER_SECOND) : timing.retry());
         }
     }
 
@@ -59,6 +61,7 @@ final class Watch implements Runnable {
             boolean news = version == 0 || !now.equals(toldApplications);
             ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(timing.poll()), news ? now : null);
             toldApplications = now;
+            read = answer.containers().size();
             if (version == 0 || answer.version() != version) {
                 Map<ContainerId, RemoteContainer> all = new HashMap<>();
                 answer.containers().forEach(c -> RemoteContainer.of(c).ifPresent(r -> all.put(r.id(), r)));

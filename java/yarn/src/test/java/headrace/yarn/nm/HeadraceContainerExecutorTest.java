@@ -146,7 +146,7 @@ class HeadraceContainerExecutorTest {
             assertEquals(wrapped(), script(executor, Fakes.environment(task)));
         }
         assertEquals("{\"id\":\"" + task + "\","
-            + "\"hosting\":{\"scheduler\":\"yarn\",\"application\":\"application_1700000000000_0007\"},"
+            + "\"hosting\":{\"scheduler\":\"yarn\",\"application\":\"application_1700000000000_0007\",\"submitter\":\"ada\"},"
             + "\"name\":\"echo\",\"user\":\"" + System.getProperty("user.name") + "\",\"cpus\":2,"
             + "\"memory\":\"1610612736\"}", requests.take());
         assertEquals(List.of(), warnings);
