@@ -15,6 +15,7 @@ type Command struct {
 	Call   int64
 	Caller Caller
 	Op     Op
+	Seen   *Seen // of a survey, if Op needs one: see TooMuch
 
 	version byte // of one that was read; 0: the newest
 }
@@ -30,10 +31,14 @@ type Command struct {
 //   - who opens a file is kept, and nobody else writes it (writer);
 //   - it is kept which block of its file a block is (owner);
 //   - block sizes are bounded (maxBlockSize).
+//
+// In the fourth one
+//   - what is below a directory is looked at before a command is applied, if it is much (Survey).
 const (
 	version1 = iota + 1
 	version2
 	version3
+	version4
 )
 
 // rules returns the version by which a command is encoded and applied.
@@ -42,7 +47,9 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
-	case *Mkdirs, *Create, *Rename, *Append, *Truncate, *AddBlock, *Concat:
+	case *Delete, *Rename, *SetQuota, *Survey:
+		return version4
+	case *Mkdirs, *Create, *Append, *Truncate, *AddBlock, *Concat:
 		return version3
 	case *Complete, *Relocate:
 		return version2
@@ -73,7 +80,7 @@ var ops = []Op{
 	&Mkdirs{}, &Create{}, &Append{}, &AddBlock{}, &AbandonBlock{}, &NewStamp{}, &UpdatePipeline{}, &Complete{}, &Fsync{},
 	&RenewLease{}, &RecoverLease{}, &Delete{}, &Rename{}, &Concat{}, &SetPermission{}, &SetOwner{}, &SetTimes{},
 	&SetReplication{}, &SetXAttr{}, &RemoveXAttr{}, &ChangeACL{}, &SetSafeMode{},
-	nil, &CommitRecovery{}, &ExpireLeases{}, nil, &Sweep{}, &Collected{}, &Relocate{}, &Truncate{}, &SetQuota{}, &RenewLeases{},
+	nil, &CommitRecovery{}, &ExpireLeases{}, nil, &Sweep{}, &Collected{}, &Relocate{}, &Truncate{}, &SetQuota{}, &RenewLeases{}, &Survey{},
 }
 
 var results = []Result{new(Flag), &Status{}, &Allocated{}, &Appended{}}
@@ -118,6 +125,9 @@ func (m *Command) code(c *coder) {
 	c.signed(&m.Call)
 	m.Caller.code(c)
 	oneOf(c, ops, &m.Op)
+	if c.version > version3 {
+		optional(c, &m.Seen, func(c *coder, v *Seen) { v.code(c) })
+	}
 }
 
 // Encode returns a command for a log.
@@ -126,7 +136,7 @@ func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 // DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
 	m := Command{version: version1}
-	if len(b) > 0 && (b[0] == version2 || b[0] == version3) {
+	if len(b) > 0 && b[0] > version1 && b[0] <= version4 {
 		m.version = b[0]
 	}
 	err := decode(m.version, b, &m)
@@ -149,7 +159,7 @@ func Apply(v View, m Command) (Result, error) {
 	}
 	d := newDraft(v)
 	s := open(d, m.Time, m.Caller)
-	s.rules = m.rules()
+	s.rules, s.seen = m.rules(), m.Seen
 	r, err := m.Op.apply(s)
 	var some *partial
 	switch {
@@ -158,6 +168,9 @@ func Apply(v View, m Command) (Result, error) {
 	case err != nil:
 		return nil, err
 	default:
+		if m.Seen != nil {
+			surveysOf(s.records).end(func(y *survey) bool { return y.Number == m.Seen.Number })
+		}
 		s.remember(m, r)
 	}
 	d.keep(v)
@@ -183,9 +196,14 @@ func (q Query) state() *state {
 	return s
 }
 
-// ended returns why nobody waits any more for what a query finds out. It is cheap enough to be asked for each record.
+// ended returns why nobody waits any more for what a query finds out, or that a command has looked at too much. It is cheap enough to be asked
+// for each record.
 func (s *state) ended() error {
-	if s.looked++; s.context == nil || s.looked%1000 != 0 {
+	s.looked++
+	switch {
+	case s.rules > version3 && s.looked > mostLooked:
+		return errTooMuch
+	case s.context == nil || s.looked%1000 != 0:
 		return nil
 	}
 	return s.context.Err()

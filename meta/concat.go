@@ -53,7 +53,7 @@ func (o *Concat) apply(s *state) (Result, error) {
 			s.ownLast(n)
 			return true
 		})
-		s.unlink(dir, from)
+		s.unlink(dir, from, nil)
 		s.forget(from)
 	}
 	n.Modified = s.now

@@ -30,6 +30,11 @@ func (o *Delete) apply(s *state) (Result, error) {
 	if n == nil || t.root() {
 		return flag(false), nil
 	}
+	if limits(t.nodes[:len(t.nodes)-1]) {
+		if err := measure(s, n); err != nil {
+			return nil, err
+		}
+	}
 	s.remove(t)
 	return flag(true), nil
 }
@@ -37,7 +42,7 @@ func (o *Delete) apply(s *state) (Result, error) {
 // remove takes what is at the end of a trail out of the tree.
 func (s *state) remove(t *trail) {
 	dir, n := t.parent(), t.last()
-	s.unlink(dir, n)
+	s.unlink(dir, n, nil)
 	s.touch(dir, s.now)
 	s.detach(n)
 	t.nodes[len(t.nodes)-1] = nil
@@ -94,7 +99,7 @@ func (o *Sweep) apply(s *state) (Result, error) {
 			return len(all) < left
 		})
 		for _, n := range all {
-			s.unlink(dir, n)
+			s.unlink(dir, n, nil)
 			s.detach(n)
 		}
 		left -= max(1, len(all))
