@@ -130,6 +130,30 @@ func (m *Command) code(c *coder) {
 	}
 }
 
+const (
+	mostSources = 10_000    // of Concat
+	mostXAttr   = 32 * 1024 // HDFS has no larger MaxXAttr
+)
+
+// Bounded refuses what is larger than any state lets it be, so that it comes into no log: there all nodes have it, and take it up one after the other.
+func (m Command) Bounded() error {
+	switch o := m.Op.(type) {
+	case *ChangeACL:
+		if len(o.Entries) > 2*maxACL { // access entries, default ones, or both are too many
+			return notTooLong(o.Entries)
+		}
+	case *SetXAttr:
+		if size := len(o.XAttr.Name) + len(o.XAttr.Value); size > mostXAttr {
+			return o.tooBig(size, mostXAttr)
+		}
+	case *Concat:
+		if n := len(o.Sources); n > mostSources {
+			return fail(classHadoopArgument, "concat: %d source files, more than %d", n, mostSources)
+		}
+	}
+	return nil
+}
+
 // Encode returns a command for a log.
 func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 

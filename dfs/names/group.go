@@ -265,6 +265,9 @@ func (g *Group) Deliver(m quorum.Message) { g.driver.Deliver(m) }
 // Propose has a command applied, and returns its answer once a majority has it durably. The command's time is
 // set here. An error of ctx says only that nobody waits any more, and ErrUncertain that nobody knows.
 func (g *Group) Propose(ctx context.Context, m meta.Command) (meta.Result, error) {
+	if err := m.Bounded(); err != nil {
+		return nil, err
+	}
 	renewed := func() error {
 		_, err := g.command(ctx, meta.Command{Op: &meta.RenewLeases{}})
 		return err

@@ -97,3 +97,38 @@ func TestLargeTreesDoNotHoldUp(t *testing.T) {
 		t.Errorf("a command reads %d records, with %d files", n, dirs*files)
 	}
 }
+
+// TestWhatIsTooLargeComesIntoNoLog: all nodes would have to take it up.
+func TestWhatIsTooLargeComesIntoNoLog(t *testing.T) {
+	g, _ := start(t, t.TempDir())
+	if err := g.mkdir("d"); err != nil {
+		t.Fatal(err)
+	}
+	var applied atomic.Int64
+	g.machine.fault.does = func(v meta.View, m meta.Command) (meta.Result, error) {
+		applied.Add(1)
+		return meta.Apply(v, m)
+	}
+	var acl []meta.ACLEntry
+	var sources []string
+	for i := range 50_000 {
+		acl = append(acl, meta.ACLEntry{Type: meta.User, Name: fmt.Sprint(i * 7919 % 50_000), Access: meta.Read})
+		sources = append(sources, fmt.Sprintf("%s/%d", simDir, i))
+	}
+	for _, c := range []struct {
+		op    meta.Op
+		class string
+	}{
+		{&meta.ChangeACL{Path: simDir, How: meta.SetACL, Entries: acl}, "AclException"},
+		{&meta.SetXAttr{Path: simDir, XAttr: meta.XAttr{Name: "x", Value: make([]byte, 7<<20)}, Flags: meta.XAttrCreate}, "HadoopIllegalArgumentException"},
+		{&meta.Concat{Target: simDir + "/f", Sources: sources}, "HadoopIllegalArgumentException"},
+	} {
+		_, err := g.Propose(context.Background(), meta.Command{Caller: person, Op: c.op})
+		if e, is := errors.AsType[*meta.Error](err); !is || !strings.HasSuffix(e.Class, c.class) {
+			t.Errorf("%T: %v", c.op, err)
+		}
+	}
+	if n := applied.Load(); n > 0 {
+		t.Errorf("%d commands are applied", n)
+	}
+}
