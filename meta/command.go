@@ -33,7 +33,8 @@ type Command struct {
 //   - block sizes are bounded (maxBlockSize).
 //
 // In the fourth one
-//   - what is below a directory is looked at before a command is applied, if it is much (Survey).
+//   - what is below a directory is looked at before a command is applied, if it is much (Survey);
+//   - files of many blocks that are deleted are taken apart in steps, as directories are (Sweep).
 const (
 	version1 = iota + 1
 	version2
@@ -47,9 +48,9 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
-	case *Delete, *Rename, *SetQuota, *Survey:
+	case *Create, *Delete, *Rename, *SetQuota, *Sweep, *Survey:
 		return version4
-	case *Mkdirs, *Create, *Append, *Truncate, *AddBlock, *Concat:
+	case *Mkdirs, *Append, *Truncate, *AddBlock, *Concat:
 		return version3
 	case *Complete, *Relocate:
 		return version2
