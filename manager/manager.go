@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"headrace/internal/accept"
+	"headrace/internal/linux"
 	"headrace/manager/inputs"
 	"headrace/policy"
 	"headrace/serve"
@@ -149,12 +150,13 @@ func (m *Manager) Addr() net.Addr { return m.addr }
 // Run serves until ctx ends, which is no error, or serving is impossible. It may be
 // called once.
 func (m *Manager) Run(ctx context.Context) error {
-	socket, err := net.Listen("tcp", m.cfg.Listen)
+	// Nodes give the token to whoever has the port.
+	tcp, err := linux.ListenKept(m.cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("serve the cluster: %w; choose another address with --listen", err)
 	}
-	m.addr = socket.Addr()
-	socket = &accept.Listener{Listener: socket, Name: "the cluster", Log: m.cfg.Log}
+	m.addr = tcp.Addr()
+	var socket net.Listener = &accept.Listener{Listener: tcp, Name: "the cluster", Log: m.cfg.Log}
 	if m.tls != nil {
 		socket = tls.NewListener(socket, withProtocols(m.tls))
 	}

@@ -49,7 +49,8 @@ func (b *bench) start(ctx context.Context) (err error) {
 	b.cluster, err = yarn.Start(ctx, yarn.Options{Mode: yarn.Wait, Beside: true, CountTraffic: true, Jars: b.o.Jars, Dir: b.h.Disk.Dir,
 		Nodes: servers, Machines: true, Memory: executorFirst + executorSecond, Disk: &disk, LabProgram: b.h.Programs.Lab, Binary: b.h.Programs.Headrace,
 		NodeFlags: append([]string{"--warm-budget", fmt.Sprint(plan.Cache / 2)}, b.o.SoloFlags...),
-		HDFS:      &yarn.HDFSOptions{BlockSize: block, Replication: plan.Replication}})
+		HDFS: &yarn.HDFSOptions{BlockSize: block, Replication: plan.Replication, Properties: map[string]string{
+			"dfs.datanode.transfer.socket.send.buffer.size": fmt.Sprint(sendBuffer)}}})
 	if err != nil {
 		return err
 	}

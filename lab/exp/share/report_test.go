@@ -10,7 +10,7 @@ import (
 )
 
 // modelShare is results as a simple model has them: a job's time is 2 s and what the disks
-// deliver to it at 16 MB/s. What is in memory of the data is all that fits, or half of that;
+// deliver to it at 32 MB/s. What is in memory of the data is all that fits, or half of that;
 // stock reads a third of it from memory, ordered nearly all, and warmed half of the rest too.
 func modelShare() *Results {
 	r := &Results{Circumstances: labtest.ModelCircumstances(experimentName), Plan: planned()}
@@ -32,7 +32,7 @@ func modelShare() *Results {
 				case modeWarmed:
 					hits = 0.96*resident + (bytes-0.96*resident)/2
 				}
-				took := func(fromDisks float64) float64 { return (2 + fromDisks/16e6) * wobble }
+				took := func(fromDisks float64) float64 { return (2 + fromDisks/32e6) * wobble }
 				x := Run{Part: part, Mode: e.mode, Factor: e.factor, Gap: e.gap.Seconds(), Repeat: repeat, Order: order, Bytes: int64(bytes), Resident: int64(resident),
 					First: Job{Framework: "Spark", Duration: took(bytes)}, Second: Job{Framework: "Spark", Duration: took(bytes - hits)},
 					FirstRead: int64(bytes), Read: int64(2*bytes - hits)}
@@ -41,7 +41,7 @@ func modelShare() *Results {
 					gap := r.Plan.gap(e.gap).Seconds()
 					x.Second.Began, x.FirstRead, x.Resident = gap, 0, 0
 					if e.mode == modeStock {
-						x.Read, x.Second.Duration = int64(bytes*(1+gap/20)), took(bytes*(1+gap/20))
+						x.Read, x.Second.Duration = int64(bytes*(1+gap/80)), took(bytes*(1+gap/80))
 					}
 				case partFrameworks:
 					x.First.Framework = "MapReduce"
@@ -78,12 +78,12 @@ func TestFigures(t *testing.T) {
 	near("hits above", sample.Of(r.at(above, modeOrdered), hitRate), 0.96/2/factors[1])
 	near("hits of what is resident", sample.Of(r.at(above, modeOrdered), hitsOfResident), 0.96)
 	near("warmed", sample.Of(r.at(fits, modeWarmed), hitRate), 0.98)
-	// All data are 128 MiB, which take 8.39 s and 2 s more; two thirds of it stock.
-	bytes := 128. * (1 << 20) / 16e6
+	// All data are 256 MiB, which take 8.39 s and 2 s more; two thirds of it stock.
+	bytes := 256. * (1 << 20) / 32e6
 	near("the second job", r.over(fits, modeOrdered, secondTime), (2+0.04*bytes)/(2+bytes*2/3))
 	near("over the first", sample.Of(r.at(fits, modeStock), secondOverFirst), (2+bytes*2/3)/(2+bytes))
 	near("read apart", sample.Of(r.at(place{partApart, factors[1], 0}, modeStock), readOfBoth), 0.5)
-	near("both", sample.Of(r.at(place{partApart, factors[1], 240}, modeOrdered)[:1], bothTime), 8+2+2*bytes-0.96*1.5*bytes/2)
+	near("both", sample.Of(r.at(place{partApart, factors[1], 240}, modeOrdered)[:1], bothTime), 32+2+2*bytes-0.96*1.5*bytes/2)
 	near("traffic in kB", sample.Of(r.at(fits, modeOrdered), func(x Run) float64 { return math.Round(traffic(x)) / 1e3 }), 4)
 	near("traffic of one", sample.Of(r.at(place{partFrameworks, factors[0], 0}, modeOrdered), func(x Run) float64 { return math.Round(traffic(x)) / 1e3 }), 8)
 	near("the longest offer", sample.Of(r.at(fits, modeOrdered), longestOffer), 900e-6)

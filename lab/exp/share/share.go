@@ -89,7 +89,7 @@ func (b *bench) run(ctx context.Context) error {
 		return err
 	}
 	// What a part takes in one repeat and one mode, about, in seconds.
-	weights := map[string]float64{partRow: 130, partApart: 90, partFrameworks: 50}
+	weights := map[string]float64{partRow: 235, partApart: 200, partFrameworks: 60}
 	var parts []trial.Part
 	for _, name := range Parts {
 		if slices.Contains(b.o.Only, name) {

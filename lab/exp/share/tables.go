@@ -67,7 +67,7 @@ func (r *Results) less(p place, mode string, f measure) report.Cell {
 func (r *Results) apartTable() *report.Table {
 	t := &report.Table{
 		Title: "Two identical line counts of Spark that begin some time apart (quartet, section 1)",
-		Note: fmt.Sprintf("Data %.2f times the page cache; the paper's minutes are %.0f times shorter here. Read: what the disks delivered of what both jobs read together. "+
+		Note: fmt.Sprintf("Data %.2f times the page cache; the paper's minutes are %g times shorter here. Read: what the disks delivered of what both jobs read together. "+
 			"Over started together: the time of the second job over that in the same mode with no time between. "+
 			"Quartet: stock jobs 4 minutes apart take 145 %% longer than jobs started together.", factors[1], r.Plan.TimeScale),
 		Columns: []report.Column{{Title: "apart", Align: report.Right}, {Title: "mode"}, {Title: "read", Align: report.Right}, {Title: "first job", Align: report.Right},
