@@ -247,23 +247,31 @@ func replaced(acl, spec []ACLEntry) ([]ACLEntry, error) {
 
 // checkedSpec sorts a spec and refuses one that is too long.
 func checkedSpec(spec []ACLEntry) ([]ACLEntry, error) {
+	if err := notTooLong(spec); err != nil { // before it is sorted
+		return nil, err
+	}
 	spec = slices.Clone(spec)
 	slices.SortStableFunc(spec, before)
-	return spec, notTooLong(spec)
+	return spec, nil
 }
 
 func notTooLong(acl []ACLEntry) error {
+	access, defaults := 0, 0
 	for _, e := range acl {
 		if err := nameable(e.Name); err != nil {
 			return err
 		}
+		if e.Default {
+			defaults++
+		} else {
+			access++
+		}
 	}
-	access, defaults := parted(acl)
-	if len(access) > maxACL {
-		return fail(classACL, "Invalid ACL: ACL has %d access entries, which exceeds maximum of %d.", len(access), maxACL)
+	if access > maxACL {
+		return fail(classACL, "Invalid ACL: ACL has %d access entries, which exceeds maximum of %d.", access, maxACL)
 	}
-	if len(defaults) > maxACL {
-		return fail(classACL, "Invalid ACL: ACL has %d default entries, which exceeds maximum of %d.", len(defaults), maxACL)
+	if defaults > maxACL {
+		return fail(classACL, "Invalid ACL: ACL has %d default entries, which exceeds maximum of %d.", defaults, maxACL)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ type Command struct {
 	Call   int64
 	Caller Caller
 	Op     Op
+	Seen   *Seen // of a survey, if Op needs one: see TooMuch
 
 	version byte // of one that was read; 0: the newest
 }
@@ -30,10 +31,15 @@ type Command struct {
 //   - who opens a file is kept, and nobody else writes it (writer);
 //   - it is kept which block of its file a block is (owner);
 //   - block sizes are bounded (maxBlockSize).
+//
+// In the fourth one
+//   - what is below a directory is looked at before a command is applied, if it is much (Survey);
+//   - files of many blocks that are deleted are taken apart in steps, as directories are (Sweep).
 const (
 	version1 = iota + 1
 	version2
 	version3
+	version4
 )
 
 // rules returns the version by which a command is encoded and applied.
@@ -42,7 +48,9 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
-	case *Mkdirs, *Create, *Rename, *Append, *Truncate, *AddBlock, *Concat:
+	case *Create, *Delete, *Rename, *SetQuota, *Sweep, *Survey:
+		return version4
+	case *Mkdirs, *Append, *Truncate, *AddBlock, *Concat:
 		return version3
 	case *Complete, *Relocate:
 		return version2
@@ -73,7 +81,7 @@ var ops = []Op{
 	&Mkdirs{}, &Create{}, &Append{}, &AddBlock{}, &AbandonBlock{}, &NewStamp{}, &UpdatePipeline{}, &Complete{}, &Fsync{},
 	&RenewLease{}, &RecoverLease{}, &Delete{}, &Rename{}, &Concat{}, &SetPermission{}, &SetOwner{}, &SetTimes{},
 	&SetReplication{}, &SetXAttr{}, &RemoveXAttr{}, &ChangeACL{}, &SetSafeMode{},
-	nil, &CommitRecovery{}, &ExpireLeases{}, nil, &Sweep{}, &Collected{}, &Relocate{}, &Truncate{}, &SetQuota{}, &RenewLeases{},
+	nil, &CommitRecovery{}, &ExpireLeases{}, nil, &Sweep{}, &Collected{}, &Relocate{}, &Truncate{}, &SetQuota{}, &RenewLeases{}, &Survey{},
 }
 
 var results = []Result{new(Flag), &Status{}, &Allocated{}, &Appended{}}
@@ -118,6 +126,33 @@ func (m *Command) code(c *coder) {
 	c.signed(&m.Call)
 	m.Caller.code(c)
 	oneOf(c, ops, &m.Op)
+	if c.version > version3 {
+		optional(c, &m.Seen, func(c *coder, v *Seen) { v.code(c) })
+	}
+}
+
+const (
+	mostSources = 10_000    // of Concat
+	mostXAttr   = 32 * 1024 // HDFS has no larger MaxXAttr
+)
+
+// Bounded refuses what is larger than any state lets it be, so that it comes into no log: there all nodes have it, and take it up one after the other.
+func (m Command) Bounded() error {
+	switch o := m.Op.(type) {
+	case *ChangeACL:
+		if len(o.Entries) > 2*maxACL { // access entries, default ones, or both are too many
+			return notTooLong(o.Entries)
+		}
+	case *SetXAttr:
+		if size := len(o.XAttr.Name) + len(o.XAttr.Value); size > mostXAttr {
+			return o.tooBig(size, mostXAttr)
+		}
+	case *Concat:
+		if n := len(o.Sources); n > mostSources {
+			return fail(classHadoopArgument, "concat: %d source files, more than %d", n, mostSources)
+		}
+	}
+	return nil
 }
 
 // Encode returns a command for a log.
@@ -126,7 +161,7 @@ func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 // DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
 	m := Command{version: version1}
-	if len(b) > 0 && (b[0] == version2 || b[0] == version3) {
+	if len(b) > 0 && b[0] > version1 && b[0] <= version4 {
 		m.version = b[0]
 	}
 	err := decode(m.version, b, &m)
@@ -149,7 +184,7 @@ func Apply(v View, m Command) (Result, error) {
 	}
 	d := newDraft(v)
 	s := open(d, m.Time, m.Caller)
-	s.rules = m.rules()
+	s.rules, s.seen = m.rules(), m.Seen
 	r, err := m.Op.apply(s)
 	var some *partial
 	switch {
@@ -158,6 +193,9 @@ func Apply(v View, m Command) (Result, error) {
 	case err != nil:
 		return nil, err
 	default:
+		if m.Seen != nil {
+			surveysOf(s.records).end(func(y *survey) bool { return y.Number == m.Seen.Number })
+		}
 		s.remember(m, r)
 	}
 	d.keep(v)
@@ -183,9 +221,14 @@ func (q Query) state() *state {
 	return s
 }
 
-// ended returns why nobody waits any more for what a query finds out. It is cheap enough to be asked for each record.
+// ended returns why nobody waits any more for what a query finds out, or that a command has looked at too much. It is cheap enough to be asked
+// for each record.
 func (s *state) ended() error {
-	if s.looked++; s.context == nil || s.looked%1000 != 0 {
+	s.looked++
+	switch {
+	case s.rules > version3 && s.looked > mostLooked:
+		return errTooMuch
+	case s.context == nil || s.looked%1000 != 0:
 		return nil
 	}
 	return s.context.Err()

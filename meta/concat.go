@@ -1,9 +1,6 @@
 package meta
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Concat moves the blocks of files to the end of another in the same directory, and
 // deletes the files.
@@ -53,7 +50,7 @@ func (o *Concat) apply(s *state) (Result, error) {
 			s.ownLast(n)
 			return true
 		})
-		s.unlink(dir, from)
+		s.unlink(dir, from, nil)
 		s.forget(from)
 	}
 	n.Modified = s.now
@@ -80,6 +77,7 @@ func (o *Concat) plain() error {
 // sources checks the files to be moved (FSDirConcatOp.verifySrcFiles).
 func (o *Concat) sources(s *state, target *inode, targetPath string) ([]*inode, error) {
 	var all []*inode
+	known := map[*inode]bool{}
 	for _, path := range o.Sources {
 		t, err := s.resolve(path, toWrite)
 		if err == nil {
@@ -106,8 +104,8 @@ func (o *Concat) sources(s *state, target *inode, targetPath string) ([]*inode, 
 			return nil, fail(classHadoopArgument, "concat: source file %s has preferred block size %d which is greater than the target file's preferred block size %d",
 				path, n.File.BlockSize, target.File.BlockSize)
 		}
-		if !slices.Contains(all, n) {
-			all = append(all, n)
+		if !known[n] {
+			all, known[n] = append(all, n), true
 		}
 	}
 	if len(all) < len(o.Sources) {

@@ -61,11 +61,11 @@ const (
 )
 
 // Format makes an empty file system: a root directory that belongs to somebody, and was
-// changed at 0 as HDFS says. Call it on an empty state.
+// changed at 0 as HDFS says. Call it on an empty state, which is not read.
 func Format(v View, o Config, owner, group string, now int64) {
 	o.Group, o.Born = group, now
 	born := o.Shard << shardShift
-	s := &records{v: v, config: o, next: &counters{Inode: born + rootID + 1, Block: born + firstBlock, Stamp: firstStamp}}
+	s := &records{v: v, config: o, surveys: &surveys{}, next: &counters{Inode: born + rootID + 1, Block: born + firstBlock, Stamp: firstStamp}}
 	v.Set(key(keyConfig, 0), encode(recordVersion, &o))
 	s.save(&inode{ID: rootID, Directory: true, Mode: 0o755, Owner: owner, Group: group, NameQuota: maxQuota, SpaceQuota: -1})
 	v.Set(key(keyConfig, 1), encode(recordVersion, s.next))

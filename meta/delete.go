@@ -30,6 +30,11 @@ func (o *Delete) apply(s *state) (Result, error) {
 	if n == nil || t.root() {
 		return flag(false), nil
 	}
+	if limits(t.nodes[:len(t.nodes)-1]) {
+		if err := measure(s, n); err != nil {
+			return nil, err
+		}
+	}
 	s.remove(t)
 	return flag(true), nil
 }
@@ -37,16 +42,25 @@ func (o *Delete) apply(s *state) (Result, error) {
 // remove takes what is at the end of a trail out of the tree.
 func (s *state) remove(t *trail) {
 	dir, n := t.parent(), t.last()
-	s.unlink(dir, n)
+	s.unlink(dir, n, nil)
 	s.touch(dir, s.now)
 	s.detach(n)
 	t.nodes[len(t.nodes)-1] = nil
 }
 
+// mostDestroyed is how many blocks of a file a command that deletes it takes apart.
+const mostDestroyed = 1000
+
 // detach destroys a file or an empty directory that is in no directory any more, and
-// leaves one with something in it to Sweep.
+// leaves a directory with something in it, and a long file, to Sweep.
 func (s *records) detach(n *inode) {
 	switch {
+	case !n.Directory && n.File.count() > mostDestroyed && s.rules > version3:
+		s.release(n)
+		dir := &inode{ID: s.take(&s.counters().Inode), Directory: true, NameQuota: -1, SpaceQuota: -1, Height: 1}
+		s.loaded[dir.ID] = dir
+		s.link(dir, n, n.Name, nil)
+		s.v.Set(key(keyOrphan, dir.ID), nothing)
 	case !n.Directory:
 		s.destroy(n)
 	case n.Children == 0:
@@ -75,7 +89,7 @@ func (s *records) forget(n *inode) {
 	delete(s.loaded, n.ID)
 }
 
-// Sweep takes apart directories that were deleted, so many entries at once. The result is
+// Sweep takes apart directories that were deleted, so many entries and blocks of files at once. The result is
 // whether anything is left to do. Propose it until there is not.
 type Sweep struct{ Most int }
 
@@ -89,15 +103,24 @@ func (o *Sweep) apply(s *state) (Result, error) {
 			return flag(false), nil
 		}
 		var all []*inode
+		weight := 0
 		s.children(dir, "", func(n *inode) bool {
 			all = append(all, n)
-			return len(all) < left
+			if weight++; !n.Directory && s.rules > version3 {
+				weight += n.File.count()
+			}
+			return weight < left
 		})
+		if over := weight - left; over > 0 { // of the last one, which is a file
+			n := all[len(all)-1]
+			shorten(s.records, n, min(over, n.File.count()-1))
+			all = all[:len(all)-1]
+		}
 		for _, n := range all {
-			s.unlink(dir, n)
+			s.unlink(dir, n, nil)
 			s.detach(n)
 		}
-		left -= max(1, len(all))
+		left -= max(1, weight)
 		if dir.Children == 0 {
 			s.v.Delete(key(keyOrphan, dir.ID))
 			s.v.Delete(key(keyDirectory, dir.ID))
@@ -105,6 +128,16 @@ func (o *Sweep) apply(s *state) (Result, error) {
 		}
 	}
 	return flag(s.orphan() != nil), nil
+}
+
+// shorten takes the last blocks off a deleted file, until it has so many.
+func shorten(s *records, n *inode, to int) {
+	s.release(n)
+	for n.File.count() > to {
+		s.discard(n.File.lastBlock())
+		s.dropLast(n)
+	}
+	s.save(n)
 }
 
 // Orphaned reports whether Sweep has something to do.

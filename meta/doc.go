@@ -45,6 +45,13 @@
 // adds to them, so no operation can forget it. What a whole tree takes is counted when it gets a quota, or when it is moved or deleted
 // below one: that takes as long as it has entries.
 //
+// # Surveys
+//
+// That, and whether the caller may delete all below a directory, is not found out while a command is applied, if it is much: nothing else is
+// done meanwhile, on any node. [Apply] then returns an error that is [TooMuch]. [Survey] marks the directory; [Query.Survey] looks at a state
+// that does not change, and the command comes again with what was [Seen]. Commands between the mark and that add what they change to the mark, or take it away:
+// then it begins anew.
+//
 // A file that is to be overwritten stays when the new one would exceed a quota; HDFS has deleted it by then.
 //
 // # What is not here

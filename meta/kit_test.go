@@ -35,7 +35,25 @@ func newBench(t testing.TB, change ...func(*Config)) *bench {
 
 func (b *bench) try(by Caller, o Op) (Result, error) {
 	b.now++
-	return Apply(b.v, Command{Time: b.now, Caller: by, Op: o})
+	m := Command{Time: b.now, Caller: by, Op: o}
+	r, err := Apply(b.v, m)
+	if TooMuch(err) {
+		m.Seen = b.seen(m)
+		r, err = Apply(b.v, m)
+	}
+	return r, err
+}
+
+// seen is what a survey for a command sees.
+func (b *bench) seen(m Command) *Seen {
+	b.Helper()
+	y := m.Survey(uint64(b.now))
+	_, err := Apply(b.v, Command{Time: b.now, Caller: m.Caller, Op: y})
+	seen, err2 := b.as(m.Caller).Survey(y)
+	if err != nil || err2 != nil {
+		b.Fatal(err, err2)
+	}
+	return seen
 }
 
 // must applies what has to succeed.

@@ -321,3 +321,13 @@ func FuzzInode(f *testing.F) {
 		}
 	})
 }
+
+// written is a state that is not read.
+type written struct{ View }
+
+func (written) Set(_, _ []byte) {}
+
+// TestFormatReadsNothing: it is given what is only written so far.
+func TestFormatReadsNothing(t *testing.T) {
+	Format(written{}, DefaultConfig(), "root", "supergroup", 1)
+}

@@ -40,8 +40,8 @@ func TestLooksRememberNothing(t *testing.T) {
 	if err := s.sum(way.last(), sum); err != nil || sum.Files != 200 || sum.Directories != 21 {
 		t.Errorf("%+v, %v", sum, err)
 	}
-	if err := s.permitBelow(way.last(), Read, false); err != nil {
-		t.Error(err)
+	if u, err := s.through(way.last(), Read, false); err != nil || u.names != 221 {
+		t.Errorf("%+v, %v", u, err)
 	}
 	if u := s.usage(way.last()); u.names != 221 {
 		t.Errorf("%+v", u)

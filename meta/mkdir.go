@@ -130,7 +130,7 @@ func (s *state) add(t *trail, i int, n *inode, m modes) error {
 	if !n.inherit(dir) {
 		n.Mode = m.mode & (sticky | 0o777)
 	}
-	s.link(dir, n, name)
+	s.link(dir, n, name, nil)
 	if n.Directory {
 		s.save(n)
 	}

@@ -94,8 +94,14 @@ func (s *state) permit(t *trail, d demands) error {
 		}
 	}
 	if n := t.last(); d.below != 0 && n != nil && n.Directory {
-		if err := s.permitBelow(n, d.below, d.emptyIsFit); err != nil {
-			return err
+		if y := surveysOf(s.records).find(s.seen, s.caller, n); y == nil || !y.Rights {
+			u, err := s.through(n, d.below, d.emptyIsFit)
+			if err != nil {
+				return err
+			}
+			if s.rules > version3 {
+				s.known[n.ID] = u
+			}
 		}
 	}
 	if d.owner && t.last().Owner != s.caller.User {
@@ -104,20 +110,20 @@ func (s *state) permit(t *trail, d demands) error {
 	return nil
 }
 
-// permitBelow asks a directory and those below it.
-func (s *state) permitBelow(top *inode, need Access, emptyIsFit bool) error {
+// through asks a directory and those below it, if anything is needed there, and returns what they take of quotas.
+func (s *state) through(top *inode, need Access, emptyIsFit bool) (u usage, err error) {
 	for todo := []uint64{top.ID}; len(todo) > 0; { // numbers: there may be very many
 		dir := s.peek(todo[len(todo)-1])
 		todo = todo[:len(todo)-1]
+		u.names++
 		if dir.Children == 0 && emptyIsFit {
 			continue
 		}
-		if !s.allows(dir, need) {
-			return s.denied(dir, s.upwards(dir).path(), need)
+		if need != 0 && !s.allows(dir, need) {
+			return u, s.denied(dir, s.upwards(dir).path(), need)
 		}
-		var err error
 		s.look(dir.ID, func(n *inode) bool {
-			if s.stuck(dir, n) {
+			if need != 0 && s.stuck(dir, n) {
 				way := s.upwards(dir).path()
 				err = s.unstuck(dir, n, way, join(way, n.Name))
 			} else {
@@ -125,14 +131,16 @@ func (s *state) permitBelow(top *inode, need Access, emptyIsFit bool) error {
 			}
 			if n.Directory {
 				todo = append(todo, n.ID)
+			} else {
+				u = u.plus(usage{1, n.File.space()})
 			}
 			return err == nil
 		})
 		if err != nil {
-			return err
+			return u, err
 		}
 	}
-	return nil
+	return u, nil
 }
 
 func join(dir, name string) string {

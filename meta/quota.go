@@ -3,6 +3,8 @@ package meta
 import (
 	"fmt"
 	"math/big"
+	"slices"
+	"sync"
 )
 
 // usage is what a part of the tree takes of quotas: names, and bytes of all copies.
@@ -20,12 +22,15 @@ func (n *inode) limited() bool {
 func (s *records) usage(n *inode) usage {
 	var u usage
 	var todo []uint64
+	isKnown := func(n *inode) bool { _, is := s.known[n.ID]; return is }
 	add := func(n *inode) bool {
 		switch {
 		case !n.Directory:
 			u = u.plus(usage{1, n.File.space()})
 		case n.limited():
 			u = u.plus(n.Used)
+		case isKnown(n):
+			u = u.plus(s.known[n.ID])
 		default:
 			u.names++
 			todo = append(todo, n.ID)
@@ -40,22 +45,25 @@ func (s *records) usage(n *inode) usage {
 	return u
 }
 
-// charge adds to what directories with quotas take, from one upwards. That is counted only if there is one.
-func (s *records) charge(dir *inode, more func() usage) {
-	var u *usage
-	for n := dir; n != nil; n = s.directory(n.Parent) {
+// charge adds to what directories with quotas take, and to what surveys know, from one upwards up to one that is left out. That is counted only if
+// there is one. tree: it is a directory, with something in it.
+func (s *records) charge(dir, upTo *inode, tree bool, more func() usage) {
+	more = sync.OnceValue(more)
+	for n := dir; n != nil && n != upTo; n = s.directory(n.Parent) {
+		surveysOf(s).charge(n, tree, more)
 		if n.limited() {
-			if u == nil {
-				v := more()
-				u = &v
-			}
-			n.Used = n.Used.plus(*u)
+			n.Used = n.Used.plus(more())
 			s.save(n)
 		}
 		if n.Parent == 0 {
 			return
 		}
 	}
+}
+
+// limits reports whether one of the directories has a quota.
+func limits(dirs []*inode) bool {
+	return slices.ContainsFunc(dirs, func(n *inode) bool { return n != nil && n.limited() })
 }
 
 // affords refuses what takes more than the quotas of the directories above the end of a trail let it, from the lowest up to one that is
@@ -156,6 +164,9 @@ func (o *SetQuota) apply(s *state) (Result, error) {
 		n.SpaceQuota = o.Space
 	}
 	if n.limited() && !before.limited() {
+		if err := measure(s, &before); err != nil {
+			return nil, err
+		}
 		n.Used = s.usage(&before)
 	}
 	s.save(n)

@@ -1,9 +1,6 @@
 package meta
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Rename gives a file or directory another path. There are two kinds, HDFS's old rename,
 // which puts the source into a directory that is there, and answers false on most errors;
@@ -22,6 +19,9 @@ func (o *Rename) code(c *coder) {
 	c.flag(&o.Overwrite)
 	c.flag(&o.Trash)
 }
+
+// trash reports whether the caller must have all rights below the source: the old kind never asks.
+func (o *Rename) trash() bool { return o.Trash && !o.Old }
 
 func (o *Rename) apply(s *state) (Result, error) {
 	if err := shortEnough("rename", o.To); err != nil {
@@ -42,7 +42,7 @@ func (o *Rename) apply(s *state) (Result, error) {
 		to = &trail{append(to.names[:len(to.names):len(to.names)], from.name()), append(to.nodes, s.child(n, from.name()))}
 	}
 	need := demands{parent: Write}
-	if o.Trash && !o.Old {
+	if o.trash() {
 		need.below, need.emptyIsFit = All, true
 	}
 	if err := s.permit(from, need); err != nil {
@@ -125,19 +125,29 @@ func checkTarget(from, to *trail) error {
 
 // movable refuses what the quotas above a new place do not let in, up to those that it is below already (verifyQuotaForRename).
 func (s *state) movable(from, to *trail) error {
-	i := 0
-	for i < len(from.nodes) && i < len(to.nodes) && from.nodes[i] == to.nodes[i] {
-		i++
+	i := common(from, to)
+	into := limits(to.nodes[i : len(to.nodes)-1])
+	if into || limits(from.nodes[i:len(from.nodes)-1]) { // else nobody counts
+		if err := measure(s, from.last()); err != nil {
+			return err
+		}
 	}
-	common := from.nodes[i-1]
-	if !slices.ContainsFunc(to.nodes[i:len(to.nodes)-1], func(n *inode) bool { return n.limited() }) {
-		return nil // and nobody counts
+	if !into {
+		return nil
 	}
 	more := s.usage(from.last())
 	if old := to.last(); old != nil {
 		more = more.minus(s.usage(old))
 	}
-	return to.affords(more, common)
+	return to.affords(more, from.nodes[i-1])
+}
+
+// common is how many inodes two trails have in common, from the root down.
+func common(from, to *trail) (i int) {
+	for i < len(from.nodes) && i < len(to.nodes) && from.nodes[i] == to.nodes[i] {
+		i++
+	}
+	return i
 }
 
 // move takes an inode from one place to another, in place of what was there.
@@ -160,11 +170,12 @@ func (s *state) move(from, to *trail) error {
 		return err
 	}
 	if old := to.last(); old != nil {
-		s.unlink(target, old)
+		s.unlink(target, old, nil)
 		s.detach(old)
 	}
-	s.unlink(source, n)
-	s.link(target, n, name)
+	above := from.nodes[common(from, to)-1]
+	s.unlink(source, n, above)
+	s.link(target, n, name, above)
 	if n.Directory {
 		s.save(n) // has its parent and name
 	}

@@ -125,13 +125,10 @@ func (q Query) Stat(path string, locate bool) (*Status, error) {
 // Listing is a part of a directory.
 type Listing struct {
 	Entries []Status
-	// Left is how many entries follow: exactly, if there are not more than mostLeft.
+	// Left is how many entries follow: 1, if there are any. To count them would take a look at all of them for each page, and clients only
+	// ask whether there are more.
 	Left int
 }
-
-// mostLeft bounds the counting of what a listing leaves out: without that, listing a
-// directory in parts would take time by the square of its entries.
-const mostLeft = 10_000
 
 // List returns entries of a directory after a name, or a file's own; nil when there is
 // nothing at the path (getListing). With locations, a page ends when it has as many of
@@ -163,8 +160,8 @@ func (q Query) List(path, startAfter string, locate bool) (*Listing, error) {
 	places := s.config.ListLimit
 	s.children(n, startAfter, func(c *inode) bool {
 		if len(l.Entries) == s.config.ListLimit || places <= 0 {
-			l.Left++
-			return l.Left < mostLeft
+			l.Left = 1
+			return false
 		}
 		v := s.entry(c, c.Name, locate)
 		if v.Located != nil {

@@ -8,10 +8,12 @@ import (
 
 // records are a state as one command or query reads and writes it, whoever asks.
 type records struct {
-	v      View
-	config Config
-	next   *counters // nil until one is taken
-	rules  byte      // by which a command is applied
+	v       View
+	config  Config
+	next    *counters        // nil until one is taken
+	rules   byte             // by which a command is applied
+	known   map[uint64]usage // what directories take, as far as it was found out
+	surveys *surveys         // nil until they are read
 	// Every inode is in memory once, however it was reached.
 	loaded map[uint64]*inode
 }
@@ -23,6 +25,7 @@ type state struct {
 	caller  Caller
 	context context.Context // of a query, or nil
 	looked  int             // how often it was asked whether that has ended
+	seen    *Seen           // of a command
 }
 
 // A Caller is who asks.
@@ -51,7 +54,7 @@ func (s *records) store(k []byte, v coded) { s.v.Set(k, encode(recordVersion, v)
 
 // open reads what commands and queries need first.
 func open(v View, now int64, by Caller) *state {
-	s := &state{records: &records{v: v, loaded: map[uint64]*inode{}}, now: now, caller: by}
+	s := &state{records: &records{v: v, loaded: map[uint64]*inode{}, known: map[uint64]usage{}}, now: now, caller: by}
 	if !s.load(key(keyConfig, 0), &s.config) {
 		panic("meta: there is no file system in this state: see Format")
 	}
@@ -196,17 +199,18 @@ func (s *records) byNumber(id uint64) *inode {
 func (s *records) save(n *inode) {
 	if n.Directory {
 		s.store(key(keyDirectory, n.ID), n)
+		surveysOf(s).changed(n)
 		return
 	}
 	s.store(entryKey(n.Parent, n.Name), &entry{File: *n})
 	if more := n.File.space() - n.charged; more != 0 {
 		n.charged += more
-		s.charge(s.directory(n.Parent), func() usage { return usage{space: more} })
+		s.charge(s.directory(n.Parent), nil, false, func() usage { return usage{space: more} })
 	}
 }
 
-// link enters an inode into a directory.
-func (s *records) link(dir, n *inode, name string) {
+// link enters an inode into a directory. One that comes from elsewhere below upTo is new to what is below that only.
+func (s *records) link(dir, n *inode, name string, upTo *inode) {
 	n.Parent, n.Name = dir.ID, name
 	if !n.Directory {
 		n.charged = n.File.space() // which is charged below
@@ -220,17 +224,17 @@ func (s *records) link(dir, n *inode, name string) {
 	}
 	dir.Children++
 	s.save(dir)
-	s.charge(dir, func() usage { return s.usage(n) })
+	s.charge(dir, upTo, n.Children > 0, func() usage { return s.usage(n) })
 }
 
-// unlink takes an inode out of its directory.
-func (s *records) unlink(dir, n *inode) {
+// unlink takes an inode out of its directory. It stays below upTo.
+func (s *records) unlink(dir, n, upTo *inode) {
 	s.v.Delete(entryKey(dir.ID, n.Name))
 	if dir.Children--; dir.Children == 0 {
 		dir.Height = 0
 	}
 	s.save(dir)
-	s.charge(dir, func() usage { return usage{}.minus(s.usage(n)) })
+	s.charge(dir, upTo, n.Children > 0, func() usage { return usage{}.minus(s.usage(n)) })
 }
 
 // touch sets the time when a directory was modified, which does not go back.

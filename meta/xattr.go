@@ -97,8 +97,7 @@ func (o *SetXAttr) apply(s *state) (Result, error) {
 		return nil, err
 	}
 	if size := len(o.XAttr.Name) + len(o.XAttr.Value); size > s.config.MaxXAttr {
-		return nil, fail(classHadoopArgument, "The XAttr is too big. The maximum combined size of the name and value is %d, but the total size is %d",
-			s.config.MaxXAttr, size)
+		return nil, o.tooBig(size, s.config.MaxXAttr)
 	}
 	if err := s.mayName(o.XAttr, isRaw(o.Path)); err != nil {
 		return nil, err
@@ -119,6 +118,10 @@ func (o *SetXAttr) apply(s *state) (Result, error) {
 	}
 	s.save(n)
 	return nil, nil
+}
+
+func (o *SetXAttr) tooBig(size, most int) error {
+	return fail(classHadoopArgument, "The XAttr is too big. The maximum combined size of the name and value is %d, but the total size is %d", most, size)
 }
 
 func (o *SetXAttr) set(s *state, n *inode) error {

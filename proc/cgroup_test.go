@@ -97,6 +97,38 @@ func TestCgroupOfATask(t *testing.T) {
 	w.await("the end of the cgroup of a lost task", func() bool { return len(w.groupOf("lost").Dirs()) == 0 })
 }
 
+// TestCgroupOfWhatForks: a task whose processes are gone before they can be moved, and have forked
+// others, is in its cgroup all the same.
+func TestCgroupOfWhatForks(t *testing.T) {
+	w := newWorld(t).withCgroups(anyGroup)
+	if os.Geteuid() != 0 {
+		t.Skip("without namespaces of its own a task cannot be stopped at once")
+	}
+	task := w.start(w.spec("forks", "/usr/bin/python3", "-uc", `
+import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        until = time.monotonic() + 2.5
+        while time.monotonic() < until:
+            if os.fork():
+                os._exit(0)
+        print("through")
+        time.sleep(1000)
+time.sleep(1000)`))
+	w.await("the end of the forks", func() bool { return strings.Count(w.log("forks", "stdout"), "through") == 2 })
+	w.await("all of it in its cgroup", func() bool { return len(w.taskPIDs("forks")) == 3 && w.inGroup("forks") })
+	before := w.stats(task)
+	if before.State != headrace.Running || before.Processes != 3 {
+		t.Errorf("it is %+v", before)
+	}
+	for _, p := range w.taskProcesses("forks") {
+		if p.State == 'T' {
+			t.Errorf("process %d is stopped", p.PID)
+		}
+	}
+	w.must(task.Kill(w.ctx, time.Millisecond))
+}
+
 // A task that somebody else has put in a cgroup stays there, and gets its own in
 // the other hierarchies.
 func TestCgroupOfAnotherScheduler(t *testing.T) {

@@ -164,6 +164,7 @@ func (r *Runtime) Restore(ctx context.Context, spec Spec, o RestoreOptions) (*Ta
 		return nil, res, opError("restore", spec.ID, err)
 	}
 	if res, err = t.restore(ctx, o); err != nil {
+		t.endTracersNow() // what they keep of the task that was dumped may hold its pids
 		t.Close()
 		return nil, res, opError("restore", spec.ID, err)
 	}

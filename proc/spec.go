@@ -87,6 +87,11 @@ type Exit struct {
 	// StartError says why the command could not be started; then Code is 126 or
 	// 127 as a shell would have it.
 	StartError string `json:"start_error,omitempty"`
+	// Lacking: that was for want of something that there may be later, as a part of this
+	// program said before it had become the user. MayPass: one said so that was the user's
+	// already; it may be a limit of the user's own, or untrue.
+	Lacking bool `json:"lacking,omitempty"`
+	MayPass bool `json:"may_pass,omitempty"`
 	// Lost: the supervisor vanished without a record of the end.
 	Lost bool `json:"lost,omitempty"`
 	// Abandoned: the process that it was attached to went away, and the task was

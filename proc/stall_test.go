@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -239,19 +240,35 @@ func TestKillOfWhatHangs(t *testing.T) {
 		s.UID, s.GID = otherUser, otherUser
 		task := w.start(s)
 		w.awaitOutput(task, "ready")
-		tracer := exec.Command("/usr/bin/python3", "-uc", `
-import ctypes, sys, time
-libc = ctypes.CDLL(None, use_errno=True)
-if libc.ptrace(0x4206, int(sys.argv[1]), None, 0x40) != 0: # PTRACE_SEIZE, PTRACE_O_TRACEEXIT
-    sys.exit("ptrace: error %d" % ctypes.get_errno())
-print("has it")
-time.sleep(1000)`, fmt.Sprint(w.taskPIDs("kept")[0]))
-		tracer.Dir = "/"
-		tracer.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}, Pdeathsig: syscall.SIGKILL}
-		out, _ := testkit.Converse(t, tracer)
-		if said, err := out.ReadString('\n'); err != nil || said != "has it\n" {
-			t.Skipf("users may not trace their processes here: %q, %v", said, err)
+		w.traceAsUser(w.taskPIDs("kept")[0], unix.PTRACE_O_TRACEEXIT)
+		w.killWithin(prompt, task)
+	})
+	t.Run("tracer of what is in a namespace of its own", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		if os.Geteuid() != 0 {
+			t.Skip("tasks of other users need root")
 		}
+		s := w.spec("nested", "unshare", "-Ur", "--pid", "--fork", "sleep", "1000")
+		s.UID, s.GID = otherUser, otherUser
+		task := w.start(s)
+		within := func() int {
+			for _, p := range w.taskProcesses("nested") {
+				if p.Comm == "sleep" {
+					return p.PID
+				}
+			}
+			return 0
+		}
+		w.await("the namespace", func() bool {
+			select {
+			case <-task.Exited():
+				t.Skipf("users may not make namespaces here: %+v, %s", task.Exit(), w.log("nested", "stderr"))
+			default:
+			}
+			return within() != 0
+		})
+		w.traceAsUser(within(), unix.PTRACE_O_TRACEEXIT)
 		w.killWithin(prompt, task)
 	})
 	t.Run("supervisor that stands still", func(t *testing.T) {
@@ -269,6 +286,80 @@ time.sleep(1000)`, fmt.Sprint(w.taskPIDs("kept")[0]))
 			t.Errorf("%d processes are left", n)
 		}
 	})
+}
+
+// traceAsUser has a process of the other user trace another, and take no note of what becomes
+// of that.
+func (w *world) traceAsUser(pid, options int) {
+	w.Helper()
+	tracer := exec.Command("/usr/bin/python3", "-uc", `
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+if libc.ptrace(0x4206, int(sys.argv[1]), None, int(sys.argv[2])) != 0: # PTRACE_SEIZE
+    sys.exit("ptrace: error %d" % ctypes.get_errno())
+print("has it")
+sys.stdin.read()`, fmt.Sprint(pid), fmt.Sprint(options))
+	tracer.Dir = "/"
+	tracer.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
+	out, _ := testkit.Converse(w, tracer)
+	if said, err := out.ReadString('\n'); err != nil || said != "has it\n" {
+		w.Skipf("users may not trace their processes here: %q, %v", said, err)
+	}
+}
+
+// A tracer that comes when CRIU has let the task go, and takes no note of its end, does not keep
+// the checkpoint from coming to an end; one of the task's user does not keep it from a restore.
+func TestTracerThatComesWhileCheckpointed(t *testing.T) {
+	for _, user := range []uint32{0, otherUser} {
+		t.Run(fmt.Sprint("of user ", user), func(t *testing.T) {
+			t.Parallel()
+			if user != 0 {
+				needSysResource(t)
+			}
+			w := newWorld(t).needCheckpoints()
+			real, goOn := w.rt.CRIU, filepath.Join(t.TempDir(), "go")
+			dumped := w.withCRIU("")
+			w.must(os.WriteFile(w.rt.CRIU, fmt.Appendf(nil, `#!/bin/sh
+[ $1 = dump ] || exec %s "$@"
+%[1]s "$@"
+code=$?
+: >%s
+until [ -e %s ]; do sleep 0.02; done
+exit $code
+`, real, dumped, goOn), 0o755))
+			s := w.spec("traced", "/bin/sh", "-c", "echo ready; while :; do sleep 0.1; done")
+			s.UID, s.GID = user, user
+			task := w.start(s)
+			w.awaitOutput(task, "ready")
+			done := make(chan error, 1)
+			go func() {
+				_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+				done <- err
+			}()
+			w.await("the dump", func() bool { _, err := os.Stat(dumped); return err == nil })
+			pid := slices.Min(w.taskPIDs("traced"))
+			if user == 0 {
+				seize(t, pid, func() { <-t.Context().Done() }) // before the clean-up
+			} else {
+				w.traceAsUser(pid, 0)
+			}
+			w.must(os.WriteFile(goOn, nil, 0o600))
+			select {
+			case err := <-done:
+				w.must(err)
+			case <-time.After(time.Minute):
+				t.Fatal("the checkpoint does not come to an end")
+			}
+			if user == 0 {
+				w.killWithin(time.Minute, task)
+				return
+			}
+			if _, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store}); err == nil {
+				t.Error("its pid was free")
+			}
+			w.restore(s, proc.RestoreOptions{})
+		})
+	}
 }
 
 func (w *world) killWithin(limit time.Duration, task *proc.Task) {

@@ -18,28 +18,34 @@ const shimLog = "shim.log"
 const tracerPatience = 3 * time.Second
 
 // endTracers ends, after a time and until ctx ends, tracers that keep processes of the
-// task from ending. One that wants to be told of that (PTRACE_EVENT_EXIT) and stands
-// still keeps the task, its memory and its slot for ever, whoever wants the room. Only
-// those of the task's own user are ended, and none of root's.
+// task from ending.
 func (t *Task) endTracers(ctx context.Context, after time.Duration) {
-	if os.Geteuid() != 0 {
-		return
-	}
 	for ; ; after = tracerPatience {
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(after):
+			t.endTracersNow()
 		}
-		spec, err := ReadSpec(t.dir)
-		if err != nil || spec.UID == 0 {
-			return
-		}
-		for pid, traced := range t.tracers(spec.UID) {
-			t.note(fmt.Sprintf("the daemon ends process %d: a tracer that keeps the task from ending", pid))
-			// What comes of it is seen at the next look. The number may be another's by now.
-			linux.KillAndWaitIf(pid, time.Second, func() bool { return t.traces(pid, traced, spec.UID) })
-		}
+	}
+}
+
+// endTracersNow ends the tracers that keep processes of the task from ending. One that wants
+// to be told of that (PTRACE_EVENT_EXIT) and stands still keeps the task, its memory and its
+// slot for ever, whoever wants the room; one that takes no note of what has ended keeps its
+// pid. Only those of the task's own user are ended, and none of root's.
+func (t *Task) endTracersNow() {
+	if os.Geteuid() != 0 {
+		return
+	}
+	spec, err := ReadSpec(t.dir)
+	if err != nil || spec.UID == 0 {
+		return
+	}
+	for pid, traced := range t.tracers(spec.UID) {
+		t.note(fmt.Sprintf("the daemon ends process %d: a tracer that keeps the task from ending", pid))
+		// What comes of it is seen at the next look. The number may be another's by now.
+		linux.KillAndWaitIf(pid, time.Second, func() bool { return t.traces(pid, traced, spec.UID) })
 	}
 }
 
@@ -54,19 +60,25 @@ func (t *Task) note(text string) {
 // tracers returns the processes of a user that hold threads of the task, with one thread
 // of each.
 func (t *Task) tracers(uid uint32) map[int]int {
-	own := t.namespace()
+	if own := t.namespace(); own == "" || own == namespaceOf(os.Getpid()) {
+		return nil
+	}
 	var procs linux.ProcFS
 	all, err := procs.All()
-	if own == "" || own == namespaceOf(os.Getpid()) || err != nil {
+	if err != nil {
 		return nil
+	}
+	parents := make(map[int]int, len(all))
+	for _, p := range all {
+		parents[p.PID] = p.PPID
 	}
 	found := map[int]int{}
 	for _, p := range all {
-		if namespaceOf(p.PID) != own {
+		if !t.above(p.PID, func(pid int) int { return parents[pid] }) {
 			continue
 		}
 		procs.ThreadStates(p.PID, func(tid int, state byte) bool {
-			if state != 't' {
+			if state != 't' && !linux.Dead(state) {
 				return true
 			}
 			if st, err := procs.Status(tid); err == nil && st.Tracer != 0 && t.traces(st.Tracer, tid, uid) {
@@ -83,10 +95,23 @@ func (t *Task) traces(pid, thread int, uid uint32) bool {
 	var procs linux.ProcFS
 	traced, err := procs.Status(thread)
 	tracer, terr := procs.Status(pid)
-	return err == nil && terr == nil && traced.Tracer == pid && tracer.UID == uid && namespaceOf(thread) == t.namespace()
+	return err == nil && terr == nil && traced.Tracer == pid && tracer.UID == uid && t.above(thread, func(pid int) int {
+		p, _ := procs.Stat(pid) // of one that is gone: none
+		return p.PPID
+	})
 }
 
-// namespace returns the pid namespace of the task; empty: it is not known.
+// above reports whether the task's supervisor is above a process, in whatever pid namespace
+// that is. What the supervisor's namespace holds has no parents outside of it.
+func (t *Task) above(pid int, parent func(pid int) int) bool {
+	supervisor := t.c.PeerPID()
+	for pid != supervisor && pid > 1 {
+		pid = parent(pid)
+	}
+	return pid > 1
+}
+
+// namespace returns the pid namespace of the supervisor; empty: it is not known.
 func (t *Task) namespace() string { return namespaceOf(t.c.PeerPID()) }
 
 func namespaceOf(pid int) string {

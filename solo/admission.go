@@ -244,7 +244,7 @@ func (a *admission) restrain(views []headrace.TaskView, tasks []*task, now time.
 		if claims[i].Has && a.cfg.Policy.Policy == policy.Kill {
 			continue // it leaves for nobody by anything else
 		}
-		views[i].NoKill = views[i].Priority
+		views[i].NoKill = max(views[i].NoKill, views[i].Priority)
 		views[i].Priority--
 		views[i].Waiting, views[i].Waited = 0, 0
 	}

@@ -83,7 +83,10 @@ const stalledFor = 15 * time.Minute
 func (o *operations) checkpointFailed(t *task, st *store, err error) {
 	until := time.Duration(0)
 	switch {
-	case errors.Is(err, proc.ErrGone), errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, proc.ErrGone):
+		o.foundGone(t)
 		return
 	case errors.Is(err, proc.ErrNotCheckpointable), errors.Is(err, proc.ErrUnsupported):
 		t.rec.NoCheckpoint, t.noCheckpointUntil = err.Error(), 0

@@ -43,11 +43,7 @@ type Config struct {
 	// SwapReserve is a part of the swap area, in bytes, that is left to others. The
 	// policy keeps a share of the rest free as well.
 	SwapReserve int64
-	// Stores hold checkpoints; none: one named "state" below StateDir.
-	Stores []StoreConfig
-	// NewStores are directories in which what was there before is lost. Else a store that is
-	// empty is taken for one whose file system is not mounted, and what was in it waits.
-	NewStores []string
+	StoresConfig
 
 	// WarmBudget is how many bytes of files may be kept in memory for whoever will
 	// read them; 0: what package pagecache calls usual. NoWarm keeps none.
@@ -117,6 +113,15 @@ type DataNode struct {
 	Replicas blocks.Replicas
 	// Hosts are the names that the file system has for this machine.
 	Hosts []string
+}
+
+// StoresConfig says where checkpoints are.
+type StoresConfig struct {
+	// Stores hold checkpoints; none: one named "state" below StateDir.
+	Stores []StoreConfig
+	// NewStores are directories in which what was there before is lost. Else a store that is
+	// empty is taken for one whose file system is not mounted, and what was in it waits.
+	NewStores []string
 }
 
 // StoreConfig is a directory that holds checkpoints.

@@ -50,9 +50,14 @@ func (l *life) exited(t *task, exit proc.Exit, in *journal.Intent) {
 		l.final(t, headrace.Killed, &exit, endedBy(t), false)
 	case killing && !in.Late:
 		l.evicted(t, exit, in)
-	case shortage(exit.StartError) != "" && !t.hosted():
+	case exit.Lacking && !t.hosted():
 		l.detach(t)
 		l.awaitRoom(t, exit.StartError)
+	case exit.MayPass && !t.hosted() && t.rec.State == headrace.Pending && t.failures+1 < maxStartFailures:
+		l.detach(t)
+		l.backOff(t)
+		t.rec.Reason = "could not be started, will be tried again: " + exit.StartError
+		l.touch(t)
 	case exit.OutOfMemory:
 		l.final(t, headrace.Failed, &exit, outOfMemory(t, exit), false)
 	case exit.StartError != "":

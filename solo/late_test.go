@@ -3,6 +3,8 @@ package solo
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -171,17 +173,30 @@ func TestStuck(t *testing.T) {
 	b.start()
 	id := b.run(headrace.Normal)
 	b.awaitState(id, headrace.Running)
-	relieved := make(chan struct{}, 100)
+	began, relieved := time.Now(), make(chan struct{}, 100)
 	relieve := b.loop.ledger.relieve
+	removed := filepath.Join(b.cfg.StateDir, proc.OpenLogs)
 	b.loop.post(func() {
 		b.loop.ledger.relieve = func() { relieve(); relieved <- struct{}{} }
 		full.set(true)
+		if err := errors.Join(os.MkdirAll(removed, 0o700), os.WriteFile(filepath.Join(removed, "t9"), nil, 0o600)); err != nil {
+			t.Error(err)
+		}
+		b.loop.logs.keep() // as a tick does, and something is to be recorded in the same turn
+		b.loop.touch(b.loop.tasks.all[id])
 	})
-	b.finish(id, 0)
-	select {
-	case <-relieved:
-	case <-time.After(patience):
-		t.Fatal("nothing makes room")
+	for b.world.finish(id, 0); ; {
+		select {
+		case <-relieved:
+		case <-time.After(patience):
+			t.Fatal("nothing makes room")
+		}
+		if _, err := os.Stat(filepath.Join(removed, "t9")); errors.Is(err, os.ErrNotExist) {
+			break
+		}
+		if time.Since(began) > patience {
+			t.Fatal("logs keep the disk full")
+		}
 	}
 	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); connect.CodeOf(err) != connect.CodeResourceExhausted {
 		t.Errorf("a kill: %v", err)

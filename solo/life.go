@@ -255,7 +255,15 @@ func (l *life) backOff(t *task) {
 	t.retryAt = l.clk.boot() + d
 }
 
-func (l *life) succeeded(t *task) { t.failures, t.retryAt = 0, 0 }
+func (l *life) succeeded(t *task) { t.failures, t.retryAt, t.ending = 0, 0, false }
+
+// foundGone takes in that an operation was refused because the task has no processes any
+// more. Mostly its end is told in a moment; but that may wait for a disk that is full, or
+// for the server of its output.
+func (l *life) foundGone(t *task) {
+	t.ending = t.failures == 0
+	l.backOff(t)
+}
 
 // left counts a task that had to leave, or holds one that a user made leave.
 func (l *life) left(t *task, in *journal.Intent, m headrace.Mechanism) {

@@ -25,11 +25,14 @@ func newLogKeeping(c *core, admission *admission) *logKeeping {
 // keep cuts logs of users who have more of them than they may, in the
 // background.
 func (k *logKeeping) keep() {
-	if !k.busy.CompareAndSwap(false, true) {
+	if k.busy.Load() {
 		return
 	}
 	tasks := k.kept()
 	k.background(func(context.Context) func() {
+		if !k.busy.CompareAndSwap(false, true) { // only now: what begins after the commit must not be in the way of keepNow
+			return nil
+		}
 		cuts, err := k.keeper.Keep(k.cfg.StateDir, tasks)
 		k.busy.Store(false)
 		return func() { k.did(cuts, err) }

@@ -12,6 +12,7 @@ import (
 
 	"headrace"
 	"headrace/policy"
+	"headrace/proc"
 	"headrace/wire"
 )
 
@@ -51,5 +52,43 @@ func shortageAtStart(t *testing.T, short error) {
 	b.awaitState(id, headrace.Running)
 	if n := tries.Load(); n != 3*maxStartFailures+1 {
 		t.Errorf("it was tried %d times", n)
+	}
+}
+
+// TestStartThatFails: a command that cannot be started ends the task, whatever the words of the error. What may be a limit
+// of the user's own is tried some times, and what the machine lacks for as long as it takes.
+func TestStartThatFails(t *testing.T) {
+	const words = "start in directory /no space left on device: no such file or directory"
+	for _, c := range []struct {
+		exit        proc.Exit
+		fails, runs int64
+	}{
+		{exit: proc.Exit{Code: 126, StartError: words}, fails: 1},
+		{exit: proc.Exit{Code: 126, StartError: "true: cannot allocate memory", MayPass: true}, fails: maxStartFailures},
+		{exit: proc.Exit{Code: 126, StartError: "fork: resource temporarily unavailable", Lacking: true}, runs: 3 * maxStartFailures},
+	} {
+		t.Run(c.exit.StartError, func(t *testing.T) {
+			b := newBed(t, policy.Suspend)
+			b.clock = hasty{began: systemClock{}.boot()}
+			var tries atomic.Int64
+			k := &conn{world: b.world}
+			k.after = func(op string, id headrace.TaskID) error {
+				if op == "start" && tries.Add(1) != c.runs {
+					b.world.with(id, func(x *thing) { b.world.end(x, c.exit) })
+				}
+				return nil
+			}
+			if err := b.startWith(k); err != nil {
+				t.Fatal(err)
+			}
+			id := b.run(headrace.Normal)
+			if c.runs > 0 {
+				b.awaitState(id, headrace.Running)
+				return
+			}
+			if got := b.awaitState(id, headrace.Failed); got.Reason != c.exit.StartError || tries.Load() != c.fails {
+				t.Errorf("after %d tries: %s", tries.Load(), got.Reason)
+			}
+		})
 	}
 }

@@ -90,7 +90,6 @@ func (o *operations) start(t *task, in *journal.Intent) {
 				o.schedulerOf(t).notStarted(t, err)
 				return err
 			}
-			o.succeeded(t)
 			o.attach(t, live)
 			t.rec.Forfeit = false
 			if why := o.moving.came(t, from); why != "" {
@@ -100,6 +99,7 @@ func (o *operations) start(t *task, in *journal.Intent) {
 				o.exited(t, exit, nil)
 				return nil
 			}
+			o.succeeded(t)
 			o.enter(t, headrace.Running, journal.Event{AtMs: at, Took: took, Delay: in.Delay, Reason: in.Reason})
 			return nil
 		}
@@ -173,7 +173,11 @@ func (o *operations) positions(live Task, reads bool) map[linux.FileID]int64 {
 }
 
 func (o *operations) suspendFailed(t *task, err error) {
-	if errors.Is(err, proc.ErrGone) || errors.Is(err, context.Canceled) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return
+	case errors.Is(err, proc.ErrGone):
+		o.foundGone(t)
 		return
 	}
 	o.log.Warn("suspending a task failed; it runs on", "id", t.rec.ID, "err", err)

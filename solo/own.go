@@ -185,7 +185,7 @@ func (s *own) release(t *task, c *call) {
 const maxStartFailures = 5
 
 func (s *own) notStarted(t *task, err error) {
-	if shortage(err.Error()) != "" {
+	if lacks(err) {
 		s.awaitRoom(t, err.Error())
 		return
 	}

@@ -65,6 +65,8 @@ type task struct {
 	// task, after failures many failures in a row.
 	retryAt  time.Duration
 	failures int
+	// ending: an operation found that it has no processes any more. Its end is to be told.
+	ending bool
 	// noSuspendUntil and noCheckpointUntil are boot times, for failures that may
 	// pass.
 	noSuspendUntil, noCheckpointUntil time.Duration

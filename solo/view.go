@@ -1,6 +1,8 @@
 package solo
 
 import (
+	"cmp"
+	"math"
 	"time"
 
 	"headrace"
@@ -74,6 +76,14 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	if t.op != nil && t.op.kind == headrace.Attaching {
 		// Nobody knows what it does; nothing may be done with it.
 		v.Leaving, v.LeavingBy = true, headrace.Suspend
+	}
+	if t.live != nil && t.op == nil && now < t.retryAt { // orders are not carried out: others have to leave in its place
+		if t.ending && v.State == headrace.Running { // which is not worth it yet
+			v.Leaving, v.LeavingBy = true, headrace.Suspend
+			return v
+		}
+		const why = "it is being ended, or could not be"
+		v.NoSuspend, v.NoCheckpoint, v.NoKill = cmp.Or(v.NoSuspend, why), cmp.Or(v.NoCheckpoint, why), math.MaxUint8
 	}
 	return v
 }

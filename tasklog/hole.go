@@ -26,6 +26,30 @@ func use(path string) int64 {
 // cut makes a log hold about keep bytes: the first half and the last half of them.
 // notice is put before the hole, without line ends. The file must be uid's.
 func cut(f *os.File, uid uint32, keep int64, notice string) error {
+	if err := punch(f, uid, keep, notice); err != nil {
+		return err
+	}
+	return cutBehind(f, keep)
+}
+
+// spare is how much a log may hold beside what it is to keep, in bytes, before that is looked
+// for behind its end: file systems allocate ahead of who writes.
+const spare = 1 << 20
+
+// cutBehind gives back what is allocated behind the end of a log (fallocate(2),
+// FALLOC_FL_KEEP_SIZE): its owner can have any amount there, that is in no size and no hole. Not all
+// file systems punch holes behind the end, but all free what is there when a file is
+// truncated to the size that it has. What is appended in that very moment is lost.
+func cutBehind(f *os.File, keep int64) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Blocks*512 <= 2*(keep+spare) {
+		return err
+	}
+	return f.Truncate(st.Size)
+}
+
+// punch is cut for what is before the end of the log.
+func punch(f *os.File, uid uint32, keep int64, notice string) error {
 	st, err := owned(f, uid)
 	if err != nil {
 		return err

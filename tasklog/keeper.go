@@ -99,7 +99,9 @@ func (k *Keeper) Keep(dir string, tasks []Task) ([]Cut, error) {
 			continue
 		}
 		delete(k.ended, t.ID)
-		cuts = append(cuts, Cut{Task: t.ID, Before: logs[i].bytes, Why: why})
+		if use(t.Stdout)+use(t.Stderr) < logs[i].bytes { // else somebody has a lease on them
+			cuts = append(cuts, Cut{Task: t.ID, Before: logs[i].bytes, Why: why})
+		}
 	}
 	return cuts, errors.Join(wrong...)
 }

@@ -48,6 +48,45 @@ func TestRemovedLogsThatAreOpen(t *testing.T) {
 	}
 }
 
+// TestRoomBehindTheEnd: what is allocated behind the end of a log is given back, also of one whose size is
+// all hole, and what is in the log stays.
+func TestRoomBehindTheEnd(t *testing.T) {
+	for _, size := range []int64{5, 100 << 20} {
+		dir := t.TempDir()
+		task := Task{ID: "t", UID: uint32(os.Getuid()), User: "me", Stdout: filepath.Join(dir, "out"), Limit: 1 << 20}
+		f, err := os.Create(task.Stdout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.WriteString("hello"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Truncate(size); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, size, 32<<20); err != nil {
+			t.Skip("the file system does not allocate behind the end:", err)
+		}
+		if use(task.Stdout) < 32<<20 {
+			t.Skip("the file system does not tell what is allocated behind the end")
+		}
+		k := Keeper{Reserve: 1}
+		if cuts, err := k.Keep(dir, []Task{task}); len(cuts) != 1 || err != nil {
+			t.Errorf("cut: %v, %v", cuts, err)
+		}
+		if holds := use(task.Stdout); holds > task.Limit {
+			t.Errorf("it holds %d bytes", holds)
+		}
+		if st, err := f.Stat(); err != nil || st.Size() != size || string(read(t, task.Stdout)[:5]) != "hello" {
+			t.Errorf("it is %v, %v", st, err)
+		}
+		if cuts, err := k.Keep(dir, []Task{task}); len(cuts) != 0 || err != nil {
+			t.Errorf("cut again: %v, %v", cuts, err)
+		}
+	}
+}
+
 func TestPlan(t *testing.T) {
 	cases := []struct {
 		name    string

@@ -113,7 +113,7 @@ func (w *world) think(client int) *op {
 	o := &op{client: fmt.Sprintf("c%d", client), number: len(w.ops), call: w.clock, name: string(rune('a' + w.rand.IntN(3)))}
 	m := meta.Command{Time: int64(w.now) * simTick, Client: o.client, Call: int64(o.number), Caller: person}
 	if w.rand.IntN(2) == 0 {
-		if m.Op = w.draw(o); m.Op == nil {
+		if w.draw(o, &m); m.Op == nil {
 			o.kind = "look"
 			return o
 		}
@@ -145,7 +145,7 @@ type knowing struct {
 }
 
 // draw makes a command about what is in treeDir, or none: a look at all of it.
-func (w *world) draw(o *op) meta.Op {
+func (w *world) draw(o *op, m *meta.Command) {
 	var some []*process
 	for _, p := range w.processes {
 		if p.node != nil && p.machine.agreed() != nil {
@@ -153,18 +153,19 @@ func (w *world) draw(o *op) meta.Op {
 		}
 	}
 	if len(some) == 0 {
-		return nil
+		return
 	}
 	r, _, done, err := some[w.rand.IntN(len(some))].machine.read()
 	if err != nil {
-		return nil
+		return
 	}
 	defer done()
 	k := &knowing{world: w, Query: meta.Query{Reader: r, Caller: person, Time: int64(w.now) * simTick}, client: o.client}
 	k.open, _, _ = k.OpenFiles(0, treeDir)
 	k.blocks = k.Unfinished()
 	if k.SafeMode() && w.rand.IntN(4) == 0 {
-		return &meta.SetSafeMode{On: false}
+		m.Op = &meta.SetSafeMode{On: false}
+		return
 	}
 	all := 0
 	for _, d := range draws {
@@ -173,10 +174,19 @@ func (w *world) draw(o *op) meta.Op {
 	at := w.rand.IntN(all)
 	for _, d := range draws {
 		if at -= d.weight; at < 0 {
-			return d.draw(k)
+			m.Op = d.draw(k)
+			break
 		}
 	}
-	panic("nothing is drawn")
+	switch m.Op.(type) {
+	case *meta.Delete, *meta.Rename, *meta.SetQuota: // with what was seen of late
+		for _, y := range w.surveys[max(0, len(w.surveys)-10):] {
+			if seen, _ := k.Survey(y); seen != nil && y.Path == m.Survey(0).Path {
+				m.Seen = seen
+				w.counts["seen"]++
+			}
+		}
+	}
 }
 
 func (k *knowing) of(choices ...string) string { return choices[k.rand.IntN(len(choices))] }
@@ -354,6 +364,11 @@ var draws = []struct {
 			return &meta.ChangeACL{Path: k.path(), How: meta.RemoveACL}
 		}
 		return &meta.ChangeACL{Path: k.path(), How: meta.ModifyACL, Entries: []meta.ACLEntry{{Type: meta.User, Name: "bob", Access: meta.Access(k.rand.IntN(8))}}}
+	}},
+	{4, func(k *knowing) meta.Op {
+		y := &meta.Survey{Path: k.of(treeDir, k.dir()), Number: uint64(len(k.ops) + 1)}
+		k.surveys = append(k.surveys, y)
+		return y
 	}},
 	{2, func(k *knowing) meta.Op { return &meta.Sweep{Most: 1 + k.rand.IntN(4)} }},
 	{1, func(k *knowing) meta.Op {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,8 @@ const (
 	// which hangs holds up a thread.
 	queryTime   = 15 * time.Second
 	mostQueries = 512
+	// surveys are how many are taken for a command, while others end them.
+	surveys = 5
 )
 
 // walksAtOnce is how many queries look at much of the state at a time: the others are to have processors left.
@@ -262,6 +265,9 @@ func (g *Group) Deliver(m quorum.Message) { g.driver.Deliver(m) }
 // Propose has a command applied, and returns its answer once a majority has it durably. The command's time is
 // set here. An error of ctx says only that nobody waits any more, and ErrUncertain that nobody knows.
 func (g *Group) Propose(ctx context.Context, m meta.Command) (meta.Result, error) {
+	if err := m.Bounded(); err != nil {
+		return nil, err
+	}
 	renewed := func() error {
 		_, err := g.command(ctx, meta.Command{Op: &meta.RenewLeases{}})
 		return err
@@ -269,7 +275,29 @@ func (g *Group) Propose(ctx context.Context, m meta.Command) (meta.Result, error
 	if err := g.terms.begin(ctx, g.View().Term, renewed); err != nil {
 		return nil, err
 	}
-	return g.command(ctx, m)
+	r, err := g.command(ctx, m)
+	for try := 0; meta.TooMuch(err) && try < surveys; try++ {
+		if m.Seen, err = g.survey(ctx, m); err == nil {
+			r, err = g.command(ctx, m)
+		}
+	}
+	return r, err
+}
+
+// survey looks at what is below the directory of a command, beside all others. It has seen nothing when these have ended that.
+func (g *Group) survey(ctx context.Context, m meta.Command) (seen *meta.Seen, err error) {
+	y := m.Survey(rand.Uint64())
+	err = g.slowly(ctx, func() error {
+		if _, err := g.command(ctx, meta.Command{Caller: m.Caller, Op: y}); err != nil {
+			return err
+		}
+		return g.Query(m.Caller, func(q meta.Query) (err error) {
+			q.Context = ctx
+			seen, err = q.Survey(y)
+			return err
+		})
+	})
+	return seen, err
 }
 
 func (g *Group) command(ctx context.Context, m meta.Command) (meta.Result, error) {
@@ -419,6 +447,16 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 // Walk is Query for what may look at much of the state, such as all that is below a directory. It waits until there are few that do, and what
 // package meta lets end early ends with ctx.
 func (g *Group) Walk(ctx context.Context, by meta.Caller, f func(meta.Query) error) error {
+	return g.slowly(ctx, func() error {
+		return g.Query(by, func(q meta.Query) error {
+			q.Context = ctx
+			return f(q)
+		})
+	})
+}
+
+// slowly calls f when few others look at much.
+func (g *Group) slowly(ctx context.Context, f func() error) error {
 	if err := g.answers(); err != nil {
 		return err
 	}
@@ -430,10 +468,7 @@ func (g *Group) Walk(ctx context.Context, by meta.Caller, f func(meta.Query) err
 	case <-g.ctx.Done():
 		return ErrClosed
 	}
-	return g.Query(by, func(q meta.Query) error {
-		q.Context = ctx
-		return f(q)
-	})
+	return f()
 }
 
 // enter waits until a query may read the state, and has a place in querying.

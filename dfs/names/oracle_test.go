@@ -177,7 +177,7 @@ func (t *tree) apply(op meta.Op, r meta.Result) string {
 		return fmt.Sprint(safe.On)
 	}
 	switch op.(type) { // what is nobody's wish
-	case *meta.Sweep:
+	case *meta.Sweep, *meta.Survey:
 		return ""
 	case *meta.Collected, *meta.Relocate:
 		return "ok"

@@ -50,7 +50,7 @@ func TestWorlds(t *testing.T) {
 		return
 	}
 	for _, k := range []string{"joined", "chunk", "asked of one that is alone", "answered when asked again", "disk error", "ring.Down", "ring.Out", "ring.Back", "ring.Drain", "ring.Remove", "ring.Fill",
-		"ring.Weigh", "ring.Level", "ring.Confirm", "ring.Lost", "ring.Abandon",
+		"ring.Weigh", "ring.Level", "ring.Confirm", "ring.Lost", "ring.Abandon", "seen",
 		"died names.seat.taken", "died names.seat.leaving", "died names.seat.dropped", "died before flush", "died after flush", "died before replace", "died after replace"} {
 		if counts[k] == 0 {
 			t.Errorf("no %s", k)
@@ -59,7 +59,7 @@ func TestWorlds(t *testing.T) {
 	for _, d := range []meta.Op{&meta.Mkdirs{}, &meta.Create{}, &meta.Append{}, &meta.AddBlock{}, &meta.AbandonBlock{}, &meta.NewStamp{}, &meta.UpdatePipeline{}, &meta.Complete{},
 		&meta.Fsync{}, &meta.RenewLease{}, &meta.RecoverLease{}, &meta.Delete{}, &meta.Rename{}, &meta.Concat{}, &meta.SetPermission{}, &meta.SetOwner{}, &meta.SetTimes{},
 		&meta.SetReplication{}, &meta.SetXAttr{}, &meta.RemoveXAttr{}, &meta.ChangeACL{}, &meta.SetSafeMode{}, &meta.CommitRecovery{}, &meta.ExpireLeases{}, &meta.Sweep{},
-		&meta.Collected{}, &meta.Relocate{}, &meta.Truncate{}, &meta.SetQuota{}, &meta.RenewLeases{}} { // all there are
+		&meta.Collected{}, &meta.Relocate{}, &meta.Truncate{}, &meta.SetQuota{}, &meta.RenewLeases{}, &meta.Survey{}} { // all there are
 		if k := strings.TrimPrefix(fmt.Sprintf("%T", d), "*meta."); counts["did "+k] == 0 {
 			t.Errorf("no %s was done", k)
 		}

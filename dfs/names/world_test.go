@@ -54,6 +54,7 @@ type world struct {
 	cut       map[[2]*process]bool
 	clients   []*op // what each is at
 	ops       []*op
+	surveys   []*meta.Survey
 	agreed    map[uint64]entry
 	leaders   map[uint64]quorum.Replica
 	log       []string

@@ -183,11 +183,13 @@ func undumpable(tree []linux.Stat, init int) error {
 }
 
 // kill ends the processes of a committed dump and waits until the last of
-// them is reaped: a zombie would hold a pid that a restore needs.
+// them is reaped: a zombie would hold a pid that a restore needs. Only what a tracer keeps
+// as a zombie is left; the daemon, which sees the tracer, ends that when a restore fails.
 func (d dump) kill() error {
 	if err := d.t.life.beginEnd(); err != nil {
 		return err
 	}
+	deadline := linux.Clock() + heldPatience
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
 		if err := d.t.processes.signal(unix.SIGKILL); err != nil {
 			return err
@@ -196,7 +198,7 @@ func (d dump) kill() error {
 		if err != nil {
 			return err
 		}
-		if len(tree) == 0 {
+		if len(tree) == 0 || linux.Clock() >= deadline && allEnded(tree) {
 			break
 		}
 		time.Sleep(pause)

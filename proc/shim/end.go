@@ -35,10 +35,33 @@ func (t *task) died(d death) {
 
 // finish ends what the command has left behind and records how the task ended.
 func (t *task) finish() {
-	<-t.life.startRead
+	t.life.hear()
 	t.processes.end(leftoverGrace)
-	syncLogs(t.life.spec())
+	t.syncLogs()
 	t.life.end(t.op.isKilled())
+}
+
+// syncLogs makes durable what the task has written: the record of its end must not
+// outlive it. An output file may be on a server that does not answer any more. Whoever
+// kills the task then is not to wait for that.
+func (t *task) syncLogs() {
+	synced := make(chan struct{})
+	go func() {
+		defer close(synced)
+		syncLogs(t.life.spec())
+	}()
+	const look = 100 * time.Millisecond
+	for left := cleanPatience; left > 0; {
+		select {
+		case <-synced:
+			return
+		case <-time.After(look):
+			if t.op.isKilled() {
+				left -= look
+			}
+		}
+	}
+	fmt.Fprintf(os.Stderr, "what the task has written is not on disk yet, after %v of a kill\n", cleanPatience)
 }
 
 // mercy is how long a task that is being killed has to end by itself. It is safe for

@@ -73,6 +73,9 @@ func prepareExec(spec proc.Spec) error {
 	// What the supervisor protects itself with is not for the command. Lowering it
 	// again is what may be refused.
 	os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(spec.OOMScoreAdj)), 0)
+	if err := tell(startReport{User: true}); err != nil {
+		return err
+	}
 	if err := becomeUser(spec); err != nil {
 		return err
 	}
@@ -197,11 +200,7 @@ func reportOutput(fd int) error {
 	if err != nil || m == nil {
 		return err
 	}
-	b, err := json.Marshal(startReport{Output: m})
-	if err != nil {
-		return err
-	}
-	if _, err := unix.Write(errorFD, append(b, '\n')); err != nil {
+	if err := tell(startReport{Output: m}); err != nil {
 		return err
 	}
 	var answer []byte
@@ -228,4 +227,13 @@ func move(fd, to int) error {
 		return err
 	}
 	return unix.Close(fd)
+}
+
+// tell makes a report that is not the last.
+func tell(r startReport) error {
+	b, err := json.Marshal(r)
+	if err == nil {
+		_, err = unix.Write(errorFD, append(b, '\n'))
+	}
+	return err
 }

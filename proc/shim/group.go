@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/internal/linux/cgroup"
 	"headrace/proc"
 )
@@ -18,6 +21,9 @@ import (
 // nothing has changed lately the kernel waits for all processors before it moves a
 // process: 5 to 40 ms were measured.
 const joinPatience = 2 * time.Second
+
+// forkPatience is how long a task that forks is moved while it runs.
+const forkPatience = 500 * time.Millisecond
 
 // group is the task's own cgroup: whether its processes are in it, and frozen there.
 type group struct {
@@ -183,12 +189,16 @@ func (p *processes) startUnified(dir, self string, argv []string, attr *syscall.
 
 // joinInBackground moves the task's processes into its cgroup. started is closed when
 // the start is over.
-func (p *processes) joinInBackground(started <-chan struct{}) {
+func (t *task) joinInBackground(started <-chan struct{}) {
 	joined := make(chan struct{})
-	p.group.joined = joined
-	g := p.group.is()
+	t.processes.group.joined = joined
+	g := t.processes.group.is()
 	join := func(dir string, butInit bool) {
-		if err := p.join(dir, butInit); err != nil {
+		err := t.processes.join(dir, butInit, forkPatience)
+		if errors.Is(err, errForks) && t.processes.isolated {
+			err = t.joinStopped(dir, butInit)
+		}
+		if err != nil {
 			fmt.Fprintf(os.Stderr, "put the task in its cgroup: %v\n", err)
 		}
 	}
@@ -200,16 +210,41 @@ func (p *processes) joinInBackground(started <-chan struct{}) {
 			}
 		}
 		if g.SeparatePIDs() {
-			<-started // until then there is only init
+			select { // until then there is only init
+			case <-started:
+			case <-time.After(startPatience): // or what waits for the user's files
+			}
 			join(g.PIDs, true)
 		}
 	}()
 }
 
+// joinStopped is join for a task that forks faster than it can be moved: its limits would not
+// hold for what is outside. It is stopped meanwhile, which no fork slips through.
+func (t *task) joinStopped(dir string, butInit bool) error {
+	t.op.Lock()
+	defer t.op.Unlock()
+	if t.life.now() == running {
+		tree, err := t.processes.tree()
+		if err != nil {
+			return err
+		}
+		own := t.stops.ownStops(tree)
+		if err := t.processes.signal(unix.SIGSTOP); err != nil {
+			return err
+		}
+		defer t.stops.contAllBut(own)
+	}
+	return t.processes.join(dir, butInit, joinPatience)
+}
+
+// errForks: new processes are outside of the cgroup, however often those that there are are moved.
+var errForks = errors.New("it forks faster than it can be moved")
+
 // join moves everything of the task into one directory, maybe but init. A process
 // that is moved has its later children there.
-func (p *processes) join(dir string, butInit bool) error {
-	for begin := time.Now(); time.Since(begin) < joinPatience; {
+func (p *processes) join(dir string, butInit bool, patience time.Duration) error {
+	for begin := time.Now(); ; {
 		tree, err := p.tree()
 		if err != nil {
 			return err
@@ -231,8 +266,10 @@ func (p *processes) join(dir string, butInit bool) error {
 		if outside == 0 {
 			return nil
 		}
+		if time.Since(begin) > patience {
+			return fmt.Errorf("%s: %w", dir, errForks)
+		}
 	}
-	return fmt.Errorf("%s: it forks faster than it can be moved", dir)
 }
 
 // leavePIDs moves init out of where processes are counted, after a restore.

@@ -42,10 +42,14 @@ type commandStatus struct {
 // startReport is a report on errorFD: a pid, an output file, or a failure.
 type startReport struct {
 	PID int `json:"pid,omitempty"`
+	// User: what follows may come from a process that is the user's.
+	User bool `json:"user,omitempty"`
 	// Output is answered with a line when it is recorded: empty, or what went wrong.
 	Output *proc.OutputMark `json:"output,omitempty"`
 	Code   int              `json:"code,omitempty"`
 	Text   string           `json:"text,omitempty"`
+	// Lacking: the failure was for want of something that there may be later.
+	Lacking bool `json:"lacking,omitempty"`
 }
 
 // maxReports bounds what is read of reports, in bytes: they come from a process
@@ -59,7 +63,9 @@ func report(r startReport) {
 	f.Close()
 }
 
-func reportStartFailure(code int, err error) { report(startReport{Code: code, Text: err.Error()}) }
+func reportStartFailure(code int, err error) {
+	report(startReport{Code: code, Text: err.Error(), Lacking: linux.Lacking(err)})
+}
 
 // runInit starts the command of the spec in the task's directory and reaps all
 // that is re-parented to it until the command ends. Everything below it belongs

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"headrace"
 	"headrace/internal/linux"
 	"headrace/proc"
@@ -48,9 +50,13 @@ type life struct {
 	// expectEnd: the death of init is part of a dump or of a failed restore.
 	expectEnd bool
 	initDied  bool
-	// startRead is closed when the report of a start has been read: only then is
-	// it known whether the end of init is a command that could not be started.
+	// startRead is closed when what was reported of a start has been read: only then is
+	// it known whether the end of init is a command that could not be started. reports is
+	// where that comes from; nil: there is nothing to come.
 	startRead <-chan struct{}
+	reports   *os.File
+	// usersStart: what starts the command is the user's by now.
+	usersStart bool
 	// brokenDump is when a dump last broke off in the middle.
 	brokenDump time.Duration
 	acct       account
@@ -92,28 +98,47 @@ func (l *life) spec() proc.Spec {
 }
 
 // start takes the task as running, unless fork fails. A death of what fork starts is
-// handled only after this. The caller closes what it gets when it has read how the
-// start went.
-func (l *life) start(spec proc.Spec, fork func() error) (chan struct{}, error) {
+// handled only after this. The caller closes what it gets when it has read of reports
+// how the start went.
+func (l *life) start(spec proc.Spec, reports *os.File, fork func() error) (chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := fork(); err != nil {
 		return nil, err
 	}
 	read := make(chan struct{})
-	l.begun, l.phase, l.startRead = spec, running, read
+	l.begun, l.phase, l.startRead, l.reports, l.usersStart = spec, running, read, reports, false
 	l.acct.resumed()
 	return read, nil
+}
+
+// hear returns when all has been read that was reported of the start. Init is gone, so that
+// nothing is to come; but whoever has taken the socket out of a process that was the user's
+// already can keep it open for ever.
+func (l *life) hear() {
+	l.mu.Lock()
+	read, reports := l.startRead, l.reports
+	l.mu.Unlock()
+	if reports != nil {
+		if c, err := reports.SyscallConn(); err == nil {
+			c.Control(func(fd uintptr) { unix.Shutdown(int(fd), unix.SHUT_RDWR) }) // it may be closed by now
+		}
+	}
+	<-read
 }
 
 // reported takes in the pid of the command, or why it could not be started.
 func (l *life) reported(r startReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if r.PID != 0 {
+	switch {
+	case r.PID != 0:
 		l.commandGroup = r.PID
-	} else {
+	case r.User:
+		l.usersStart = true
+	default:
 		l.exit.Code, l.exit.StartError = r.Code, r.Text
+		l.exit.Lacking, l.exit.MayPass = r.Lacking && !l.usersStart, r.Lacking && l.usersStart
 	}
 }
 
@@ -202,7 +227,7 @@ func (l *life) restored(sv saved, tree []linux.Stat) error {
 	l.expectEnd, l.phase = false, stopped
 	read := make(chan struct{})
 	close(read)
-	l.startRead = read
+	l.startRead, l.reports = read, nil
 	if l.commandGroup == 0 {
 		l.commandGroup = sv.CommandGroup
 	}

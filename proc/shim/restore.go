@@ -172,8 +172,8 @@ func (r *restoration) openInTime(im *checkpoint.Image) (candidate, error) {
 	return candidate{}, context.Cause(ctx)
 }
 
-// cleanPatience is how long what was unpacked of an image may take to be removed. It is
-// less than what a kill waits for.
+// cleanPatience is how long a file system may take with what was unpacked of an image, or
+// with logs. It is less than what a kill waits for.
 const cleanPatience = killLimit / 2
 
 // open checks an image, byte for byte, and makes it ready for CRIU.

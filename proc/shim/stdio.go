@@ -97,8 +97,7 @@ func logPaths(spec proc.Spec) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
-// syncLogs makes durable what the task has written: the record of its end must
-// not outlive it.
+// syncLogs makes durable what the task has written.
 func syncLogs(spec proc.Spec) {
 	for _, path := range logPaths(spec) {
 		var f *os.File

@@ -185,7 +185,11 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 	t := s.task
 	switch op {
 	case "start":
-		return nil, t.start()
+		err := t.start()
+		if linux.Lacking(err) {
+			err = fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+		}
+		return nil, err
 	case "hold":
 		return nil, t.hold()
 	case "restore":

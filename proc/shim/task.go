@@ -84,7 +84,7 @@ func (t *task) start() error {
 		reports.Close()
 		return err
 	}
-	read, err := t.startInit(spec, append(fds(files), theirs.Fd()))
+	read, err := t.startInit(spec, reports, append(fds(files), theirs.Fd()))
 	if err != nil {
 		reports.Close()
 		return err
@@ -118,12 +118,12 @@ func reportPair() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "reports"), os.NewFile(uintptr(fds[1]), "reports"), nil
 }
 
-func (t *task) startInit(spec proc.Spec, files []uintptr) (read chan struct{}, err error) {
+func (t *task) startInit(spec proc.Spec, reports *os.File, files []uintptr) (read chan struct{}, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	read, err = t.life.start(spec, func() error {
+	read, err = t.life.start(spec, reports, func() error {
 		return t.processes.startIn(spec.Own, self, []string{"headrace-shim", "init", t.home.dir}, &syscall.ProcAttr{
 			// Go would keep a file of the cgroup open, which a restore would have to find again.
 			Dir: "/", Env: []string{"GOMAXPROCS=1", "GOGC=off", "GODEBUG=containermaxprocs=0", progressMark(t.home.dir)}, Files: files,
@@ -131,7 +131,7 @@ func (t *task) startInit(spec proc.Spec, files []uintptr) (read chan struct{}, e
 		})
 	})
 	if err == nil {
-		t.processes.joinInBackground(read)
+		t.joinInBackground(read)
 	}
 	return read, err
 }
@@ -145,7 +145,9 @@ func (t *task) readReports(from io.ReadWriter) {
 			return
 		}
 		if report.Output != nil {
-			answerReport(from, report.Output.Save("."))
+			if answerReport(from, report.Output.Save(".")) != nil {
+				return // who has reported it is gone
+			}
 			continue
 		}
 		t.life.reported(report)
@@ -154,12 +156,13 @@ func (t *task) readReports(from io.ReadWriter) {
 
 // answerReport tells the process that is about to become the command whether its
 // report was recorded.
-func answerReport(w io.Writer, err error) {
+func answerReport(w io.Writer, err error) error {
 	text := ""
 	if err != nil {
 		text = strings.ReplaceAll(err.Error(), "\n", " ")
 	}
-	fmt.Fprintln(w, text) // one that has gone needs no answer
+	_, werr := fmt.Fprintln(w, text)
+	return werr
 }
 
 // suspend stops every thread of the task, and locks it.

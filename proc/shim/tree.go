@@ -104,8 +104,8 @@ func (p *processes) signal(sig syscall.Signal) error {
 	return nil
 }
 
-// heldPatience is how long after its SIGKILLs end waits for what has ended and is not
-// off the list of processes.
+// heldPatience is how long after SIGKILL is waited for what has ended and is not off the
+// list of processes.
 const heldPatience = time.Second
 
 // end ends what is left of the task's processes, without mercy after the grace, and
