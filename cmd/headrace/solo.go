@@ -117,7 +117,7 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.userRequests, "user-request-bytes", "how much of that for one user (default 24MiB)")
 	flags.Var(&f.userConns, "user-connections", "the `NUMBER` of connections to each socket that one user may have, all but root three times as many (default 256)")
 	flags.StringArrayVar(&f.stores, "store", nil, "a `NAME=DIR` for checkpoints, with ,zstd behind it compressed; may be repeated (default: in the state directory)")
-	flags.StringArrayVar(&f.newStores, "new-store", nil, "a `DIR` of these, also of an earlier daemon's, in which what was there before is lost; may be repeated. Otherwise what was in it waits, for it may just not be mounted")
+	flags.StringArrayVar(&f.newStores, "new-store", nil, "a `DIR` of these in which what was there is lost; may be repeated (otherwise that waits until the store is mounted)")
 	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus on this loopback `ADDR`, such as 127.0.0.1:9464")
 	flags.StringVar(&f.criu, "criu", "", "the `PATH` of CRIU (default $HEADRACE_CRIU, else where scripts/get-criu puts it, else on PATH)")
 	flags.StringVar(&f.shim, "shim", "", "the `PATH` of headrace-shim (default: beside this program, else on PATH)")
