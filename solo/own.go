@@ -189,11 +189,6 @@ func (s *own) notStarted(t *task, err error) {
 		s.awaitRoom(t, err.Error())
 		return
 	}
-	if errors.Is(err, proc.ErrNotNow) {
-		s.backOff(t)
-		t.rec.Reason = "could not be started, will be tried again: " + err.Error()
-		return
-	}
 	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {
 		s.final(t, headrace.Failed, nil, "could not be started: "+err.Error(), false)
 		return
