@@ -94,9 +94,15 @@ func (a *stores) look(dir string, known journal.Measure, had []headrace.TaskID) 
 	return f
 }
 
-// take takes in what a look has shown, and reports whether something has become of the
-// store since the last one.
-func (a *stores) take(s *store, f found) (changed bool) {
+// take takes in what a look has shown.
+func (a *stores) take(u *turn, s *store, f found) {
+	if a.taken(s, f) {
+		u.redecide, u.metaChanged = true, true
+	}
+}
+
+// taken is take for the store alone, and reports whether something has become of it since the last look.
+func (a *stores) taken(s *store, f found) (changed bool) {
 	s.looking = false
 	was := a.get(s.Dir)
 	if f.err != nil {
@@ -152,9 +158,7 @@ func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images)
 				if f.err != nil && known.ID == "" && !errors.Is(f.err, proc.ErrNotNow) {
 					return fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", s.Name, f.err)
 				}
-				if a.take(s, f) {
-					u.redecide, u.metaChanged = true, true
-				}
+				a.take(u, s, f)
 				return nil
 			}
 		}()
@@ -385,23 +389,19 @@ func (a *stores) missing(t *task) error {
 // file system on the network may not answer.
 func (a *stores) watch(u *turn, tasks *table) {
 	for _, s := range a.all {
-		if now := a.clk.boot(); !s.looking {
-			s.looking, s.lookedAt = true, now
-		} else {
+		now := a.clk.boot()
+		if s.looking {
 			if was := a.get(s.Dir); was.away == nil && now-s.lookedAt > storePatience {
 				a.set(s.Dir, mark{was.id, fmt.Errorf("%w: checkpoint store %s does not answer", proc.ErrNotNow, s.Name)})
 				a.log.Error("a checkpoint store does not answer; what is in it waits", "store", s.Name, "dir", s.Dir)
 			}
 			continue
 		}
+		s.looking, s.lookedAt = true, now
 		known, had := s.Measure, tasks.withImagesIn(s.Dir)
 		u.background(func(context.Context) func() {
 			f := a.look(s.Dir, known, had)
-			return func() {
-				if a.take(s, f) {
-					u.redecide, u.metaChanged = true, true
-				}
-			}
+			return func() { a.take(u, s, f) }
 		})
 		a.known[s.Dir] = s.Measure
 	}
