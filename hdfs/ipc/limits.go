@@ -3,7 +3,6 @@ package ipc
 import (
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
 	"headrace/internal/budget"
@@ -52,23 +51,14 @@ func (l Limits) filled() Limits {
 }
 
 // memory is what requests and answers take. It is safe for concurrent use.
-type memory struct {
-	mu    sync.Mutex
-	tiers budget.Tiers
-}
+type memory struct{ tiers budget.SharedTiers }
 
 // take takes some for a request or an answer.
 func (m *memory) take(from netip.Addr, bytes int) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := m.tiers.Take(from.String(), 0, int64(bytes)); err != nil {
+	if err := m.tiers.Take(from.String(), int64(bytes)); err != nil {
 		return fmt.Errorf("requests and answers: %w", err)
 	}
 	return nil
 }
 
-func (m *memory) give(from netip.Addr, bytes int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.tiers.Give(from.String(), int64(bytes))
-}
+func (m *memory) give(from netip.Addr, bytes int) { m.tiers.Give(from.String(), int64(bytes)) }

@@ -47,7 +47,7 @@ func (s *Server) init() {
 	s.once.Do(func() {
 		s.Limits = s.Limits.filled()
 		s.crowd = accept.Crowd{Most: s.Limits.Connections, MostOfAddress: s.Limits.AddressConnections}
-		s.memory.tiers = budget.Tiers{What: "bytes of requests", Owner: s.Limits.AddressMemory, All: s.Limits.Memory}
+		s.memory.tiers.Tiers = budget.Tiers{What: "bytes of requests", Owner: s.Limits.AddressMemory, All: s.Limits.Memory}
 		s.conns = map[*conn]struct{}{}
 		s.ctx, s.cancel = context.WithCancel(context.Background())
 		s.listeners, s.crew.jobs = map[net.Listener]struct{}{}, make(chan func())

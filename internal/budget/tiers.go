@@ -3,6 +3,7 @@ package budget
 import (
 	"errors"
 	"fmt"
+	"sync"
 )
 
 // ErrOver: a holder, its owner or all together would have too many. The text says which.
@@ -48,3 +49,32 @@ func (t *Tiers) Give(owner string, n int64) { _ = t.Take(owner, 0, -n) }
 
 // Taken returns what all have together, and how many owners have something.
 func (t *Tiers) Taken() (all int64, owners int) { return t.all, len(t.owners) }
+
+// SharedTiers are Tiers that are safe for concurrent use, of something of which a holder has
+// all at once.
+type SharedTiers struct {
+	Tiers Tiers
+
+	mu sync.Mutex
+}
+
+// Take takes n for an owner, or nothing: the error is an ErrOver.
+func (t *SharedTiers) Take(owner string, n int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.Tiers.Take(owner, 0, n)
+}
+
+// Give gives back what was taken.
+func (t *SharedTiers) Give(owner string, n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Tiers.Give(owner, n)
+}
+
+// Taken returns what all have together, and how many owners have something.
+func (t *SharedTiers) Taken() (all int64, owners int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.Tiers.Taken()
+}

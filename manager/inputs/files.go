@@ -16,7 +16,6 @@ import (
 
 	"headrace"
 	"headrace/hdfs"
-	"headrace/internal/budget"
 	"headrace/warm/master"
 	"headrace/wire"
 )
@@ -147,39 +146,21 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *fou
 	case len(paths) > maxPaths, bytes > maxPathBytes:
 		return nil, nil, invalid("%d paths of %d bytes; at most %d of %d are allowed: name directories or patterns", len(paths), bytes, maxPaths, maxPathBytes)
 	}
-	if err := in.asking.take(user, int64(bytes)); err != nil {
+	if err := in.asking.Take(user, int64(bytes)); err != nil {
 		return nil, nil, coded(err)
 	}
 	end, err := in.requests.Begin(ctx, user)
 	if err != nil {
-		in.asking.give(user, int64(bytes))
+		in.asking.Give(user, int64(bytes))
 		return nil, nil, coded(err)
 	}
-	done = func() { end(); in.asking.give(user, int64(bytes)) }
+	done = func() { end(); in.asking.Give(user, int64(bytes)) }
 	f = &found{seen: map[string]bool{}, most: cmp.Or(int(in.cfg.Master.PerJob), maxFound)}
 	if err = f.lookUp(ctx, in, user, paths); err != nil {
 		done()
 		return nil, nil, err
 	}
 	return f, done, nil
-}
-
-// asking counts paths that wait, or are looked up. It is safe for concurrent use.
-type asking struct {
-	mu    sync.Mutex
-	bytes budget.Tiers
-}
-
-func (a *asking) take(user string, bytes int64) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.bytes.Take(user, 0, bytes)
-}
-
-func (a *asking) give(user string, bytes int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.bytes.Give(user, bytes)
 }
 
 // lookUp looks paths up, when not too many others do.

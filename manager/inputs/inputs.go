@@ -64,7 +64,7 @@ type Inputs struct {
 	started  time.Time
 	// requests are those with paths, asking the bytes of these, lookups those whose paths are looked up.
 	requests budget.Slots[string]
-	asking   asking
+	asking   budget.SharedTiers
 	lookups  chan struct{}
 
 	mu     sync.Mutex
@@ -109,7 +109,7 @@ func New(c Config) (*Inputs, error) {
 	in := &Inputs{
 		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
 		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell), holds: uint64(now.UnixMicro()),
-		asking: asking{bytes: budget.Tiers{What: "bytes of paths that are looked up", Owner: userBytes, All: allBytes}},
+		asking: budget.SharedTiers{Tiers: budget.Tiers{What: "bytes of paths that are looked up", Owner: userBytes, All: allBytes}},
 		paths:  newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
 		memory: residency.New(c.Residency, now),
 	}

@@ -185,7 +185,7 @@ func TestLookUpsAreBounded(t *testing.T) {
 	for range userBytes / maxPathBytes {
 		wantCode(t, "who has gone", <-refused, connect.CodeCanceled)
 	}
-	if all, _ := in.asking.bytes.Taken(); all != 0 {
+	if all, _ := in.asking.Taken(); all != 0 {
 		t.Errorf("%d bytes still count", all)
 	}
 	for _, end := range ends {
