@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -19,37 +18,18 @@ func DeleteTable(name string) error {
 }
 
 func deleteTable(name string) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	limit := unix.NsecToTimeval(int64(10 * time.Second))
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err != nil {
-		return err
-	}
 	// A change is a batch of messages, which is made as a whole.
 	const begin, change, end = 1, 2, 3
 	b := netfilterMessage(nil, begin, unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, nil)
 	b = netfilterMessage(b, change, unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_DELTABLE, unix.NLM_F_ACK, unix.NFPROTO_INET, 0,
 		netlinkString(unix.NFTA_TABLE_NAME, name))
 	b = netfilterMessage(b, end, unix.NFNL_MSG_BATCH_END, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES, nil)
-	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return err
-	}
 	// The first answer is an error of any of the messages, or says that all is done.
-	answer := make([]byte, 8<<10)
-	n, _, err := unix.Recvfrom(fd, answer, 0)
-	if err != nil {
-		return err
+	kind, _, err := askNetlink(unix.NETLINK_NETFILTER, b)
+	if err == nil && kind != unix.NLMSG_ERROR {
+		err = errors.New("the kernel has given an answer of another kind")
 	}
-	if n < unix.SizeofNlMsghdr+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.NLMSG_ERROR {
-		return errors.New("the kernel has given an answer of another kind")
-	}
-	if e := -int32(binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:])); e != 0 {
-		return unix.Errno(e)
-	}
-	return nil
+	return err
 }
 
 // netfilterMessage appends a message to netfilter: struct nlmsghdr, struct nfgenmsg, and

@@ -48,11 +48,6 @@ func TCPOwner(near, far netip.AddrPort) (uint32, error) {
 
 func tcpOwner(near, far netip.AddrPort) (uint32, error) {
 	near, far = netip.AddrPortFrom(near.Addr().Unmap(), near.Port()), netip.AddrPortFrom(far.Addr().Unmap(), far.Port())
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
 	r := diagRequest{family: unix.AF_INET6, protocol: unix.IPPROTO_TCP, states: ^uint32(0), id: sockID{cookie: [2]uint32{^uint32(0), ^uint32(0)}}}
 	binary.BigEndian.PutUint16(r.id.sport[:], near.Port())
 	binary.BigEndian.PutUint16(r.id.dport[:], far.Port())
@@ -64,25 +59,12 @@ func tcpOwner(near, far netip.AddrPort) (uint32, error) {
 	ask := make([]byte, unix.SizeofNlMsghdr+int(unsafe.Sizeof(r)))
 	*(*unix.NlMsghdr)(unsafe.Pointer(&ask[0])) = unix.NlMsghdr{Len: uint32(len(ask)), Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST}
 	*(*diagRequest)(unsafe.Pointer(&ask[unix.SizeofNlMsghdr])) = r
-	if err := unix.Sendto(fd, ask, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return 0, err
-	}
-	answer := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, answer, 0)
-	if err != nil {
-		return 0, err
-	}
-	answer = answer[:n]
-	if n < unix.SizeofNlMsghdr+4 {
-		return 0, errors.New("it has given a short answer")
-	}
-	body := answer[unix.SizeofNlMsghdr:]
-	switch kind := (*unix.NlMsghdr)(unsafe.Pointer(&answer[0])).Type; {
-	case kind == unix.NLMSG_ERROR:
-		if e := unix.Errno(-*(*int32)(unsafe.Pointer(&body[0]))); e != unix.ENOENT {
-			return 0, e
-		}
+	kind, body, err := askNetlink(unix.NETLINK_SOCK_DIAG, ask)
+	switch {
+	case err == unix.ENOENT:
 		return 0, ErrNotHere
+	case err != nil:
+		return 0, err
 	case kind != unix.SOCK_DIAG_BY_FAMILY || len(body) < int(unsafe.Sizeof(diagAnswer{})):
 		return 0, fmt.Errorf("it has given an answer of kind %d", kind)
 	}
