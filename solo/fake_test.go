@@ -43,6 +43,7 @@ type thing struct {
 	noRestore error
 	restores  int // attempts
 	positions map[linux.FileID]int64
+	locked    bool // a dump holds its connections
 }
 
 // shim is a supervisor; state Checkpointed means that it has no processes.
@@ -301,6 +302,14 @@ func (c *conn) End(_ context.Context, id headrace.TaskID) error {
 		c.drop(t)
 		return nil
 	})
+}
+
+func (c *conn) Unlock(id headrace.TaskID) error {
+	if c.dead() {
+		return errCut
+	}
+	c.world.with(id, func(t *thing) { t.locked = false })
+	return nil
 }
 
 func (c *conn) Reset(_ context.Context, spec proc.Spec) error {
