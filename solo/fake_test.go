@@ -53,6 +53,8 @@ type shim struct {
 	exit   proc.Exit
 	ran    time.Duration
 	saved  time.Duration
+	// outside is why it is not in its cgroup.
+	outside string
 	// continued is how often somebody has continued it while it was suspended.
 	continued int
 }
@@ -536,7 +538,7 @@ func (f *fakeTask) Stats(context.Context) (st proc.Stats, err error) {
 		}
 		st = proc.Stats{
 			State: f.s.state, Resident: t.resident, Swapped: t.swapped, Dirty: t.resident + t.swapped, Processes: 1, Share: t.share,
-			Continued:    f.s.continued,
+			Continued: f.s.continued, Outside: f.s.outside,
 			Usage:        proc.Usage{User: f.s.ran, Running: f.s.ran},
 			SinceSaveCPU: f.s.ran - f.s.saved, SinceSaveWall: f.s.ran - f.s.saved,
 		}
