@@ -267,6 +267,18 @@ func (e *Engine) Absent(id string, consumer int, attempt int) error {
 	return err
 }
 
+// Awaited returns the consumers without which a stream deals nothing now: an earlier engine has
+// given them parts of the input, and they have not come back to say which.
+func (e *Engine) Awaited(id string) []int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, err := e.find(id)
+	if err != nil {
+		return nil
+	}
+	return s.deal.Awaited()
+}
+
 // of returns the stream that has a consumer.
 func (e *Engine) of(id string, consumer int) (*stream, error) {
 	e.mu.Lock()

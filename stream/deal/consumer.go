@@ -316,6 +316,27 @@ func (d *Dealer) Absent(consumer, attempt uint32) {
 	}
 }
 
+// Awaited returns the consumers that have to come back, or be given up, before anything is
+// dealt; none: something is, or nothing ever will be.
+func (d *Dealer) Awaited() (list []int) {
+	if d.err != nil || d.unknown == 0 {
+		return nil
+	}
+	var absent []int // waited for only if two of them claim the same
+	for i, c := range d.consumers {
+		switch {
+		case c.phase == unknown && c.absent:
+			absent = append(absent, i)
+		case c.phase == unknown:
+			list = append(list, i)
+		}
+	}
+	if list == nil {
+		return absent
+	}
+	return list
+}
+
 // settle ends the waiting for consumers that are absent, if it is for these only. What
 // one of them had and somebody else has by now it had given away before.
 func (d *Dealer) settle() {
