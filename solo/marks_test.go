@@ -144,6 +144,39 @@ func TestStoreNotThere(t *testing.T) {
 	}
 }
 
+// TestStartWithoutItsStore: a task that is to start anew, and whose store has gone meanwhile with what
+// is to be removed first, waits for that and for nothing else, and says so.
+func TestStartWithoutItsStore(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
+	dir := filepath.Join(b.cfg.StateDir, "checkpoints")
+	if volatile(dir) {
+		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
+	}
+	b.shutdown()
+	k := &conn{world: b.world}
+	k.before = func(op string, _ headrace.TaskID) error {
+		if op != "restore" {
+			return nil
+		}
+		return errors.Join(os.Rename(dir, dir+".mounted"), proc.ErrNoImage) // so that it starts over
+	}
+	if err := b.startWith(k); err != nil {
+		t.Fatal(err)
+	}
+	b.tasks.Restore(b.ctx(), &wire.VerbRequest{Id: string(id)}) // it may have begun anew, or wait by now
+	got := b.await(id, "waiting for its store", func(w *wire.Task) bool {
+		return w.State == "pending" && w.Doing == "" && strings.Contains(w.Reason, "is its file system mounted?")
+	})
+	if strings.Contains(got.Reason, "another process") || strings.Count(got.Reason, dir) != 2 { // there, and as an argument
+		t.Errorf("it waits because: %s", got.Reason)
+	}
+	if err := os.Rename(dir+".mounted", dir); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Running)
+}
+
 // TestStoreIsLost: who says so has the tasks of a lost store begin again.
 func TestStoreIsLost(t *testing.T) {
 	b := newBed(t, policy.Wait)

@@ -187,7 +187,7 @@ const maxStartFailures = 5
 
 func (s *own) notStarted(t *task, err error) {
 	if lacks(err) {
-		s.awaitRoom(t, err.Error())
+		s.awaitRoom(t, waitsFor(err))
 		return
 	}
 	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {
