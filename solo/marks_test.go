@@ -3,6 +3,7 @@ package solo
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,6 +79,62 @@ func TestFind(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestWatch: who has something in a store is asked only when that is not what it was.
+func TestWatch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	if volatile(dir) {
+		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
+	}
+	id, err := checkpoint.Mark(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver()
+	defer d.cancel()
+	u := newTurn(d)
+	cfg := &Config{Log: slog.New(slog.DiscardHandler), StoresConfig: StoresConfig{Stores: []StoreConfig{{Name: "s", Dir: dir}}}}
+	a, asked := newStores(cfg, systemClock{}), 0
+	s := a.all[0]
+	watch := func(looks, asks int) {
+		t.Helper()
+		asked = 0
+		a.watch(u, func(dir string) []headrace.TaskID {
+			asked++
+			return []headrace.TaskID{"t1"}
+		})
+		for range looks { // each ends with a message to the loop
+			u.perform()
+			(<-d.mail)()
+		}
+		u.perform()
+		if asked != asks || s.looking {
+			t.Errorf("asked %d times, want %d; the look goes on: %v", asked, asks, s.looking)
+		}
+	}
+	for range 3 {
+		watch(1, 0)
+		if k := a.get(dir); k.away != nil || k.id != id {
+			t.Fatalf("it is %+v", k)
+		}
+	}
+	if err := os.Rename(dir, dir+".mounted"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		watch(2, 1)
+		if k := a.get(dir); k.away == nil || k.id != id {
+			t.Fatalf("when it is gone it is %+v", k)
+		}
+	}
+	if err := os.Rename(dir+".mounted", dir); err != nil {
+		t.Fatal(err)
+	}
+	watch(1, 0)
+	if k := a.get(dir); k.away != nil || k.id != id {
+		t.Errorf("when it is back it is %+v", k)
 	}
 }
 
