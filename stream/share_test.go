@@ -6,14 +6,18 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"headrace/disk"
+	"headrace/fileset"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/stream/deal"
 	"headrace/stream/protocol"
+	"headrace/stream/source"
 )
 
 // longRecords makes n records of size bytes.
@@ -156,4 +160,109 @@ func (p *place) reader(path string) *disk.Reader {
 		p.t.Skip("the temporary directory is in memory: nobody waits for a turn there")
 	}
 	return p.local.Disks.Reader(device, disk.Demand, "test")
+}
+
+// opens tells who has a file opened.
+type opens struct {
+	*source.Local
+	by func(owner linux.Credentials)
+}
+
+func (o opens) Open(path string, was fileset.Was, owner linux.Credentials) (source.File, error) {
+	o.by(owner)
+	return o.Local.Open(path, was, owner)
+}
+
+// TestNothingOfOthersInSharedMemory: who joins another user's scan sees nothing of what
+// that user has read into the memory before.
+func TestNothingOfOthersInSharedMemory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: there is only one user")
+	}
+	other := linux.Credentials{UID: 65534, GID: 65534}
+	p := newPlace(t)
+	joins := make(chan bool, 1)
+	p.cfg.Source = opens{p.local, func(owner linux.Credentials) {
+		if owner.UID == other.UID {
+			select {
+			case joins <- true:
+			default:
+			}
+		}
+	}}
+	p.start()
+	if err := os.Chmod(filepath.Dir(filepath.Dir(p.socket)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	secret, raw := bytes.Repeat([]byte("secret!\n"), 4<<20), deal.Rule{Split: deal.Raw}
+	path := p.write("shared", longRecords(66, 1<<20))
+	shared := Spec{Paths: []string{path}, Rule: raw, Consumers: 1, Buffer: MinBuffer} // too little for a disk to look fast
+	private := p.open(Spec{Paths: []string{p.write("private", secret)}, Rule: raw, Consumers: 1, Buffer: MinBuffer})
+	if err := os.Chmod(filepath.Join(filepath.Dir(path), "private"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := p.client(private.ID, 0, 1)
+	if err := first.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer first.disconnect()
+	for err := error(nil); err != errEnd; {
+		if err = first.next(nil); err != nil && err != errEnd {
+			t.Fatal(err)
+		}
+	}
+	p.withoutScans()
+
+	turn := p.occupy(path) // so that the second is there before anything is read
+	second := p.client(p.open(shared).ID, 0, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- second.drain(0) }()
+	shared.Owner = other
+	info, err := p.e.Open(t.Context(), shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joiner := p.client(info.ID, 0, 1)
+	if err := joiner.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer joiner.disconnect()
+	if err := joiner.conn.Send(&protocol.Next{}); err != nil {
+		t.Fatal(err)
+	}
+	<-joins
+	turn.End(0)
+	for range 2 { // the unit, and what it lies in with its first piece
+		if _, err := joiner.receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, mem := range joiner.arenas {
+		if first.arenas[id] == nil {
+			t.Error("it shares other memory")
+		}
+		if at := bytes.Index(mem, secret[:16]); at >= 0 {
+			t.Errorf("what another user has read is at byte %d of the shared memory", at)
+		}
+	}
+	if len(joiner.arenas) == 0 {
+		t.Error("it shares no memory")
+	}
+	joiner.disconnect()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// withoutScans waits until nothing is read any more.
+func (p *place) withoutScans() {
+	for p.t.Context().Err() == nil {
+		p.e.mu.Lock()
+		n := p.e.scans.Scans()
+		p.e.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
 }

@@ -34,7 +34,8 @@ func newMemory(c *Config, serves func(uid uint32) bool) memory {
 }
 
 // takeArena finds shared memory for uid: of the pool if some fits, else new. It waits
-// until there may be as much; errEnded: it is not needed any more.
+// until there may be as much; errEnded: it is not needed any more. What was read into it
+// before is still there: see wipe.
 func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*arena, error) {
 	if m.limit > 0 {
 		n = max(4, min(n, int(m.limit)/slotSize))
@@ -152,6 +153,9 @@ func (r *slotPool) equip(slotSize, n int, gone func() bool) error {
 	if err != nil {
 		return err
 	}
+	r.mem.mu.Unlock()
+	a.wipe() // nobody else has it yet
+	r.mem.mu.Lock()
 	a.mixed = a.mixed || r.arena.mixed
 	r.arena = a
 	return nil
