@@ -188,6 +188,11 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
 		if spec.Rule.Split != deal.Files {
 			codec, err = source.Codec(path, f)
 		}
+		if size := f.Was().Size; err == nil && codec == protocol.Plain {
+			if err := spec.Rule.CheckSize(size); err != nil {
+				return &fileset.Problem{Path: path, Err: err}
+			}
+		}
 		if err == nil {
 			err = p.Add(path, f.Was().Identity, codec)
 		}
