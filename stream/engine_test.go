@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -628,4 +629,54 @@ func TestLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnotherBoot: after a boot the devices have other numbers, and a file system is
+// mounted late. What another file has replaced is still noticed.
+func TestAnotherBoot(t *testing.T) {
+	for name, size := range map[string]int{"in a batch": 1000, "in blocks": 3 << 20} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t).start()
+			data := lines(rand.New(rand.NewPCG(6, 6)), size, 100)
+			path := p.write("mnt/f", data)
+			info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+			replaced := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+			p.stop()
+			for _, id := range []string{info.ID, replaced.ID} {
+				dir := filepath.Join(p.cfg.Dir, id)
+				spec, plan, err := readPlan(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan.Boot = "another"
+				plan.Files[0].Dev++
+				if err := writePlan(dir, spec, plan); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mnt := filepath.Dir(path)
+			if err := os.Rename(mnt, mnt+".later"); err != nil {
+				t.Fatal(err)
+			}
+			p.cfg.Log = slog.New(slog.NewTextHandler(onWrite(func() { os.Rename(mnt+".later", mnt) }), nil)) // says that it is not there
+			p.start()
+			if got := joined(p.all(info)); !bytes.Equal(got, data) {
+				t.Errorf("got %d bytes, want %d", len(got), len(data))
+			}
+			if err := os.Rename(p.write("other", data), path); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.client(replaced.ID, 0, 1).drain(0); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "replaced") {
+				t.Errorf("another file: %v", err)
+			}
+		})
+	}
+}
+
+// onWrite is a writer that does something.
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
 }

@@ -45,6 +45,9 @@ type File struct {
 type Plan struct {
 	Rule  Rule
 	Files []File
+	// Boot is the boot of the machine in which the files were found, empty for this one.
+	// Another one may give their devices other numbers.
+	Boot string
 	// Units counts them, Bytes is the size of all files.
 	Units uint32
 	Bytes int64

@@ -2,10 +2,8 @@ package scan
 
 import (
 	"bytes"
-	"errors"
 
 	"headrace/disk"
-	"headrace/fileset"
 	"headrace/stream/deal"
 )
 
@@ -15,8 +13,8 @@ const batchSlot = 2 << 20
 // turnBatches is how many batches are read in one turn at the disk.
 const turnBatches = 16
 
-// maxLeased is how often in a row batches are tried in which files are leased.
-const maxLeased = 3
+// maxTries is how often in a row batches are tried of which files cannot be opened yet.
+const maxTries = 3
 
 // batcher reads the batches of small files of one stream. The lock
 // guards it.
@@ -59,16 +57,16 @@ func (b *batcher) read() error {
 	if err := b.equip(batchSlot, slots, func() bool { return b.stopped || b.f.set.closed }); err != nil {
 		return err
 	}
-	for leased := 0; ; {
+	for tries := 0; ; {
 		ids, slots := b.claim()
 		if len(ids) == 0 {
 			return nil
 		}
 		err := b.readTurn(ids, slots)
-		if leased++; errors.Is(err, fileset.ErrLeased) && leased <= maxLeased {
-			err = b.waitForLeases(ids)
+		if tries++; b.f.passes(err) && tries <= maxTries {
+			err = b.waitForFiles(ids)
 		} else if err == nil {
-			leased = 0
+			tries = 0
 		}
 		if err != nil {
 			return err
@@ -76,9 +74,9 @@ func (b *batcher) read() error {
 	}
 }
 
-// waitForLeases opens the files of batches until other programs have given their leases
-// on them back, without a turn at the disk.
-func (b *batcher) waitForLeases(ids []uint32) error {
+// waitForFiles opens the files of batches, as soon as they can be, without a turn at the
+// disk.
+func (b *batcher) waitForFiles(ids []uint32) error {
 	for _, id := range ids {
 		from, to := b.f.Plan.Batch(id)
 		for i := from; i < to; i++ {

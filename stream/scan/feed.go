@@ -1,8 +1,13 @@
 package scan
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/fileset"
 	"headrace/internal/linux"
@@ -163,7 +168,7 @@ func (f *Feed) slots(file *deal.File) int {
 // stream was promised; else nil.
 func (f *Feed) joinable(i int) *scan {
 	file := &f.Plan.Files[i]
-	if sc := f.set.scans[keyOf(file)]; sc != nil && !f.apart && sc.want >= f.slots(file) {
+	if sc := f.set.scans[f.keyOf(file)]; sc != nil && !f.apart && sc.want >= f.slots(file) {
 		return sc
 	}
 	return nil
@@ -300,12 +305,39 @@ func (f *Feed) arrived(u *Unit) {
 	f.taker.Arrived(u)
 }
 
-// open opens a file of the plan, and waits for the lease that another program may have on it.
+// open opens a file of the plan, and waits for what passes.
 func (f *Feed) open(file *deal.File) (source.File, error) {
-	return fileset.OutlastLease(f.set.ctx, func() (source.File, error) { return f.openNow(file) })
+	for told := false; ; told = true {
+		in, err := fileset.OutlastLease(f.set.ctx, func() (source.File, error) { return f.openNow(file) })
+		if !f.early(err) {
+			return in, err
+		}
+		if !told {
+			f.set.cfg.Log.Warn("a file is not there yet; its file system may be about to be mounted", "err", err)
+		}
+		select {
+		case <-f.set.ctx.Done():
+			return nil, err
+		case <-time.After(mountPause):
+		}
+	}
+}
+
+// passes tells whether a file may be opened a little later: another program has a lease on
+// it, or its file system is not mounted yet.
+func (f *Feed) passes(err error) bool { return errors.Is(err, fileset.ErrLeased) || f.early(err) }
+
+// early tells whether a file that was found before this boot is missing shortly after it.
+func (f *Feed) early(err error) bool {
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESTALE)
+	return missing && f.Plan.Boot != "" && time.Now().Before(f.set.mounted)
 }
 
 // openNow opens a file of the plan without waiting for others.
 func (f *Feed) openNow(file *deal.File) (source.File, error) {
-	return f.set.cfg.Source.Open(file.Path, fileset.Was{Identity: file.Identity, End: file.End}, f.Owner)
+	was := fileset.Was{Identity: file.Identity, End: file.End}
+	if f.Plan.Boot != "" {
+		was.Dev = 0
+	}
+	return f.set.cfg.Source.Open(file.Path, was, f.Owner)
 }

@@ -6,7 +6,7 @@ import (
 	"headrace/stream/deal"
 )
 
-func keyOf(f *deal.File) key { return key{f.Identity, f.Block} }
+func (f *Feed) keyOf(file *deal.File) key { return key{file.Identity, file.Block, f.Plan.Boot} }
 
 // attachment is a stream's part in a scan. The lock guards it.
 type attachment struct {
@@ -93,7 +93,7 @@ type scan struct {
 func newScan(s *Feed, f *deal.File) *scan {
 	n := int(f.Units)
 	return &scan{
-		slotPool: newSlotPool(&s.set.memory, s.Owner.UID), set: s.set, key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
+		slotPool: newSlotPool(&s.set.memory, s.Owner.UID), set: s.set, key: s.keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
 		claimed: make([]bool, n), resident: make([]bool, n), want: s.slots(f),
 	}
 }
