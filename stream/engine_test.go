@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -402,6 +403,63 @@ func TestFailedAttempt(t *testing.T) {
 	}
 	if !again.welcome.Replay || !slices.Equal(again.hello.Units, other.hello.Units) || !bytes.Equal(joined([]*client{again}), data) {
 		t.Error("a committed consumer did not get the same units again")
+	}
+}
+
+// TestFullDiskWhileAnAttemptFails: what an attempt had whose end cannot be written down yet
+// goes to the others when it can.
+func TestFullDiskWhileAnAttemptFails(t *testing.T) {
+	data := lines(rand.New(rand.NewPCG(19, 20)), 6<<20, 100)
+	p := newPlace(t).start()
+	info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 2})
+	fails, other := p.client(info.ID, 0, 1), p.client(info.ID, 1, 1)
+	for _, c := range []*client{fails, other} {
+		if err := c.connect(); err != nil {
+			t.Fatal(err)
+		}
+		defer c.disconnect()
+		if err := c.next(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	p.e.mu.Lock()
+	s := p.e.streams[info.ID]
+	p.e.mu.Unlock()
+	swap := func(f *os.File) (was *os.File) {
+		s.journalMu.Lock()
+		defer s.journalMu.Unlock()
+		was, s.journal.f = s.journal.f, f
+		return was
+	}
+	whole := swap(full)
+	if err := p.e.Fail(info.ID, 0, 1); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is full: %v", err)
+	}
+	if err := fails.connect(); !errors.Is(err, errRefused) {
+		t.Errorf("an attempt came back that is to be given up: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := error(nil)
+		for err == nil {
+			err = other.next(nil)
+		}
+		ended <- err
+	}()
+	for p.undealt(info.ID) > 0 {
+		runtime.Gosched()
+	}
+	swap(whole)
+	if err := <-ended; err != errEnd {
+		t.Fatal(err)
+	}
+	if got := joined([]*client{other}); !bytes.Equal(got, data) {
+		t.Errorf("the other got %d bytes of %d", len(got), len(data))
 	}
 }
 
