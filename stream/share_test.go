@@ -59,6 +59,55 @@ func TestDiskIsFreeWhileConsumersWait(t *testing.T) {
 	turn.End(0)
 }
 
+// TestBatchOnTwoDisks: small files of which some are on a disk that does not answer keep
+// nobody from the disk of the others.
+func TestBatchOnTwoDisks(t *testing.T) {
+	dead, err := os.MkdirTemp("/dev/shm", "headrace-test")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dead) })
+	p := newPlace(t)
+	there, stuck := p.write("f", []byte("one\n")), filepath.Join(dead, "g")
+	if err := os.WriteFile(stuck, []byte("two\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	waits, answers := make(chan bool, 8), make(chan bool)
+	p.cfg.Source = opens{p.local, func(path string, _ linux.Credentials) {
+		if path == stuck {
+			waits <- true
+			<-answers
+		}
+	}}
+	p.start()
+	defer close(answers)
+	info := p.open(Spec{Paths: []string{there, stuck}, Rule: byLine, Consumers: 1})
+	c := p.client(info.ID, 0, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- c.drain(0) }()
+	<-waits
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	turn, err := p.reader(there).Begin(ctx)
+	if err != nil {
+		t.Fatalf("nobody may read from the disk that answers: %v", err)
+	}
+	turn.End(0)
+	answers <- true
+	for {
+		select {
+		case <-waits:
+			answers <- true
+			continue
+		case err := <-ended:
+			if got := joined([]*client{c}); err != nil || string(got) != "one\ntwo\n" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		}
+		return
+	}
+}
+
 // TestTwoLongRecords has two parts of a file read side by side, each with records for
 // which both have to have the memory.
 func TestTwoLongRecords(t *testing.T) {
@@ -165,11 +214,11 @@ func (p *place) reader(path string) *disk.Reader {
 // opens tells who has a file opened.
 type opens struct {
 	*source.Local
-	by func(owner linux.Credentials)
+	by func(path string, owner linux.Credentials)
 }
 
 func (o opens) Open(path string, was fileset.Was, owner linux.Credentials) (source.File, error) {
-	o.by(owner)
+	o.by(path, owner)
 	return o.Local.Open(path, was, owner)
 }
 
@@ -182,7 +231,7 @@ func TestNothingOfOthersInSharedMemory(t *testing.T) {
 	other := linux.Credentials{UID: 65534, GID: 65534}
 	p := newPlace(t)
 	joins := make(chan bool, 1)
-	p.cfg.Source = opens{p.local, func(owner linux.Credentials) {
+	p.cfg.Source = opens{p.local, func(_ string, owner linux.Credentials) {
 		if owner.UID == other.UID {
 			select {
 			case joins <- true:
