@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -105,6 +106,45 @@ func TestBatchOnTwoDisks(t *testing.T) {
 			}
 		}
 		return
+	}
+}
+
+// TestReadAheadKeepsAllMemory: a consumer that comes back in the middle of a unit gets the
+// rest, though small files have been read ahead into all the memory that there is.
+func TestReadAheadKeepsAllMemory(t *testing.T) {
+	p := newPlace(t)
+	p.cfg.Memory = DefaultBuffer
+	large := p.write("large", longRecords(66, 1<<20))
+	paths := []string{large}
+	for i := range 72 {
+		paths = append(paths, p.write(fmt.Sprint("small/", i), longRecords(1, 250<<10)))
+	}
+	open := make(chan bool)
+	p.cfg.Source = opens{p.local, func(path string, _ linux.Credentials) {
+		if path == large {
+			<-open
+		}
+	}}
+	p.start()
+	info := p.open(Spec{Paths: paths, Rule: byLine, Consumers: 1})
+	c := p.client(info.ID, 0, 1)
+	c.hello.Units, c.hello.Whole, c.hello.Position = []uint32{0}, false, 10
+	c.got, c.path, c.open = [][]byte{longRecords(1, 1<<20)[:10]}, []string{large}, []bool{false}
+	ended := make(chan error, 1)
+	go func() { ended <- c.drain(0) }()
+	for ready := false; !ready; runtime.Gosched() {
+		p.e.mu.Lock()
+		ready = p.e.streams[info.ID].deal.Ready() > 0 // the small ones have memory
+		p.e.mu.Unlock()
+	}
+	close(open)
+	select {
+	case err := <-ended:
+		if got := len(joined([]*client{c})); err != nil || int64(got) != info.Bytes {
+			t.Errorf("got %d bytes, want %d: %v", got, info.Bytes, err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it gets nothing")
 	}
 }
 

@@ -105,6 +105,9 @@ func (f *Feed) Advance() {
 		return
 	}
 	f.detachDone()
+	if f.starved > patience && f.blocked() {
+		return // what it would begin might have the memory first
+	}
 	for {
 		file, ok := f.deal.Units.NextFile(func(file int) bool { return f.joinable(file) != nil })
 		if !ok {
@@ -223,12 +226,12 @@ func (f *Feed) detach(i int) {
 	f.deal.Units.LeaveFile(i)
 }
 
-// starves tells whether consumers of the stream have waited for a while, and a file that
-// it reads together with others cannot be read because these keep all the memory. It is
-// called at regular times.
+// starves tells whether consumers of the stream have waited for a while, and what they wait
+// for cannot be read because others that read the same file, or what the stream itself
+// has read ahead, keep all the memory. It is called at regular times.
 func (f *Feed) starves() bool {
 	short := f.arrivals == f.seen && f.deal.Hungry()
-	if f.seen = f.arrivals; !short || !slices.ContainsFunc(slices.Collect(maps.Values(f.attached)), (*attachment).short) {
+	if f.seen = f.arrivals; !short || !f.blocked() && !slices.ContainsFunc(slices.Collect(maps.Values(f.attached)), (*attachment).short) {
 		f.starved = 0
 		return false
 	}
@@ -236,7 +239,41 @@ func (f *Feed) starves() bool {
 	return f.starved > patience
 }
 
-func (a *attachment) short() bool { return a.sc.shared && a.sc.short > 0 }
+func (a *attachment) short() bool { return a.sc.shared && a.sc.fillers > 0 }
+
+// blocked tells whether what brings a unit that one consumer waits for has no memory,
+// while others read for whoever comes: nobody may come.
+func (f *Feed) blocked() bool {
+	for id := range f.deal.Units.Fetches() {
+		if i := f.Plan.FileOf(id); f.Plan.Files[i].Block == 0 {
+			if f.batcher != nil && f.batcher.short {
+				return true
+			}
+		} else if a := f.attached[i]; a != nil && a.sc.short {
+			return true
+		}
+	}
+	return false
+}
+
+// relieve helps a stream that starves.
+func (f *Feed) relieve() {
+	if !f.blocked() {
+		f.part()
+		return
+	}
+	for i, a := range f.attached {
+		if !a.fetching() {
+			f.detach(i)
+		}
+	}
+	if f.batcher != nil && !f.batcher.short {
+		f.batcher.stop()
+		f.batcher = nil
+	}
+	f.deal.Release()
+	f.taker.Serve()
+}
 
 // part has the stream read by itself what it reads together with others.
 func (f *Feed) part() {

@@ -65,9 +65,9 @@ type scan struct {
 	shared bool
 	// want is how many slots it was to have.
 	want int
-	// short counts the fillers that wait for slots. tailing: one of them does so
-	// in the tail of an extent.
-	short   int
+	// fillers counts those that wait for slots. tailing: one of them does so in the tail
+	// of an extent.
+	fillers int
 	tailing bool
 	// claimed blocks are being read.
 	claimed []bool
@@ -302,9 +302,9 @@ func (sc *scan) claim(warm bool) *extent {
 }
 
 func (sc *scan) waitForRoom() {
-	sc.short++
+	sc.fillers++
 	sc.cond.Wait()
-	sc.short--
+	sc.fillers--
 }
 
 // roomFor returns how many slots a filler may take. While there are two, each has half

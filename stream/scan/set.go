@@ -139,7 +139,7 @@ func (s *Set) relieve() {
 		s.room.Broadcast() // some who wait may have gone
 		for f := range s.feeds {
 			if !s.closed && f.starves() {
-				f.part()
+				f.relieve()
 			}
 		}
 		s.mu.Unlock()

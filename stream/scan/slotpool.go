@@ -134,6 +134,8 @@ type slotPool struct {
 	cond *sync.Cond
 	// input, if not nil, is a file that slots may refer to.
 	input *input
+	// short: it waits for memory.
+	short bool
 	// ended: nobody takes slots any more. The arena goes back, and the file is
 	// closed, with the last of them.
 	ended bool
@@ -149,7 +151,9 @@ func newSlotPool(m *memory, uid uint32) slotPool {
 func (r *slotPool) equip(slotSize, n int, gone func() bool) error {
 	r.mem.mu.Lock()
 	defer r.mem.mu.Unlock()
+	r.short = true
 	a, err := r.mem.takeArena(slotSize, n, r.arena.uid, gone)
+	r.short = false
 	if err != nil {
 		return err
 	}
