@@ -246,7 +246,7 @@ func (g *Group) tend() {
 		if err == nil && g.machine.agreed() == nil && (kept == nil || kept.Table != v.Table || kept.Index != v.Index) {
 			kept, err = v, g.machine.store.keepView(v)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, quorum.ErrBusy) { // of that it is for others to have less to ask
 			g.fail(err)
 			return
 		}
