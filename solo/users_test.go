@@ -258,7 +258,7 @@ func TestCacheNamesNobodyElse(t *testing.T) {
 	b := newBed(t, policy.Cost)
 	b.start()
 	socket := wire.SocketPath(b.cfg.StateDir)
-	path := testkit.File(t, testkit.OpenDir(t), "shared", datatest.FileSize, 0o644)
+	path := testkit.ColdFile(t, testkit.OpenDir(t), "shared", datatest.FileSize, 0o644)
 	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{path}}); s.State != "done" {
 		t.Fatalf("warmed: %v", s)
 	}

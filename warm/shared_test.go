@@ -149,7 +149,7 @@ func TestResidentIsLeftAndFollowed(t *testing.T) {
 // What is on a file system that lives in memory is there: nothing of it is read, locked or looked at again, however
 // large it is.
 func TestFilesInMemory(t *testing.T) {
-	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2), LockResident: true}}, func(t *testing.T, w *world) {
+	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2)}}, func(t *testing.T, w *world) {
 		f, g := w.file("memory/f", blocks(50)), w.file("d1/g", blocks(2))
 		w.add(w.job("a", f, g))
 		w.wantPinned(2)
@@ -284,39 +284,30 @@ func TestBudgetOfARequestWithOtherNames(t *testing.T) {
 	})
 }
 
-// A request that was kept as JSON finds its pages again in a new engine.
+// A request that was kept as JSON finds its pages again in a new engine, which follows them.
 func TestAfterARestart(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		lock   bool
-		reads  string
-		pinned int64
-	}{{"locks them", true, "", 2}, {"follows them", false, "", 0}} {
-		t.Run(c.name, func(t *testing.T) {
-			inWorld(t, worldConfig{Config: pagecache.Config{LockResident: c.lock}}, func(t *testing.T, w *world) {
-				q := w.job("a", w.file("d1/a", blocks(2)))
-				q.Owner, q.Implicit, q.Budget = linux.Credentials{UID: 5, GID: 6, Groups: []uint32{7}}, true, 1<<40
-				text, err := json.Marshal(q)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.add(q)
-				w.wantReads("a@0", "a@1")
-				if err := w.e.Close(); err != nil {
-					t.Fatal(err)
-				}
-				w.memory.OnPiece(nil) // those that are in memory are not read
-				var again Request
-				if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(q, again) {
-					t.Fatalf("%v: %+v became %+v", err, q, again)
-				}
-				w.start()
-				w.add(again)
-				w.wantPinned(c.pinned)
-				if s := w.status("r-a"); !s.Done || s.Pinned+s.Resident != s.Bytes {
-					t.Errorf("%+v", s)
-				}
-			})
-		})
-	}
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		q := w.job("a", w.file("d1/a", blocks(2)))
+		q.Owner, q.Implicit, q.Budget = linux.Credentials{UID: 5, GID: 6, Groups: []uint32{7}}, true, 1<<40
+		text, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.add(q)
+		w.wantReads("a@0", "a@1")
+		if err := w.e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.memory.OnPiece(nil) // those that are in memory are not read
+		var again Request
+		if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(q, again) {
+			t.Fatalf("%v: %+v became %+v", err, q, again)
+		}
+		w.start()
+		w.add(again)
+		w.wantPinned(0)
+		if s := w.status("r-a"); !s.Done || s.Pinned+s.Resident != s.Bytes {
+			t.Errorf("%+v", s)
+		}
+	})
 }
