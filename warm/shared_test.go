@@ -1,6 +1,7 @@
 package warm
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -230,6 +231,54 @@ func TestMovedToItsDevice(t *testing.T) {
 		w.wantReads("link1@0", "b@0", "link0@0", "link0@1", "d@0")
 		if s := w.status("r-a"); !s.Done || s.Pinned != s.Bytes {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A path may lead to a file server that does not answer: others have their turns at the disk meanwhile, and where it is
+// known to lead elsewhere, being a link, other requests have theirs too.
+func TestOpeningTakesItsTime(t *testing.T) {
+	answer := make(map[string]chan struct{})
+	change := func(c *Config) {
+		open := c.Open
+		c.Open = func(owner linux.Credentials, path string) (*os.File, error) {
+			if wait := answer[filepath.Base(path)]; wait != nil {
+				<-wait
+			}
+			return open(owner, path)
+		}
+	}
+	inWorld(t, worldConfig{change: change}, func(t *testing.T, w *world) {
+		for _, name := range []string{"link", "slow"} {
+			answer[name] = make(chan struct{})
+		}
+		link := w.file("d2/x", 9)
+		link.Path = filepath.Join(w.dir, "d1", "link")
+		if err := os.Symlink(filepath.Join(w.dir, "d2", "x"), link.Path); err != nil {
+			t.Fatal(err)
+		}
+		w.add(w.job("a", link))
+		w.add(w.job("b", w.file("d1/b", 1)))
+		w.wantReads("b@0")
+		w.add(w.job("c", w.file("d1/slow", 2)))
+		w.settle()
+		demand := w.disks.Reader(disk.Device{ID: 1, Name: "d1"}, disk.Demand, "job x")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if turn, err := demand.Begin(ctx); err != nil {
+			t.Errorf("no turn while a file is being opened: %v", err)
+		} else {
+			turn.End(0)
+		}
+		demand.Close()
+		for _, wait := range answer {
+			close(wait)
+		}
+		w.pass(time.Second)
+		for _, r := range []RequestID{"r-a", "r-c"} {
+			if s := w.status(r); !s.Done || s.Pinned != s.Bytes {
+				t.Errorf("%+v", s)
+			}
 		}
 	})
 }
