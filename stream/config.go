@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"headrace/internal/linux"
 	"headrace/pagecache"
@@ -36,6 +37,8 @@ const (
 	maxLists, maxListsOthers = 512 << 20, 4 * maxLists
 	// fileCost is what a file takes beside its path.
 	fileCost = 128
+	// giveUpPause is after how long it is tried again to give an attempt up.
+	giveUpPause = time.Second
 )
 
 // Errors that callers tell apart.
