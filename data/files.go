@@ -26,8 +26,6 @@ type Config struct {
 	// pagecache calls usual. NoWarm keeps none.
 	Budget int64
 	NoWarm bool
-	// LockResident has what is in memory already locked as well.
-	LockResident bool
 	// Warm decides what is kept first.
 	Warm prefetch.Config
 	// Buffer is the memory of a stream that asks for none, in bytes; 0: the default of
@@ -101,7 +99,7 @@ func Open(c Config) (*Files, error) {
 }
 
 func openReading(c *Config) (*reading, error) {
-	pages, err := c.Cache(pagecache.Config{Budget: c.Budget, LockResident: c.LockResident, Log: c.Log})
+	pages, err := c.Cache(pagecache.Config{Budget: c.Budget, Log: c.Log})
 	if errors.Is(err, pagecache.ErrUnsafeBudget) {
 		return nil, fmt.Errorf("budget for warming: %w; choose a smaller one with --warm-budget", err)
 	}

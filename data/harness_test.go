@@ -38,7 +38,7 @@ func newBed(t *testing.T) *bed {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bed{t: t, db: filepath.Join(dir, "state.db"), cfg: Config{
-		Streams: filepath.Join(dir, "streams"), Cache: datatest.OpenCache, Jobs: noJobs{}, Log: slog.New(slog.DiscardHandler), LockResident: true,
+		Streams: filepath.Join(dir, "streams"), Cache: datatest.OpenCache, Jobs: noJobs{}, Log: slog.New(slog.DiscardHandler),
 		Disks: &disk.Scheduler{}, Meter: func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
 	}}
 	t.Cleanup(b.shutdown)

@@ -27,7 +27,7 @@ func TestUnread(t *testing.T) {
 	dir := t.TempDir()
 	var files []warm.File
 	for _, name := range []string{"a", "b", "c", "d"} {
-		files = append(files, warm.File{Path: testkit.File(t, dir, name, 100, 0o644), Size: 100})
+		files = append(files, warm.File{Path: testkit.ColdFile(t, dir, name, 100, 0o644), Size: 100})
 	}
 	gone := warm.File{Path: filepath.Join(dir, "gone"), Size: 100}
 	for _, k := range []struct {
@@ -71,7 +71,7 @@ func TestRestOfAnInput(t *testing.T) {
 	const block = 16 << 20
 	var paths []string
 	for _, name := range []string{"a", "b", "c"} {
-		paths = append(paths, testkit.File(t, dir, name, 2*block, 0o644))
+		paths = append(paths, testkit.ColdFile(t, dir, name, 2*block, 0o644))
 	}
 	b.files.Keep(Input{
 		Key: "task:1", Name: "task 1", Alive: func() bool { return true }, Owner: linux.Self(), Paths: []string{dir}, Bytes: 6 * block,

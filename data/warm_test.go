@@ -82,7 +82,7 @@ func TestWarmOutlivesTheDaemon(t *testing.T) {
 	b.start()
 	dir := testkit.OpenDir(t)
 	for _, name := range []string{"a", "b"} {
-		testkit.File(t, dir, name, datatest.FileSize, 0o644)
+		testkit.ColdFile(t, dir, name, datatest.FileSize, 0o644)
 	}
 	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir}})
 	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/b"}})
@@ -133,8 +133,8 @@ func TestFilesThatComeAfterARestart(t *testing.T) {
 	b.cfg.again = 100 * time.Millisecond
 	b.start()
 	dir, other := testkit.OpenDir(t), testkit.OpenDir(t)
-	testkit.File(t, dir, "f", datatest.FileSize, 0o644)
-	testkit.File(t, other, "g", datatest.FileSize, 0o644)
+	testkit.ColdFile(t, dir, "f", datatest.FileSize, 0o644)
+	testkit.ColdFile(t, other, "g", datatest.FileSize, 0o644)
 	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/f"}})
 	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir + "/f", other}})
 	b.shutdown()
@@ -159,8 +159,8 @@ func TestWarmIsBounded(t *testing.T) {
 	b.cfg.Budget = datatest.FileSize + datatest.FileSize/2
 	b.start()
 	dir := testkit.OpenDir(t)
-	a, c := testkit.File(t, dir, "a", datatest.FileSize, 0o644), testkit.File(t, dir, "c", datatest.FileSize, 0o644)
-	huge := testkit.File(t, dir, "huge", 2*datatest.FileSize, 0o644)
+	a, c := testkit.ColdFile(t, dir, "a", datatest.FileSize, 0o644), testkit.ColdFile(t, dir, "c", datatest.FileSize, 0o644)
+	huge := testkit.ColdFile(t, dir, "huge", 2*datatest.FileSize, 0o644)
 	for _, path := range []string{a, c, huge} {
 		testkit.DropFile(t, path)
 	}
@@ -184,7 +184,7 @@ func TestAbsurdWarmRequests(t *testing.T) {
 	b := newBed(t)
 	b.start()
 	dir := testkit.OpenDir(t)
-	path := testkit.File(t, dir, "x", 1, 0o644)
+	path := testkit.ColdFile(t, dir, "x", 1, 0o644)
 	if err := os.Mkdir(dir+"/empty", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestTooManyRequests(t *testing.T) {
 func TestTooManyFiles(t *testing.T) {
 	dir := testkit.OpenDir(t)
 	for i := range 5 {
-		testkit.File(t, dir, fmt.Sprint(i), 1, 0o644)
+		testkit.ColdFile(t, dir, fmt.Sprint(i), 1, 0o644)
 	}
 	cache, err := datatest.OpenCache(pagecache.Config{})
 	if err != nil {
@@ -285,7 +285,7 @@ func TestWithoutWarming(t *testing.T) {
 	b := newBed(t)
 	b.cfg.NoWarm = true
 	b.start()
-	path := testkit.File(t, testkit.OpenDir(t), "x", datatest.FileSize, 0o644)
+	path := testkit.ColdFile(t, testkit.OpenDir(t), "x", datatest.FileSize, 0o644)
 	_, err := b.client.Warm(b.ctx(), &wire.WarmRequest{Paths: []string{path}})
 	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "--no-warm") {
 		t.Errorf("warm: %v", err)
@@ -305,8 +305,8 @@ func TestUsersWarmWhatTheyMayRead(t *testing.T) {
 	b := newBed(t)
 	b.start()
 	dir := testkit.OpenDir(t)
-	testkit.File(t, dir, "open", datatest.FileSize, 0o644)
-	secret := testkit.File(t, dir, "secret", datatest.FileSize, 0o600)
+	testkit.ColdFile(t, dir, "open", datatest.FileSize, 0o644)
+	secret := testkit.ColdFile(t, dir, "secret", datatest.FileSize, 0o600)
 	ask := func(uid uint32, calls ...string) string {
 		t.Helper()
 		var answers []string
@@ -345,7 +345,7 @@ func TestMetrics(t *testing.T) {
 	datatest.NeedCachestat(t)
 	b := newBed(t)
 	b.start()
-	path := testkit.File(t, testkit.OpenDir(t), "x", datatest.FileSize, 0o644)
+	path := testkit.ColdFile(t, testkit.OpenDir(t), "x", datatest.FileSize, 0o644)
 	testkit.DropFile(t, path)
 	b.calls().Warm(&wire.WarmRequest{Paths: []string{path}})
 	text := func() string {

@@ -411,26 +411,26 @@ func (w *warming) forget(entries ...*warmEntry) error {
 }
 
 // alive answers the engine. A job that has not begun is alive.
-func (w *warming) alive(job headrace.JobID) bool {
-	if blocks.IsJob(job) {
-		return true // the manager says when it has ended
-	}
-	if in, is := w.input(job); is {
-		return in.Alive()
-	}
-	for live := range w.jobs.Live() {
-		if live.key() == job {
-			return true
-		}
-	}
+func (w *warming) alive(jobs []headrace.JobID) map[headrace.JobID]bool {
+	alive := map[headrace.JobID]bool{}
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	for _, e := range w.entries {
-		if e.rec.Job != "" && !e.rec.Seen && e.rec.job().key() == job {
-			return true
+		if e.rec.Job != "" && !e.rec.Seen {
+			alive[e.rec.job().key()] = true
 		}
 	}
-	return false
+	w.mu.Unlock()
+	for live := range w.jobs.Live() { // it goes through all tasks: once for all jobs
+		alive[live.key()] = true
+	}
+	for _, job := range jobs {
+		if blocks.IsJob(job) {
+			alive[job] = true // the manager says when it has ended
+		} else if in, is := w.input(job); is {
+			alive[job] = in.Alive()
+		}
+	}
+	return alive
 }
 
 // follow ends requests with their jobs.

@@ -26,8 +26,8 @@ type Limits struct {
 	Memory int64
 	// Running is how many tasks may run at a time, Waiting how many may wait.
 	Running, Waiting int64
-	// SpecBytes is the size of commands and environments of all tasks that have not
-	// ended, in bytes.
+	// SpecBytes is the size of commands, environments and paths of inputs of all tasks that
+	// have not ended, in bytes.
 	SpecBytes int64
 	// LogBytes is what the logs of all tasks may hold on the disk, those of ended
 	// tasks that are still kept among them.
@@ -191,7 +191,7 @@ type Ask struct {
 	Priority  headrace.Priority
 	CPUs      float64
 	Memory    int64
-	SpecBytes int64 // of each
+	SpecBytes int64 // of all of them
 }
 
 // Refuse says why tasks cannot be accepted, by which limit, and what can be done
@@ -210,8 +210,8 @@ func (l Limits) Refuse(who, file string, a Ask, u Use) error {
 		return over(running, "%s may not run tasks here", who)
 	case u.Waiting+a.Tasks > l.Waiting:
 		return over(waiting, "%s has %d tasks waiting, and may have %d; wait until some have started or kill some", who, u.Waiting, l.Waiting)
-	case u.SpecBytes+a.Tasks*a.SpecBytes > l.SpecBytes:
-		return over(specBytes, "commands and environments of the tasks of %s take %s already, and may take %s; wait until some have ended, or hand in less environment",
+	case u.SpecBytes+a.SpecBytes > l.SpecBytes:
+		return over(specBytes, "commands, environments and paths of inputs of the tasks of %s take %s already, and may take %s; wait until some have ended, or hand in less environment, or directories in place of files",
 			who, report.Bytes(u.SpecBytes), report.Bytes(l.SpecBytes))
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 // What needs a process of its own is this test binary once more, with one of
 // these in place of the tests.
 var children = map[string]func(dir string) error{
-	"user": asUser, "cgroup": inCgroup,
+	"user": asUser, "cgroup": inCgroup, "reader": readAsOther,
 	"fuse":      func(dir string) error { return serveFUSE(dir, false) },
 	"fuse-pass": func(dir string) error { return serveFUSE(dir, true) },
 }

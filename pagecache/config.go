@@ -17,10 +17,6 @@ type Config struct {
 	Budget int64
 	// Limits are those of this process (ReadLimits) unless they are given.
 	Limits *Limits
-	// LockResident has Pin lock also what was in memory before. Those pages are
-	// charged to the cgroup of whoever read them first, and stay so: that cgroup
-	// can no longer get rid of them. Otherwise Pin fails with ErrResident.
-	LockResident bool
 	// Method, if not empty, is the only way to find out residency; New fails if it
 	// is not to be had. Otherwise it takes the best.
 	Method Method

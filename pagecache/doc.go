@@ -33,8 +33,9 @@
 //
 // Memory is charged to the cgroup that touches it first, and locking past the
 // limit of a cgroup ends the process. So there is a budget, of at most three
-// quarters of what the tightest limit leaves when the cache is opened, and what
-// somebody else has read is not locked unless that is asked for.
+// quarters of what the tightest limit leaves when the cache is opened. And what somebody
+// else has read is not locked: it stays charged to their cgroup, which could not get rid of
+// it any more, and they would be killed for lack of memory.
 //
 // What is pinned is gone with the process: the kernel unlocks it, and counters
 // and programs go too.

@@ -15,8 +15,8 @@ var (
 	ErrBudget = errors.New("the budget for locked memory is used up")
 	// ErrUnsafeBudget: New was given a budget that this machine cannot bear.
 	ErrUnsafeBudget = errors.New("the budget for locked memory is too large")
-	// ErrResident: the range is in memory already, and it was not this Pin that
-	// read it. To lock it would make memory unevictable that is charged to the
+	// ErrResident: the range was in memory already, half of it or more, and it was not
+	// this Pin that read it. To lock it would make memory unevictable that is charged to the
 	// cgroup of whoever read it first. Try again later: it may have gone by then.
 	ErrResident = errors.New("in memory already")
 	// ErrNotRegular: pipes, devices and directories have no page cache of their own

@@ -54,9 +54,10 @@ type Cache interface {
 	// ends, Pin stops after the present piece and nothing stays locked.
 	//
 	// If half of the range or more is in memory already, other than by Pins that
-	// hold it, Pin reads nothing and fails with ErrResident, unless
-	// Config.LockResident. Of a file that has become shorter, what exists is
-	// locked. A lock keeps pages from being reclaimed; where a file is changed
+	// hold it, Pin reads what is missing, locks nothing and fails with ErrResident.
+	// If less is, that is read again before it is locked; what is mapped, or not yet
+	// on the disk, stays as it is and is not locked, but counts. Of a file that has
+	// become shorter, what exists is locked. A lock keeps pages from being reclaimed; where a file is changed
 	// elsewhere, network and FUSE file systems drop them all the same.
 	Pin(ctx context.Context, f *os.File, r Range, progress func(n int64)) (Pinned, error)
 	// Pinned returns what is locked now, Budget what may be at most.

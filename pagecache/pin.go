@@ -29,8 +29,9 @@ type pinned struct {
 	once sync.Once
 
 	// The cache's mutex guards these.
-	r   Range  // in whole pages
-	mem []byte // mapped; nobody may touch it: a fault blocks, or kills, the process
+	r   Range   // in whole pages
+	not []Range // what is not to be locked, as others have it
+	mem []byte  // mapped; nobody may touch it: a fault blocks, or kills, the process
 }
 
 // Pin implements Cache.
@@ -67,11 +68,13 @@ func (c *cache) pin(ctx context.Context, f *os.File, r Range, progress func(n in
 	}
 	defer c.active.Done()
 	cached := c.cachedOf(fsType(fd))
-	if !c.cfg.LockResident {
-		err = c.refuseResident(cached, fd, p, r)
+	refused := p.disown(cached, fd, r)
+	if refused != nil {
+		progress = nil
 	}
+	err = c.readIn(ctx, cached, fd, p.r, progress)
 	if err == nil {
-		err = c.readIn(ctx, cached, fd, p.r, progress)
+		err = refused
 	}
 	if err == nil {
 		err = p.lock(ctx, fd)
@@ -130,20 +133,34 @@ func (p *pinned) shrink(length int64) {
 	p.r.Len = length
 }
 
-// refuseResident fails if half of a range, or more, is in memory for other
-// reasons than other Pins.
-func (c *cache) refuseResident(cached cachedFunc, fd int, p *pinned, r Range) error {
+// disown drops what is in memory of a range for other reasons than other Pins, so that it is
+// read again and charged to us: locked as it is, it would stay charged to the cgroup of whoever
+// read it, which could not get rid of it any more. What cannot be dropped is left out of what is
+// locked. It fails if half of the range, or more, is there; then nothing is dropped.
+func (p *pinned) disown(cached cachedFunc, fd int, r Range) error {
 	var resident int64
-	for _, part := range c.others(p, r) {
+	known := true
+	for _, part := range p.c.others(p, r) {
 		n, err := residentBytes(cached, fd, part)
-		if err != nil {
-			// What was in memory before cannot be known; it is locked with the rest.
-			return nil
-		}
+		known = known && err == nil // else all of it is dropped
 		resident += n
 	}
-	if resident > 0 && resident >= r.Len/2 {
+	switch {
+	case !known:
+	case resident == 0:
+		return nil
+	case resident >= r.Len/2:
 		return fmt.Errorf("%w: %s of %s", ErrResident, size(resident), size(r.Len))
+	}
+	for _, part := range p.c.others(p, p.r) {
+		unix.Fadvise(fd, part.Off, part.Len, unix.FADV_DONTNEED)
+		for off, end := part.Off, part.Off+part.Len; off < end; {
+			piece := Range{off, min(readPiece-off%readPiece, end-off)}
+			if n, err := cached(fd, piece.Off, piece.Len); n > 0 && err == nil {
+				p.not = append(p.not, piece)
+			}
+			off += piece.Len
+		}
 	}
 	return nil
 }
@@ -154,14 +171,17 @@ func (c *cache) others(p *pinned, r Range) []Range {
 	defer c.mu.Unlock()
 	rest := []Range{r}
 	for _, o := range c.pins[p.id] {
-		if o == p {
-			continue
+		if o != p {
+			rest = cutOut(rest, o.r)
 		}
-		var next []Range
-		for _, part := range rest {
-			next = append(next, without(part, o.r)...)
-		}
-		rest = next
+	}
+	return rest
+}
+
+// cutOut cuts a hole into ranges.
+func cutOut(parts []Range, hole Range) (rest []Range) {
+	for _, part := range parts {
+		rest = append(rest, without(part, hole)...)
 	}
 	return rest
 }
@@ -260,9 +280,15 @@ func (p *pinned) tryLock(ctx context.Context, fd int) error {
 	if err != nil {
 		return os.NewSyscallError("mmap", err)
 	}
-	for off := 0; off < len(mem) && err == nil; off += lockPiece {
-		if err = p.c.ended(ctx); err == nil {
-			err = os.NewSyscallError("mlock", unix.Mlock(mem[off:min(off+lockPiece, len(mem))]))
+	parts := []Range{{0, p.r.Len}}
+	for _, not := range p.not {
+		parts = cutOut(parts, Range{not.Off - p.r.Off, not.Len})
+	}
+	for _, part := range parts {
+		for off, end := part.Off, part.Off+part.Len; off < end && err == nil; off += lockPiece {
+			if err = p.c.ended(ctx); err == nil {
+				err = os.NewSyscallError("mlock", unix.Mlock(mem[off:min(off+lockPiece, end)]))
+			}
 		}
 	}
 	if err == nil {

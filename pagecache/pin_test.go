@@ -61,13 +61,16 @@ func TestPinHolds(t *testing.T) {
 	for _, p := range places() {
 		t.Run(p.name, func(t *testing.T) {
 			f := writeFile(t, filepath.Join(p.make(t), "f"), size)
-			c := newMethod(t, Config{Method: Cachestat, LockResident: true})
+			c := newMethod(t, Config{Method: Cachestat})
 			all := Range{Len: size}
 			if err := c.Evict(f, all); err != nil {
 				t.Fatal(err)
 			}
 			before := lockedMemory(t)
 			pin, err := c.Pin(t.Context(), f, all, nil)
+			if p.name == "tmpfs" && errors.Is(err, ErrResident) {
+				return // nothing of it can leave
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -216,7 +219,7 @@ func (c *cache) compareAll(t *testing.T, files []*os.File) {
 
 // Close leaves neither descriptors nor locked memory.
 func TestCloseLeavesNothing(t *testing.T) {
-	f := writeFile(t, filepath.Join(diskDir(t), "f"), 1<<20)
+	f := dropped(t, filepath.Join(diskDir(t), "f"), 1<<20)
 	descriptors := func() []string {
 		entries, err := os.ReadDir("/proc/self/fd")
 		if err != nil {
@@ -232,7 +235,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 		return all
 	}
 	use := func() {
-		c, err := newCache(Config{LockResident: true}, loadCounters)
+		c, err := newCache(Config{}, loadCounters)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,6 +248,9 @@ func TestCloseLeavesNothing(t *testing.T) {
 			}
 		}
 		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := c.Evict(f, Range{0, 1 << 20}); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,9 +1,11 @@
 package pagecache
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -79,7 +81,7 @@ func asUser(dir string) error {
 	c.Close()
 
 	// With limits that are not the true ones it is the kernel that refuses.
-	c, err = New(Config{Budget: 64 * mib, Limits: &Limits{Memory: 1 << 40, Lock: Unlimited}, LockResident: true})
+	c, err = New(Config{Budget: 64 * mib, Limits: &Limits{Memory: 1 << 40, Lock: Unlimited}})
 	if err != nil {
 		return err
 	}
@@ -88,6 +90,9 @@ func asUser(dir string) error {
 	if err == nil {
 		_, err = own.Write(make([]byte, 8*mib))
 	}
+	if err == nil {
+		err = errors.Join(own.Sync(), c.Evict(own, Range{Len: 8 * mib}))
+	}
 	if err != nil {
 		return err
 	}
@@ -95,10 +100,11 @@ func asUser(dir string) error {
 	ctx := context.Background()
 	_, err = c.Pin(ctx, own, Range{Len: 8 * mib}, nil)
 	expect("too much", errors.Is(err, ErrLockLimit) && strings.Contains(err.Error(), "ulimit -l") && c.Pinned() == 0, err, c.Pinned())
+	errs = append(errs, c.Evict(own, Range{Len: 8 * mib}))
 	p, err := c.Pin(ctx, own, Range{Len: limit}, nil)
 	expect("enough", err == nil && c.Pinned() == limit, err, c.Pinned())
 	if err == nil {
-		p.Release()
+		errs = append(errs, p.Release(), c.Evict(own, Range{Len: 8 * mib}))
 	}
 	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{}); err != nil {
 		return err
@@ -172,6 +178,116 @@ func inCgroup(dir string) error {
 		return fmt.Errorf("past the budget: %v", err)
 	}
 	return nil
+}
+
+// What somebody else has read stays theirs to lose: nothing of it is locked while it is charged to their cgroup.
+func TestPinLeavesOthersTheirs(t *testing.T) {
+	const size = 32 * mib
+	for _, c := range []struct {
+		name  string
+		every int64 // how much of each MiB is read
+		err   error
+	}{{"a tenth of it", mib / 10, nil}, {"all of it", mib, ErrResident}} {
+		t.Run(c.name, func(t *testing.T) {
+			cg, dir := memoryCgroup(t, 128*mib), diskDir(t)
+			f := dropped(t, filepath.Join(dir, "f"), size)
+			t.Setenv("PAGECACHE_TEST_CGROUP", cg)
+			t.Setenv("PAGECACHE_TEST_EVERY", strconv.FormatInt(c.every, 10))
+			reader := child("reader", dir)
+			in, err := reader.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := reader.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			reader.Stderr = os.Stderr
+			if err := reader.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				in.Close()
+				if err := reader.Wait(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+				t.Fatal(line, err)
+			}
+			pages := newMethod(t, Config{Method: Cachestat, Budget: size})
+			if n, err := pages.Resident(f, Range{Len: size}); err != nil || n < size/mib*c.every {
+				t.Fatalf("%d bytes are in memory, %v", n, err)
+			}
+			p, err := pages.Pin(t.Context(), f, Range{Len: size}, nil)
+			if !errors.Is(err, c.err) {
+				t.Errorf("%v, want %v", err, c.err)
+			}
+			if n := unevictable(t, cg); n != 0 {
+				t.Errorf("%d bytes of the reader's cgroup cannot be evicted any more", n)
+			}
+			if p != nil {
+				// A page that the reader has mapped is the only one that is not kept.
+				if n, all := lockedMemory(t), int64(size-mib); n != all {
+					t.Errorf("%d bytes are locked, want %d", n, all)
+				}
+				if err := p.Release(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// readAsOther reads a part of each MiB of a file in a cgroup, maps the first page, and waits.
+func readAsOther(dir string) error {
+	if err := linux.JoinCgroups([]string{os.Getenv("PAGECACHE_TEST_CGROUP")}); err != nil {
+		return err
+	}
+	every, err := strconv.Atoi(os.Getenv("PAGECACHE_TEST_EVERY"))
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(filepath.Join(dir, "f"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_RANDOM); err != nil {
+		return err
+	}
+	for off := int64(0); off < st.Size(); off += mib {
+		if _, err := f.ReadAt(make([]byte, every), off); err != nil {
+			return err
+		}
+	}
+	mem, err := unix.Mmap(int(f.Fd()), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_POPULATE)
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready", mem[0])
+	io.Copy(io.Discard, os.Stdin)
+	return unix.Munmap(mem)
+}
+
+// unevictable returns how many bytes of a cgroup's memory cannot be evicted.
+func unevictable(t *testing.T, cg string) (n int64) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(cg, "memory.stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, err := fmt.Sscanf(line, "unevictable %d", &n); err == nil {
+			return n
+		}
+	}
+	t.Fatalf("nothing of it in %s", text)
+	return 0
 }
 
 // memoryCgroup makes a memory cgroup with a limit.

@@ -37,7 +37,7 @@ func TestModelIsLikeThePageCache(t *testing.T) {
 		rounds = 3
 	}
 	for seed := range rounds {
-		c := pagecache.Config{Budget: 1 << 20, LockResident: seed%4 == 0}
+		c := pagecache.Config{Budget: 1 << 20}
 		b := &both{T: t, Rand: rand.New(rand.NewPCG(uint64(seed), 5)), real: open(t, c), model: pagecachetest.NewMemory(c)}
 		if m, why := b.real.Method(); m == pagecache.None {
 			t.Skip(why)

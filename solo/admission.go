@@ -87,12 +87,12 @@ func (a *admission) refusesFrom(by serve.Viewer, tasks []*task) error {
 			serve.ErrBusy, len(a.tasks.active), maxUnended)
 	}
 	t := tasks[0]
-	t.rec.SpecBytes = t.specBytes()
-	ask := limits.Ask{
-		Tasks: int64(len(tasks)), Priority: t.rec.Priority, CPUs: t.rec.CPUs, Memory: t.rec.Memory, SpecBytes: t.rec.SpecBytes,
+	ask := limits.Ask{Tasks: int64(len(tasks)), Priority: t.rec.Priority, CPUs: t.rec.CPUs, Memory: t.rec.Memory}
+	for _, t := range tasks { // of those that share an input only the first has its paths
+		ask.SpecBytes += t.specBytes()
 	}
-	if have := a.specBytesOfOthers(); have+ask.Tasks*ask.SpecBytes > a.cfg.SpecBytes {
-		return fmt.Errorf("%w: commands and environments of all users' tasks take %s already, and %s are kept for them; wait until some have ended",
+	if have := a.specBytesOfOthers(); have+ask.SpecBytes > a.cfg.SpecBytes {
+		return fmt.Errorf("%w: commands, environments and paths of inputs of all users' tasks take %s already, and %s are kept for them; wait until some have ended",
 			serve.ErrBusy, report.Bytes(have), report.Bytes(a.cfg.SpecBytes))
 	}
 	err := a.limitsOf(t).Refuse(t.rec.User, a.cfg.Limits.Now().File(), ask, a.useOf(t.rec.UID))
@@ -160,8 +160,8 @@ func (a *admission) refusesSuspend(t *task) error {
 	return nil
 }
 
-// specBytesOfOthers returns the size of the commands and environments of all users but
-// root and the daemon's own, in bytes.
+// specBytesOfOthers returns the size of the commands, environments and paths of inputs of all
+// users but root and the daemon's own, in bytes.
 func (a *admission) specBytesOfOthers() (total int64) {
 	a.useOf(0)
 	for uid, u := range a.uses {
@@ -200,10 +200,14 @@ func (a *admission) admitted(t *task) {
 	a.uses[t.rec.UID] = u
 }
 
-// specBytes returns the size of what is kept of a task's command, in bytes.
+// specBytes returns the size of what is kept of a task's command and of what it is to read, in bytes.
 func (t *task) specBytes() int64 {
 	n := len(t.spec.Cwd) + len(t.spec.Output) + len(t.spec.Stdin)
-	for _, list := range [][]string{t.spec.Argv, t.spec.Env} {
+	lists := [][]string{t.spec.Argv, t.spec.Env}
+	if in := t.rec.Input; in != nil {
+		lists = append(lists, in.Paths)
+	}
+	for _, list := range lists {
 		for _, s := range list {
 			n += len(s) + 16 // and its place in the list
 		}

@@ -14,6 +14,7 @@ import (
 	"headrace/limits"
 	"headrace/policy"
 	"headrace/serve"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
 
@@ -156,6 +157,35 @@ func TestSlotsOfAUser(t *testing.T) {
 	}
 	b.cfg.Limits.Replace(limitsFrom(t, "[limits]\n"))
 	b.awaitState(third, headrace.Running)
+}
+
+// TestPathsOfInputsCount: paths take room in the records, once for all tasks of a job, until they have ended.
+func TestPathsOfInputsCount(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.Limits = limits.NewSource(limitsFrom(t, "[limits]\nspec-bytes = 100K\n"))
+	b.start()
+	got := asUser(t, 4001, wire.SocketPath(b.cfg.StateDir), "runpaths 60000", "runpaths 60000")
+	if got[0][0] != 't' || got[1] != "resource_exhausted" {
+		t.Fatalf("two with 60 KB of paths, of which 100 KB are allowed: %v", got)
+	}
+	id := headrace.TaskID(got[0])
+	b.awaitState(id, headrace.Running)
+	b.finish(id, 0)
+	b.awaitState(id, headrace.Done)
+	b.shutdown()
+	file, err := journal.Open(b.cfg.StateDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	all, err := file.Load()
+	if err != nil || len(all.Records) != 1 {
+		t.Fatalf("%d records, %v", len(all.Records), err)
+	}
+	if in := all.Records[0].Input; in == nil || in.Files != 1 || len(in.Paths) > 0 {
+		t.Errorf("the record of a task that has ended: %+v", in)
+	}
 }
 
 // TestLimitsRefuse: what is beyond a user's limits is refused with the reason, and

@@ -84,8 +84,8 @@ func TestRestIsReadAhead(t *testing.T) {
 			b := newBed(t, c.policy)
 			b.start()
 			dir := testkit.OpenDir(t)
-			first := testkit.File(t, dir, "a", datatest.FileSize, 0o644)
-			second := testkit.File(t, dir, "b", datatest.FileSize, 0o644)
+			first := testkit.ColdFile(t, dir, "a", datatest.FileSize, 0o644)
+			second := testkit.ColdFile(t, dir, "b", datatest.FileSize, 0o644)
 			testkit.DropFile(t, first)
 			testkit.DropFile(t, second)
 			var st unix.Stat_t

@@ -84,7 +84,7 @@ type Config struct {
 	// KillGrace is the time between TERM and KILL when a user kills a task and
 	// names no other; 0: 10 s. A kill that makes room is immediate.
 	KillGrace time.Duration
-	// SpecBytes is how much the commands and environments of all waiting and running
+	// SpecBytes is how much the commands, environments and paths of inputs of all waiting and running
 	// tasks may take, in bytes, but those of root and the daemon's own user; 0: 1 GiB.
 	// It is room on the disk: what one user may have of it, Limits say.
 	SpecBytes int64

@@ -132,7 +132,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	files, err := data.Open(data.Config{
 		Streams: filepath.Join(d.cfg.StateDir, "streams"),
-		Budget:  d.cfg.WarmBudget, NoWarm: d.cfg.NoWarm, LockResident: !d.cfg.EnforceMemory, Warm: d.cfg.Warm,
+		Budget:  d.cfg.WarmBudget, NoWarm: d.cfg.NoWarm, Warm: d.cfg.Warm,
 		Buffer: d.cfg.Buffer, NoResidentFirst: d.cfg.Policy.NoResidencyOrder,
 		Disks: l.stores.disks, Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.Requests(), Jobs: jobs{l.board}, Log: l.log,
 	})

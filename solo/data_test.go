@@ -68,7 +68,7 @@ func TestWarmEndsWithItsJob(t *testing.T) {
 	b.cfg.Slots = 4
 	b.start()
 	dir := testkit.OpenDir(t)
-	path := testkit.File(t, dir, "x", datatest.FileSize, 0o644)
+	path := testkit.ColdFile(t, dir, "x", datatest.FileSize, 0o644)
 	job := func(name string) func(*wire.RunRequest) { return func(q *wire.RunRequest) { q.Job = name } }
 	early := b.calls().Warm(&wire.WarmRequest{Paths: []string{path}, Job: "early"})
 	if early.Job != "early" {
@@ -116,8 +116,8 @@ func TestRequestsOfOlderDaemonsAreTakenOver(t *testing.T) {
 	datatest.NeedCachestat(t)
 	b := newBed(t, policy.Cost)
 	dir := testkit.OpenDir(t)
-	testkit.File(t, dir, "a", datatest.FileSize, 0o644)
-	testkit.File(t, dir, "b", datatest.FileSize, 0o644)
+	testkit.ColdFile(t, dir, "a", datatest.FileSize, 0o644)
+	testkit.ColdFile(t, dir, "b", datatest.FileSize, 0o644)
 	db, err := bolt.Open(filepath.Join(b.cfg.StateDir, "state.db"), 0o600, nil)
 	if err != nil {
 		t.Fatal(err)

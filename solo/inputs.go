@@ -358,8 +358,10 @@ func (b *board) unended(id headrace.TaskID) func() bool {
 // unendedOf is unended for any task of a stream.
 func (b *board) unendedOf(stream string) func() bool {
 	return func() bool {
-		for _, t := range b.list(serve.Everything, false) {
-			if in := t.rec.Input; in != nil && in.Stream == stream {
+		b.mu.RLock()
+		defer b.mu.RUnlock()
+		for _, t := range b.tasks {
+			if in := t.rec.Input; in != nil && in.Stream == stream && !t.rec.State.Final() {
 				return true
 			}
 		}

@@ -146,6 +146,11 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	l.inputs.leave(t, l.tasks.all)
 	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
+	if in := t.rec.Input; in != nil {
+		short := *in
+		short.Paths = nil
+		t.rec.Input = &short
+	}
 	l.writeSpec(t)
 	l.images.drop(t)
 	l.unlock(t)

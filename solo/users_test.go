@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,7 +66,7 @@ func callOnce(client wireconnect.TaskServiceClient, verb, id string) string {
 	var err error
 	answer := "ok"
 	switch verb {
-	case "run", "runroot", "runat", "runlarge":
+	case "run", "runroot", "runat", "runlarge", "runpaths":
 		r := &wire.RunRequest{Argv: []string{"/bin/sh", "-c", id}}
 		switch n, _ := strconv.Atoi(id); verb {
 		case "runroot":
@@ -74,6 +75,9 @@ func callOnce(client wireconnect.TaskServiceClient, verb, id string) string {
 			r.Priority = uint32(n)
 		case "runlarge":
 			r.Env = []string{"X=" + strings.Repeat("x", n)}
+		case "runpaths": // one file, many times
+			path := "/etc" + strings.Repeat("/", 90) + "passwd"
+			r.Input = &wire.Input{NoWarm: true, Paths: slices.Repeat([]string{path}, n/len(path))}
 		}
 		var res *wire.RunResponse
 		if res, err = client.Run(ctx, r); err == nil {
@@ -258,7 +262,7 @@ func TestCacheNamesNobodyElse(t *testing.T) {
 	b := newBed(t, policy.Cost)
 	b.start()
 	socket := wire.SocketPath(b.cfg.StateDir)
-	path := testkit.File(t, testkit.OpenDir(t), "shared", datatest.FileSize, 0o644)
+	path := testkit.ColdFile(t, testkit.OpenDir(t), "shared", datatest.FileSize, 0o644)
 	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{path}}); s.State != "done" {
 		t.Fatalf("warmed: %v", s)
 	}

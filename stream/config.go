@@ -32,6 +32,11 @@ const (
 	// maxUserUnits is how many units the streams of an ordinary user may have together:
 	// 128 TiB of large files.
 	maxUserUnits = 1 << 26
+	// maxLists bounds the memory for the lists of files of a user's streams, in bytes, some three million
+	// files; maxListsOthers that of all ordinary ones together.
+	maxLists, maxListsOthers = 512 << 20, 4 * maxLists
+	// fileCost is what a file takes beside its path.
+	fileCost = 128
 	// giveUpPause is after how long it is tried again to give an attempt up.
 	giveUpPause = time.Second
 )
@@ -71,8 +76,9 @@ type Spec struct {
 	// ID names the stream; made up when empty. Safe as a file name.
 	ID    string            `json:"id"`
 	Owner linux.Credentials `json:"owner"`
-	// Paths are absolute: files, directories, patterns (package fileset).
-	Paths     []string  `json:"paths"`
+	// Paths are absolute: files, directories, patterns (package fileset). An open stream has its
+	// plan instead.
+	Paths     []string  `json:"-"`
 	Rule      deal.Rule `json:"rule"`
 	Consumers int       `json:"consumers"`
 	// Buffer is the shared memory of each scan, in bytes; 0: DefaultBuffer.

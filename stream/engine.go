@@ -33,6 +33,7 @@ type Engine struct {
 	work   sync.WaitGroup
 	budget *budget.Budget // of links
 	hellos *budget.Budget // of bytes of lists of units that come
+	lists  *budget.Budget // of bytes of lists of files
 
 	// mu guards these too.
 	streams map[string]*stream
@@ -55,6 +56,7 @@ func New(cfg Config) (*Engine, error) {
 		common: common{cfg: cfg}, streams: map[string]*stream{}, links: map[*link]bool{}, broken: map[string]error{},
 		budget: budget.New("connections to streams", maxLinks, maxLinksOthers),
 		hellos: budget.New("bytes of lists", maxHellos, maxHellosOthers),
+		lists:  budget.New("bytes of names of files that streams deal", maxLists, maxListsOthers),
 	}
 	e.scans = scan.NewSet(scan.Config{
 		Lock: &e.mu, Source: cfg.Source, NoResidentFirst: cfg.NoResidentFirst, Forget: e.forget, Log: cfg.Log,
@@ -97,6 +99,9 @@ func (e *Engine) reopen(dir string, spec *Spec, p *deal.Plan) error {
 		return err
 	}
 	s := newStream(&e.common, dir, *spec, p, j)
+	if s.listed = listed(p); e.takeList(spec.Owner.UID, s.listed) != nil {
+		s.listed = 0 // it was accepted once
+	}
 	for i := range entries {
 		if err := s.deal.Replay(entries[i]); err != nil {
 			j.f.Close()
@@ -123,6 +128,13 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 	if err != nil {
 		return Info{}, err
 	}
+	opened := false
+	defer func() {
+		if !opened {
+			e.giveList(spec.Owner.UID, listed(p))
+		}
+	}()
+	spec.Paths = nil // the plan has what they mean
 	if err := e.room(spec.Owner.UID, p.Units); err != nil {
 		return Info{}, err
 	}
@@ -143,7 +155,31 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 		return Info{}, errors.New("the daemon is ending")
 	}
 	e.streams[spec.ID] = s
+	s.listed, opened = listed(p), true
 	return s.info(), nil
+}
+
+// takeList counts what it takes to remember files of a user's streams; there may be very many without
+// any units, being empty. giveList gives it back.
+func (e *Engine) takeList(uid uint32, n int64) error {
+	if budget.Privileged(uid) {
+		return nil
+	}
+	return e.lists.Take(uid, n)
+}
+
+func (e *Engine) giveList(uid uint32, n int64) {
+	if !budget.Privileged(uid) {
+		e.lists.Give(uid, n)
+	}
+}
+
+// listed returns what it takes to remember the files of a plan, in bytes.
+func listed(p *deal.Plan) (n int64) {
+	for i := range p.Files {
+		n += int64(len(p.Files[i].Path)) + fileCost
+	}
+	return n
 }
 
 // room refuses a stream with which its owner would have too many units: each takes some
@@ -189,15 +225,20 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
 		if spec.Rule.Split != deal.Files {
 			codec, err = source.Codec(path, f)
 		}
+		cost := int64(len(path)) + fileCost
 		if size := f.Was().Size; err == nil && codec == protocol.Plain {
 			if err := spec.Rule.CheckSize(size); err != nil {
 				return &fileset.Problem{Path: path, Err: err}
 			}
 		}
 		if err == nil {
-			err = p.Add(path, f.Was().Identity, codec)
+			err = e.takeList(spec.Owner.UID, cost)
 		}
 		if err != nil {
+			return err
+		}
+		if err := p.Add(path, f.Was().Identity, codec); err != nil {
+			e.giveList(spec.Owner.UID, cost)
 			return err
 		}
 		file := &p.Files[len(p.Files)-1]
@@ -210,6 +251,9 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
 	})
 	if err == nil && len(p.Files) == 0 {
 		err = &fileset.Problem{Path: strings.Join(spec.Paths, ", "), Err: errNoFiles}
+	}
+	if err != nil {
+		e.giveList(spec.Owner.UID, listed(p))
 	}
 	return p, err
 }
@@ -336,6 +380,7 @@ func (e *Engine) Remove(id string) error {
 	s.Failed(errRemoved)
 	s.feed.Close()
 	e.mu.Unlock()
+	e.giveList(s.spec.Owner.UID, s.listed)
 
 	s.journalMu.Lock()
 	defer s.journalMu.Unlock()

@@ -21,7 +21,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/disk"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/pagecache"
 	"headrace/stream/deal"
 )
@@ -514,6 +516,45 @@ func TestBrokenStream(t *testing.T) {
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+// TestFilesOfOneUser: files take memory though they have no bytes, and it is given back with their stream, also when
+// the daemon was started again.
+func TestFilesOfOneUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root opens streams of others")
+	}
+	const stranger, files = 54321, 20
+	p := newPlace(t).start()
+	dir := testkit.OpenDir(t)
+	for i := range files {
+		testkit.File(t, dir, fmt.Sprint(i), 0, 0o644)
+	}
+	spec := Spec{Paths: []string{dir}, Rule: byLine, Consumers: 1, Owner: linux.Credentials{UID: stranger, GID: stranger}}
+	one := int64(files * (fileCost + len(dir) + 3))
+	p.e.lists = budget.New("bytes", one*3/2, 1<<30)
+	open := func() Info {
+		t.Helper()
+		info, err := p.e.Open(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := open()
+	var over *budget.Refusal
+	if _, err := p.e.Open(t.Context(), spec); !errors.As(err, &over) {
+		t.Errorf("more files than their owner may have: %v", err)
+	}
+	if err := p.e.Remove(first.ID); err != nil || p.e.lists.Users() != 0 {
+		t.Errorf("%v, %d users have files without streams", err, p.e.lists.Users())
+	}
+	open()
+	p.stop()
+	p.start()
+	if p.e.lists.Users() != 1 {
+		t.Errorf("%d users have files after a restart", p.e.lists.Users())
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 type fakeCache struct {
 	pagecache.Cache
 	resident func(f *os.File, r pagecache.Range) int64
+	watch    func(f *os.File) (pagecache.Watched, error)
 }
 
 func (c *fakeCache) Resident(f *os.File, r pagecache.Range) (int64, error) {
@@ -36,7 +37,10 @@ func (c *fakeCache) Resident(f *os.File, r pagecache.Range) (int64, error) {
 }
 
 func (c *fakeCache) Refresh(context.Context) error { return nil }
-func (c *fakeCache) Watch(*os.File) (pagecache.Watched, error) {
+func (c *fakeCache) Watch(f *os.File) (pagecache.Watched, error) {
+	if c.watch != nil {
+		return c.watch(f)
+	}
 	return nil, errors.New("not here")
 }
 

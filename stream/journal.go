@@ -37,6 +37,7 @@ type journal struct {
 	// size is that of the file, folded what it was when it was opened or written anew.
 	size, folded int64
 	settled      bool // the file's name is durable
+	torn         bool // there may be a part of an entry behind size
 }
 
 // openJournal opens or creates it and reads what is there; a torn end is cut
@@ -79,11 +80,18 @@ func (j *journal) write(e *deal.Entry) error {
 	if err := j.settle(); err != nil {
 		return err
 	}
+	if j.torn { // nothing half-written may stay before later entries
+		if err := j.f.Truncate(j.size); err != nil {
+			return fmt.Errorf("write %s: %w", j.path, err)
+		}
+		j.torn = false
+	}
 	b := e.Encode()
 	crash.Here("stream-journal-before")
 	if err := writeDurably(j.f, b); err != nil {
-		// Nothing half-written may stay before later entries.
-		return fmt.Errorf("write %s: %w", j.path, errors.Join(err, j.f.Truncate(j.size)))
+		terr := j.f.Truncate(j.size)
+		j.torn = terr != nil
+		return fmt.Errorf("write %s: %w", j.path, errors.Join(err, terr))
 	}
 	crash.Here("stream-journal-after")
 	j.size += int64(len(b))
@@ -119,7 +127,7 @@ func (j *journal) fold() error {
 		return err
 	}
 	j.f.Close()
-	j.f, j.size, j.settled = f, int64(len(b)), false
+	j.f, j.size, j.settled, j.torn = f, int64(len(b)), false, false
 	return j.settle()
 }
 

@@ -128,3 +128,38 @@ func TestPlanOnDisk(t *testing.T) {
 		t.Error("rubbish was read as a plan")
 	}
 }
+
+// TestTornEntry: what was written of an entry, and could not be cut off either, is cut off before the next one.
+func TestTornEntry(t *testing.T) {
+	dir := t.TempDir()
+	j, _, err := openJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := j.write(&deal.Entry{Kind: deal.Attached, Attempt: 1}); err != nil {
+		t.Fatal(err)
+	}
+	good := j.f
+	defer good.Close()
+	broken, err := os.Open(j.path) // neither written nor cut
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broken.Close()
+	j.f = broken
+	if err := j.write(&deal.Entry{Kind: deal.Attached, Attempt: 2}); err == nil {
+		t.Fatal("no error")
+	}
+	j.f = good
+	if _, err := good.Write(make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.write(&deal.Entry{Kind: deal.Attached, Attempt: 3}); err != nil {
+		t.Fatal(err)
+	}
+	again, entries, err := openJournal(dir)
+	if err != nil || len(entries) == 0 || entries[len(entries)-1].Attempt != 3 {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	again.f.Close()
+}

@@ -18,8 +18,10 @@ type stream struct {
 	dir  string
 	spec Spec
 	plan *deal.Plan
-	deal *deal.Dealer
-	feed *scan.Feed
+	// listed is what its list of files counts against its owner's part of the engine's lists.
+	listed int64
+	deal   *deal.Dealer
+	feed   *scan.Feed
 
 	seats []seat
 	// units are in memory and belong to nobody.

@@ -11,8 +11,7 @@
 // nothing on disk. What it has locked is mapped by its process: the kernel lets
 // all of it go when the process ends, however that happens. Its pages stay in
 // memory as long as the kernel likes, and are found there by the next engine,
-// which locks them again only if its pagecache.Cache was told to lock what is
-// resident; otherwise it follows them, and reads again what the kernel drops.
+// which follows them, and reads again, and locks, what the kernel drops.
 //
 // A request may get further files, and lose some (Put, Drop). Who has very many files uses few
 // requests: what is read next is chosen among all that wait.

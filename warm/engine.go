@@ -42,9 +42,9 @@ type Config struct {
 	// locked still is, and how long after an unexpected refusal it is tried again.
 	// Default 2 s.
 	FollowUp time.Duration
-	// Alive reports whether a job has not ended. It is asked when the budget is
+	// Alive returns which of some jobs have not ended. It is asked when the budget is
 	// nearly used up, from any goroutine, without locks. Nil: all are.
-	Alive func(headrace.JobID) bool
+	Alive func([]headrace.JobID) map[headrace.JobID]bool
 	// Spare tells how much more memory may be locked now, whatever the budget; negative: so much
 	// is to be let go (pagecache.Spare). Nil: all of the budget is to be had.
 	Spare func() (int64, error)
@@ -115,9 +115,6 @@ func (c *Config) defaults() error {
 	}
 	if c.MaxBlocks < 0 || c.FollowUp < 0 {
 		return fmt.Errorf("warm: %d blocks, looked at every %v: neither can be negative", c.MaxBlocks, c.FollowUp)
-	}
-	if c.Alive == nil {
-		c.Alive = func(headrace.JobID) bool { return true }
 	}
 	if c.Open == nil {
 		c.Open = openAs
@@ -265,7 +262,7 @@ func (e *Engine) room() prefetch.Room {
 func (e *Engine) cleanUp() bool {
 	e.mu.Lock()
 	now := time.Now()
-	if now.Before(e.cleanAt) || !prefetch.NeedsCleanUp(e.room()) {
+	if e.cfg.Alive == nil || now.Before(e.cleanAt) || !prefetch.NeedsCleanUp(e.room()) {
 		e.mu.Unlock()
 		return false
 	}
@@ -273,12 +270,13 @@ func (e *Engine) cleanUp() bool {
 	asked := slices.Clone(e.inOrder)
 	e.mu.Unlock()
 
-	alive := map[headrace.JobID]bool{}
+	var jobs []headrace.JobID
 	for _, r := range asked {
-		if _, known := alive[r.Job]; !known && !r.Hold {
-			alive[r.Job] = e.cfg.Alive(r.Job)
+		if !r.Hold {
+			jobs = append(jobs, r.Job)
 		}
 	}
+	alive := e.cfg.Alive(jobs)
 
 	e.mu.Lock()
 	holders := make([]prefetch.Holder, len(asked))

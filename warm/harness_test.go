@@ -40,7 +40,7 @@ type world struct {
 	overlap bool
 	gate    chan struct{} // what is read takes one off, if it is not nil
 	gone    map[headrace.JobID]bool
-	asked   int // how often Alive was
+	asked   int // how often Alive was, about all jobs at once
 	denied  map[string]bool
 	leased  map[string]bool
 	orders  uint64
@@ -137,11 +137,15 @@ func (w *world) device(path string) disk.Device {
 	return disk.Device{ID: 1, Name: "d1", Rotational: true}
 }
 
-func (w *world) alive(job headrace.JobID) bool {
+func (w *world) alive(jobs []headrace.JobID) map[headrace.JobID]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked++
-	return !w.gone[job]
+	alive := map[headrace.JobID]bool{}
+	for _, job := range jobs {
+		alive[job] = !w.gone[job]
+	}
+	return alive
 }
 
 func (w *world) open(owner linux.Credentials, path string) (*os.File, error) {

@@ -211,7 +211,7 @@ func (l *lane) run() {
 		a := l.choose()
 		switch a.do {
 		case prefetch.Migrate:
-			l.useTurn(reader)
+			l.useTurn(reader, a)
 			l.e.cleanUp()
 		case prefetch.Refer:
 			l.read(a)
@@ -251,8 +251,19 @@ func (l *lane) sleep() {
 }
 
 // useTurn waits for a turn at the disk and reads one block, or some small files.
-// What that is is decided when the turn has come.
-func (l *lane) useTurn(reader *disk.Reader) {
+// What that is is decided when the turn has come, among files that were opened before: a
+// path may lead to a file server that does not answer, or to another device, and whoever has the
+// turn keeps all others from the disk.
+func (l *lane) useTurn(reader *disk.Reader, first ask) {
+	ready := l.prepare(first)
+	defer func() {
+		for _, o := range ready {
+			o.f.Close()
+		}
+	}()
+	if len(ready) == 0 {
+		return
+	}
 	turn, err := reader.Begin(l.e.ctx)
 	if err != nil {
 		if l.e.ctx.Err() == nil {
@@ -268,17 +279,66 @@ func (l *lane) useTurn(reader *disk.Reader) {
 		if a.do != prefetch.Migrate || bytes > 0 && bytes+a.part.Len > l.e.cfg.Block {
 			return
 		}
-		bytes += l.read(a)
+		o := ready[a.alias()]
+		if o == nil {
+			return
+		}
+		delete(ready, a.alias())
+		bytes += l.readOpen(a, o)
 	}
 }
 
-// read carries out a step: it reads a block, or refers to it if it is there
-// already. It returns how many bytes were read.
-func (l *lane) read(a ask) (bytes int64) {
-	o, ok := l.open(a)
-	if !ok {
-		return 0
+// prepare opens the file of a block, and those of the blocks behind it that may be read in the same
+// turn. What is on another device is not among them.
+func (l *lane) prepare(first ask) map[alias]*opened {
+	ready := map[alias]*opened{}
+	var bytes int64
+	for _, a := range l.behind(first) {
+		if bytes += a.part.Len; bytes > l.e.cfg.Block && len(ready) > 0 {
+			break
+		}
+		if ready[a.alias()] != nil {
+			continue // the request names it twice
+		}
+		o, ok := l.open(a)
+		if !ok {
+			continue
+		}
+		if d, err := l.e.cfg.Devices.Of(o.f); err == nil && (d.ID != l.device.ID || d.Memory) {
+			l.begin(a, o, d, nil)
+			o.f.Close()
+			continue
+		}
+		ready[a.alias()] = o
 	}
+	return ready
+}
+
+// behind returns a step, and such for the next blocks of the same request here.
+func (l *lane) behind(first ask) (all []ask) {
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	all = append(all, first)
+	for _, pos := range first.s.upcoming(nil, turnFiles) {
+		if pos > first.pos && len(all) < turnFiles {
+			a := first.s.askFor(pos)
+			a.do = first.do
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// read carries out a step for which the disk is not needed: it refers to a block that is there already.
+func (l *lane) read(a ask) {
+	if o, ok := l.open(a); ok {
+		l.readOpen(a, o)
+	}
+}
+
+// readOpen reads a block of an open file, or refers to it if it is there already, and closes the file. It returns
+// how many bytes were read.
+func (l *lane) readOpen(a ask, o *opened) (bytes int64) {
 	defer o.f.Close()
 	device, err := l.e.cfg.Devices.Of(o.f)
 	if err != nil {

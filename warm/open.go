@@ -92,8 +92,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// assigner finds out on which device the files of a request are: that of their directory. Should that be wrong, it shows when they
-// are opened.
+// assigner finds out on which device the files of a request are: that of their directory, and of a link that of the file.
+// Should that be wrong, it shows when they are opened.
 type assigner struct {
 	*Engine
 	r    *request
@@ -165,17 +165,15 @@ const (
 // it.
 func (e assigner) place(path string) (disk.Device, error) {
 	dir := filepath.Dir(path)
+	if e.isLink(path) {
+		return e.deviceOf(path)
+	}
 	if d, ok := e.dirs[dir]; ok {
 		return d, nil
 	}
 	d, err := e.deviceOfDir(dir)
 	if err != nil { // the file may have vanished, or be reached in a way of its own
-		o, err := e.open(e.r, path)
-		if err != nil {
-			return disk.Device{}, err
-		}
-		defer o.f.Close()
-		if d, err = e.cfg.Devices.Of(o.f); err != nil {
+		if d, err = e.deviceOf(path); err != nil {
 			return disk.Device{}, err
 		}
 	}
@@ -184,6 +182,29 @@ func (e assigner) place(path string) (disk.Device, error) {
 	}
 	e.dirs[dir] = d
 	return d, nil
+}
+
+// isLink reports whether a path is a symbolic link, as far as one may know.
+func (e assigner) isLink(path string) (is bool) {
+	e.cfg.as(e.r.Owner, func() error {
+		fd, st, err := linux.Lookup(path, unix.O_NOFOLLOW, 0)
+		if err == nil {
+			unix.Close(fd)
+			is = st.Mode&unix.S_IFMT == unix.S_IFLNK
+		}
+		return nil
+	})
+	return is
+}
+
+// deviceOf opens a file and returns the device that it is on.
+func (e assigner) deviceOf(path string) (disk.Device, error) {
+	o, err := e.open(e.r, path)
+	if err != nil {
+		return disk.Device{}, err
+	}
+	defer o.f.Close()
+	return e.cfg.Devices.Of(o.f)
 }
 
 func (e assigner) deviceOfDir(dir string) (d disk.Device, err error) {

@@ -1,6 +1,7 @@
 package warm
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -149,7 +150,7 @@ func TestResidentIsLeftAndFollowed(t *testing.T) {
 // What is on a file system that lives in memory is there: nothing of it is read, locked or looked at again, however
 // large it is.
 func TestFilesInMemory(t *testing.T) {
-	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2), LockResident: true}}, func(t *testing.T, w *world) {
+	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(2)}}, func(t *testing.T, w *world) {
 		f, g := w.file("memory/f", blocks(50)), w.file("d1/g", blocks(2))
 		w.add(w.job("a", f, g))
 		w.wantPinned(2)
@@ -234,6 +235,54 @@ func TestMovedToItsDevice(t *testing.T) {
 	})
 }
 
+// A path may lead to a file server that does not answer: others have their turns at the disk meanwhile, and where it is
+// known to lead elsewhere, being a link, other requests have theirs too.
+func TestOpeningTakesItsTime(t *testing.T) {
+	answer := make(map[string]chan struct{})
+	change := func(c *Config) {
+		open := c.Open
+		c.Open = func(owner linux.Credentials, path string) (*os.File, error) {
+			if wait := answer[filepath.Base(path)]; wait != nil {
+				<-wait
+			}
+			return open(owner, path)
+		}
+	}
+	inWorld(t, worldConfig{change: change}, func(t *testing.T, w *world) {
+		for _, name := range []string{"link", "slow"} {
+			answer[name] = make(chan struct{})
+		}
+		link := w.file("d2/x", 9)
+		link.Path = filepath.Join(w.dir, "d1", "link")
+		if err := os.Symlink(filepath.Join(w.dir, "d2", "x"), link.Path); err != nil {
+			t.Fatal(err)
+		}
+		w.add(w.job("a", link))
+		w.add(w.job("b", w.file("d1/b", 1)))
+		w.wantReads("b@0")
+		w.add(w.job("c", w.file("d1/slow", 2)))
+		w.settle()
+		demand := w.disks.Reader(disk.Device{ID: 1, Name: "d1"}, disk.Demand, "job x")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if turn, err := demand.Begin(ctx); err != nil {
+			t.Errorf("no turn while a file is being opened: %v", err)
+		} else {
+			turn.End(0)
+		}
+		demand.Close()
+		for _, wait := range answer {
+			close(wait)
+		}
+		w.pass(time.Second)
+		for _, r := range []RequestID{"r-a", "r-c"} {
+			if s := w.status(r); !s.Done || s.Pinned != s.Bytes {
+				t.Errorf("%+v", s)
+			}
+		}
+	})
+}
+
 // A path that leads to another file now does not lead to the old one's blocks.
 func TestKnownPathIsReplaced(t *testing.T) {
 	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
@@ -284,39 +333,30 @@ func TestBudgetOfARequestWithOtherNames(t *testing.T) {
 	})
 }
 
-// A request that was kept as JSON finds its pages again in a new engine.
+// A request that was kept as JSON finds its pages again in a new engine, which follows them.
 func TestAfterARestart(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		lock   bool
-		reads  string
-		pinned int64
-	}{{"locks them", true, "", 2}, {"follows them", false, "", 0}} {
-		t.Run(c.name, func(t *testing.T) {
-			inWorld(t, worldConfig{Config: pagecache.Config{LockResident: c.lock}}, func(t *testing.T, w *world) {
-				q := w.job("a", w.file("d1/a", blocks(2)))
-				q.Owner, q.Implicit, q.Budget = linux.Credentials{UID: 5, GID: 6, Groups: []uint32{7}}, true, 1<<40
-				text, err := json.Marshal(q)
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.add(q)
-				w.wantReads("a@0", "a@1")
-				if err := w.e.Close(); err != nil {
-					t.Fatal(err)
-				}
-				w.memory.OnPiece(nil) // those that are in memory are not read
-				var again Request
-				if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(q, again) {
-					t.Fatalf("%v: %+v became %+v", err, q, again)
-				}
-				w.start()
-				w.add(again)
-				w.wantPinned(c.pinned)
-				if s := w.status("r-a"); !s.Done || s.Pinned+s.Resident != s.Bytes {
-					t.Errorf("%+v", s)
-				}
-			})
-		})
-	}
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		q := w.job("a", w.file("d1/a", blocks(2)))
+		q.Owner, q.Implicit, q.Budget = linux.Credentials{UID: 5, GID: 6, Groups: []uint32{7}}, true, 1<<40
+		text, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.add(q)
+		w.wantReads("a@0", "a@1")
+		if err := w.e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		w.memory.OnPiece(nil) // those that are in memory are not read
+		var again Request
+		if err := json.Unmarshal(text, &again); err != nil || !reflect.DeepEqual(q, again) {
+			t.Fatalf("%v: %+v became %+v", err, q, again)
+		}
+		w.start()
+		w.add(again)
+		w.wantPinned(0)
+		if s := w.status("r-a"); !s.Done || s.Pinned+s.Resident != s.Bytes {
+			t.Errorf("%+v", s)
+		}
+	})
 }

@@ -14,7 +14,7 @@ func TestShortMemory(t *testing.T) {
 	var memory atomic.Int64
 	memory.Store(blocks(100))
 	change := func(c *Config) { c.Spare = func() (int64, error) { return memory.Load() - c.Cache.Pinned(), nil } }
-	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(20), LockResident: true}, change: change}, func(t *testing.T, w *world) {
+	inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(20)}, change: change}, func(t *testing.T, w *world) {
 		large, small := w.file("d1/large", blocks(5)), w.file("d1/small", blocks(2))
 		w.add(w.job("large", large))
 		w.add(w.job("small", small))

@@ -115,7 +115,7 @@ func (c Calls) Warm(q *wire.WarmRequest) *wire.WarmStatus {
 	return last
 }
 
-// Requests returns "ID STATE PINNED" of all there are.
+// Requests returns "ID STATE BYTES" of all there are: those in memory, kept there or followed.
 func (c Calls) Requests() []string {
 	c.T.Helper()
 	list, err := c.Client.ListWarm(c.ctx(), &wire.ListWarmRequest{})
@@ -124,7 +124,7 @@ func (c Calls) Requests() []string {
 	}
 	var all []string
 	for _, r := range list.Requests {
-		all = append(all, fmt.Sprintf("%s %s %d", r.Id, r.State, r.Pinned))
+		all = append(all, fmt.Sprintf("%s %s %d", r.Id, r.State, r.Pinned+r.Followed))
 	}
 	return all
 }

@@ -40,6 +40,14 @@ func File(t testing.TB, dir, name string, size int, mode os.FileMode) string {
 	return path
 }
 
+// ColdFile does as File, and takes the file out of memory.
+func ColdFile(t testing.TB, dir, name string, size int, mode os.FileMode) string {
+	t.Helper()
+	path := File(t, dir, name, size, mode)
+	DropFile(t, path)
+	return path
+}
+
 // DropFile takes a file out of memory.
 func DropFile(t testing.TB, path string) {
 	t.Helper()

@@ -39,7 +39,6 @@ func Conform(t *testing.T, w World) {
 		{"pin nothing", (*trial).pinNothing},
 		{"budget", (*trial).budget},
 		{"already resident", (*trial).refuse},
-		{"resident is locked if wanted", (*trial).lockResident},
 		{"overlapping pins", (*trial).overlap},
 		{"what cannot be", (*trial).special},
 		{"cancelled", (*trial).cancelled},

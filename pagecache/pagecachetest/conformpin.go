@@ -101,7 +101,7 @@ func (t *trial) refuse() {
 		t.Load(t, c, f, pagecache.Range{Len: x.there})
 		p, err := c.Pin(t.Context(), f, pagecache.Range{Len: 2 * mib}, func(int64) {
 			if x.refused {
-				t.Error("something was read")
+				t.Error("told of what is not kept")
 			}
 		})
 		if errors.Is(err, pagecache.ErrResident) != x.refused || (err == nil) == x.refused {
@@ -110,20 +110,11 @@ func (t *trial) refuse() {
 		if p != nil {
 			t.must(p.Release())
 		}
+		t.want(f, pagecache.Range{Len: 2 * mib}, 2*mib) // what was missing is there
 		if c.Pinned() != 0 {
 			t.Errorf("%d bytes are locked", c.Pinned())
 		}
 	}
-}
-
-func (t *trial) lockResident() {
-	c := t.open(pagecache.Config{LockResident: true})
-	f := t.file(mib)
-	t.Load(t, c, f, pagecache.Range{Len: mib})
-	p := t.pinned(func() (pagecache.Pinned, error) { return c.Pin(t.Context(), f, pagecache.Range{Len: mib}, nil) }, mib, mib)
-	t.must(c.Evict(f, pagecache.Range{Len: mib}))
-	t.want(f, pagecache.Range{Len: mib}, mib)
-	t.must(p.Release())
 }
 
 // Ranges that overlap count each for itself; what the other holds is no reason to

@@ -65,7 +65,7 @@ func TestFaulty(t *testing.T) {
 	broken := errors.New("broken")
 	for _, method := range []string{"Resident", "Watch", "Refresh", "Pin", "Evict", "Watched.Close", "Pinned.Release", "Close"} {
 		t.Run(method, func(t *testing.T) {
-			m := NewMemory(pagecache.Config{LockResident: true})
+			m := NewMemory(pagecache.Config{})
 			c := &Faulty{Cache: m, Fail: func(called string, n int) error {
 				if called == method && n == 2 {
 					return broken
@@ -95,7 +95,7 @@ func TestFaulty(t *testing.T) {
 					if m.Pinned() != 0 {
 						t.Error("it was not released")
 					}
-					return err
+					return errors.Join(err, m.Drop(f, pagecache.Range{Len: mib}))
 				},
 				"Close": c.Close,
 			}

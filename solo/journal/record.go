@@ -83,7 +83,7 @@ type Submission struct {
 	Memory   int64             `json:"memory,omitempty"`
 	PIDs     int64             `json:"pids,omitempty"`
 	IOWeight int               `json:"io_weight,omitempty"`
-	// SpecBytes is the size of its command and environment.
+	// SpecBytes is the size of its command, its environment and the paths of its input.
 	SpecBytes int64 `json:"spec_bytes,omitempty"`
 	// RestartOnLoss: see wire.Restart.
 	RestartOnLoss bool `json:"restart_on_loss,omitempty"`
@@ -213,7 +213,7 @@ type Input struct {
 	Index  int        `json:"index,omitempty"`
 	Of     int        `json:"of,omitempty"`
 	Split  wire.Split `json:"split,omitempty"`
-	// Paths were asked for. Of the tasks of a stream only the first has them.
+	// Paths were asked for. Of the tasks of a stream only the first has them, and none that has ended.
 	Paths []string `json:"paths,omitempty"`
 	// Files and Bytes are those of the whole job, as found when it came.
 	Files  int64 `json:"files"`

@@ -16,8 +16,16 @@ import (
 	"headrace/stream/source"
 )
 
-// followStep bounds how many files are opened at a time to be followed.
-const followStep = 256
+const (
+	// followStep bounds how many files of a stream are opened at a time to be followed.
+	followStep = 256
+	// maxFollowed is how large the files that are followed for a user may be, in bytes, and maxFollowedOthers
+	// those for all but root and the daemon's own together, a quarter of what the page cache follows. A file counts as
+	// followedFile more than it has, as it takes a descriptor too; above maxFollowedOne, being sparse, it is not
+	// followed.
+	maxFollowed, maxFollowedOthers = 4 << 40, 16 << 40
+	followedFile, maxFollowedOne   = 2 << 30, 1<<40 + followedFile
+)
 
 // patience is after how many looks, a second from one to the next, a stream whose
 // consumers wait for memory that others keep has some of its own.
@@ -302,6 +310,7 @@ func (f *Feed) unfollow(id uint32) {
 	if w := f.followed[id]; w != nil {
 		w.Close()
 		delete(f.followed, id)
+		f.set.following.Give(f.Owner.UID, f.followCost(id))
 	}
 }
 
@@ -315,8 +324,18 @@ func (f *Feed) toFollow() (ids []uint32) {
 	return ids
 }
 
-// followUnit begins to follow a file. It is called without the lock.
+// followUnit begins to follow a file, if its owner may follow another one. It is called without the lock.
 func (f *Feed) followUnit(id uint32) {
+	cost := f.followCost(id)
+	if cost > maxFollowedOne || f.set.following.Take(f.Owner.UID, cost) != nil {
+		return
+	}
+	kept := false
+	defer func() {
+		if !kept {
+			f.set.following.Give(f.Owner.UID, cost)
+		}
+	}()
 	in, err := f.openNow(&f.Plan.Files[f.Plan.FileOf(id)])
 	if err != nil {
 		return // whoever gets the file will say so
@@ -328,11 +347,16 @@ func (f *Feed) followUnit(id uint32) {
 	}
 	f.set.mu.Lock()
 	defer f.set.mu.Unlock()
-	if f.set.closed || f.deal.Err() != nil || !f.deal.Units.Todo(id) || f.deal.Present() == 0 {
+	if f.set.closed || f.deal.Err() != nil || !f.deal.Units.Todo(id) || f.deal.Present() == 0 || f.followed[id] != nil {
 		w.Close()
 		return
 	}
-	f.followed[id] = w
+	f.followed[id], kept = w, true
+}
+
+// followCost returns what it takes to follow a file of the plan.
+func (f *Feed) followCost(id uint32) int64 {
+	return f.Plan.Files[f.Plan.FileOf(id)].Size + followedFile
 }
 
 // arrived hands a complete unit over.

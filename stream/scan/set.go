@@ -7,11 +7,16 @@ import (
 	"time"
 
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/stream/source"
 )
 
-// followInterval is how often residency is looked at.
-const followInterval = time.Second
+const (
+	// followInterval is how often residency is looked at, and followTime how long that waits for files to be opened.
+	followInterval, followTime = time.Second, 5 * time.Second
+	// endTime is how long an end waits for what is being read: a file server may not answer.
+	endTime = 10 * time.Second
+)
 
 const (
 	// mountTime is how long after a boot a file may not be there yet.
@@ -49,6 +54,9 @@ type Set struct {
 	scans  map[key]*scan
 	feeds  map[*Feed]bool
 	closed bool
+	// following counts what is followed, looking has the users whose files are being opened for that.
+	following *budget.Budget
+	looking   map[uint32]bool
 }
 
 // key names what a scan reads: streams share one when all of it is equal.
@@ -60,7 +68,8 @@ type key struct {
 
 // NewSet returns a Set that has nothing to read yet.
 func NewSet(cfg Config) *Set {
-	s := &Set{cfg: cfg, scans: map[key]*scan{}, feeds: map[*Feed]bool{}, mounted: time.Now().Add(mountTime)}
+	s := &Set{cfg: cfg, scans: map[key]*scan{}, feeds: map[*Feed]bool{}, looking: map[uint32]bool{}, mounted: time.Now().Add(mountTime)}
+	s.following = budget.New("bytes of files that are followed", maxFollowed, maxFollowedOthers)
 	s.memory = newMemory(&cfg, s.serves)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.work.Go(s.followResidency)
@@ -79,9 +88,19 @@ func (s *Set) Stop() {
 	s.room.Broadcast()
 }
 
-// Wait waits until all reading has ended, and frees the memory.
+// Wait waits until all reading has ended, but not for ever: what stands in the kernel then reads on into memory that is
+// left to it. It frees all other memory.
 func (s *Set) Wait() {
-	s.work.Wait()
+	done := make(chan struct{})
+	go func() {
+		s.work.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(endTime):
+		s.cfg.Log.Warn("a file that streams read does not answer; it is not waited for")
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Trim()
@@ -146,31 +165,67 @@ func (s *Set) relieve() {
 	}
 }
 
-// followMore begins to follow the next files of streams that deal whole ones. It
-// tells whether any is followed.
+// followMore begins to follow the next files of streams that deal whole ones. It tells whether any is followed. A file
+// server may not answer, which nothing can interrupt: then the goroutine of that user stays until it does, and further
+// files of the user wait for it.
 func (s *Set) followMore() bool {
-	any := false
-	for f, ids := range s.toFollow() {
-		for _, id := range ids {
-			f.followUnit(id)
-		}
-		s.mu.Lock()
-		any = any || len(f.followed) > 0
-		s.mu.Unlock()
+	next := s.toFollow()
+	done := make(chan struct{}, len(next))
+	for uid, feeds := range next {
+		go func() { // no part of work: an end does not wait for it
+			for f, ids := range feeds {
+				for _, id := range ids {
+					if s.ctx.Err() == nil {
+						f.followUnit(id)
+					}
+				}
+			}
+			s.mu.Lock()
+			delete(s.looking, uid)
+			s.mu.Unlock()
+			done <- struct{}{}
+		}()
 	}
-	return any
-}
-
-// toFollow returns the feeds that have whole files to deal and consumers for them, with
-// the next of them that are not followed yet.
-func (s *Set) toFollow() map[*Feed][]uint32 {
+	timeout := time.After(followTime)
+	for range next {
+		select {
+		case <-done:
+			continue
+		case <-timeout:
+		case <-s.ctx.Done():
+		}
+		break
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := map[*Feed][]uint32{}
 	for f := range s.feeds {
-		if f.deal.Err() == nil && f.deal.Units.Wholes() > 1 && f.deal.Present() > 0 {
-			next[f] = f.toFollow()
+		if len(f.followed) > 0 {
+			return true
 		}
+	}
+	return false
+}
+
+// toFollow returns, of each user whose files are not being opened, the feeds that have whole files to deal and consumers
+// for them, with the next of them that are not followed yet.
+func (s *Set) toFollow() map[uint32]map[*Feed][]uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := map[uint32]map[*Feed][]uint32{}
+	for f := range s.feeds {
+		uid := f.Owner.UID
+		if f.deal.Err() != nil || f.deal.Units.Wholes() <= 1 || f.deal.Present() == 0 || s.looking[uid] {
+			continue
+		}
+		if ids := f.toFollow(); len(ids) > 0 {
+			if next[uid] == nil {
+				next[uid] = map[*Feed][]uint32{}
+			}
+			next[uid][f] = ids
+		}
+	}
+	for uid := range next {
+		s.looking[uid] = true
 	}
 	return next
 }
