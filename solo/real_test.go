@@ -324,6 +324,32 @@ func (m *machine) inAnotherBoot() {
 	}
 }
 
+// TestRealRecordsMovedAway: a task that comes after the records were moved away has not the id
+// of an earlier one, nor what that has written.
+func TestRealRecordsMovedAway(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	m.launch()
+	write := func(text string) (headrace.TaskID, string) {
+		id := m.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = []string{"/bin/echo", text} })
+		m.awaitState(id, headrace.Done)
+		got, err := allLogs(m.ctx(), m.tasks, string(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id, got
+	}
+	first, _ := write("first")
+	m.kill9()
+	db := filepath.Join(m.cfg.StateDir, "state.db")
+	if err := os.Rename(db, db+".away"); err != nil {
+		t.Fatal(err)
+	}
+	m.launch()
+	if id, got := write("second"); id == first || got != "second" {
+		t.Errorf("after %s comes %s, whose log is %q", first, id, got)
+	}
+}
+
 // TestRealEndWhileDown: a task that ends while there is no daemon is not run
 // again.
 func TestRealEndWhileDown(t *testing.T) {
