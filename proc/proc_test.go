@@ -633,3 +633,40 @@ func TestKilledShimIsReportedAsLost(t *testing.T) {
 		t.Errorf("%d processes are left, and whoever starts it again would have it twice", n)
 	}
 }
+
+// TestMachineGoesDown: what an orderly shutdown makes a command do is not its end, whether it
+// handles the signal or not: no daemon is to find a record of one.
+func TestMachineGoesDown(t *testing.T) {
+	for name, c := range map[string]struct {
+		command string
+		stopped bool
+	}{
+		"ended by the signal": {command: "echo ready; sleep 1000"},
+		"ends in order":       {command: "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done"},
+		"suspended":           {command: "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done", stopped: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 10 {
+				w := newWorld(t)
+				task := w.start(w.spec("down", "/bin/sh", "-c", c.command))
+				w.awaitOutput(task, "ready")
+				if c.stopped {
+					_, err := task.Suspend(w.ctx, 0)
+					w.must(err)
+				}
+				if n := testkit.GoDown(t, w.rt.TaskDir("down")); n < 3 {
+					t.Fatalf("it has %d processes, want the supervisor, init and the command", n)
+				}
+				if e := w.end(task); !e.Lost {
+					t.Fatalf("ended with %+v, want it lost", e)
+				}
+				if e, there, err := w.rt.ExitOf("down"); there || err != nil {
+					t.Fatalf("on record is %+v, %v", e, err)
+				}
+				if n := len(w.taskProcesses("down")); n != 0 {
+					t.Fatalf("%d processes are left", n)
+				}
+			}
+		})
+	}
+}

@@ -48,7 +48,7 @@ func (a *admission) admit(t *task) {
 	a.metaChanged = true
 	t.rec.Order = a.tasks.order
 	if !t.hosted() {
-		t.rec.ID = headrace.TaskID(fmt.Sprintf("t%d", a.tasks.order))
+		t.rec.ID = taskID(a.tasks.order)
 	}
 	t.spec.ID = t.rec.ID
 	t.rec.SpecBytes = t.specBytes()
@@ -275,3 +275,6 @@ func pick(claims []limits.Claim, which []int) []limits.Claim {
 	}
 	return some
 }
+
+// taskID returns the id of the n-th task that was handed in.
+func taskID(n uint64) headrace.TaskID { return headrace.TaskID(fmt.Sprintf("t%d", n)) }

@@ -15,6 +15,7 @@ import (
 	"headrace/internal/criu"
 	"headrace/internal/testkit"
 	"headrace/policy"
+	"headrace/solo/journal"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -249,6 +250,103 @@ func TestRealDaemonKilled(t *testing.T) {
 			m.awaitState(id, headrace.Done)
 			m.wantCount(id, 80)
 		})
+	}
+}
+
+// TestRealReboot: an orderly reboot of the machine, in which all processes get a SIGTERM, is
+// the end of no task: it goes on from its last checkpoint, or begins again.
+func TestRealReboot(t *testing.T) {
+	for _, saved := range []bool{false, true} {
+		t.Run(fmt.Sprintf("checkpoint %v", saved), func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t, policy.Wait)
+			if saved && !m.image {
+				t.Skip("without root or CRIU there are no checkpoints")
+			}
+			m.launch()
+			gate, begun := filepath.Join(m.cfg.StateDir, "gate"), filepath.Join(m.cfg.StateDir, "begun")
+			id := m.run(headrace.Normal, func(q *wire.RunRequest) {
+				q.Argv = []string{"/bin/sh", "-c", "trap 'exit 0' TERM; echo >>" + begun + "; while [ ! -e " + gate + " ]; do sleep 0.01; done"}
+				q.Restart = wire.Restart_RESTART_ON_LOSS
+			})
+			m.awaitState(id, headrace.Running)
+			m.awaitFile(begun)
+			if saved {
+				q := &wire.VerbRequest{Id: string(id)}
+				if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := m.tasks.Restore(m.ctx(), q); err != nil {
+					t.Fatal(err)
+				}
+				m.awaitState(id, headrace.Running)
+			}
+			m.cmd.Process.Signal(syscall.SIGTERM)
+			m.untilDead()
+			dir := filepath.Join(m.cfg.StateDir, "tasks", string(id))
+			if n := testkit.GoDown(t, dir); n < 3 {
+				t.Fatalf("the task has %d processes, want its supervisor, init and the command", n)
+			}
+			testkit.Await(t, "the end of all processes", func() bool { return testkit.GoDown(t, dir) == 0 })
+			m.inAnotherBoot()
+			m.launch()
+			m.awaitState(id, headrace.Running)
+			if err := os.WriteFile(gate, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m.awaitState(id, headrace.Done)
+			want := 2
+			if saved {
+				want = 1
+			}
+			if text, err := os.ReadFile(begun); len(text) != want || err != nil {
+				t.Errorf("it has begun %d times (%v), want %d", len(text), err, want)
+			}
+		})
+	}
+}
+
+// inAnotherBoot has the daemon that was here last have been in another boot of the machine.
+func (m *machine) inAnotherBoot() {
+	m.t.Helper()
+	file, err := journal.Open(m.cfg.StateDir)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer file.Close()
+	c, err := file.Load()
+	if err == nil {
+		c.Meta.Boot = "another"
+		err = file.Commit(journal.Batch{Meta: &c.Meta})
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// TestRealRecordsMovedAway: a task that comes after the records were moved away has not the id
+// of an earlier one, nor what that has written.
+func TestRealRecordsMovedAway(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	m.launch()
+	write := func(text string) (headrace.TaskID, string) {
+		id := m.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = []string{"/bin/echo", text} })
+		m.awaitState(id, headrace.Done)
+		got, err := allLogs(m.ctx(), m.tasks, string(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id, got
+	}
+	first, _ := write("first")
+	m.kill9()
+	db := filepath.Join(m.cfg.StateDir, "state.db")
+	if err := os.Rename(db, db+".away"); err != nil {
+		t.Fatal(err)
+	}
+	m.launch()
+	if id, got := write("second"); id == first || got != "second" {
+		t.Errorf("after %s comes %s, whose log is %q", first, id, got)
 	}
 }
 

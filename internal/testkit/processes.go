@@ -4,10 +4,40 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 )
+
+// GoDown does to the processes that have a directory in their command line or environment
+// what an orderly shutdown of the machine does to all (systemd-shutdown, killall5): they are
+// stopped, get a SIGTERM, and go on. It returns how many there were.
+func GoDown(t testing.TB, dir string) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, e := range all {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline")) // it may have gone
+		env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
+		if strings.Contains(string(line)+"\x00"+string(env)+"\x00", dir) {
+			pids = append(pids, pid)
+		}
+	}
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTERM, syscall.SIGCONT} {
+		for _, pid := range pids {
+			syscall.Kill(pid, sig)
+		}
+	}
+	return len(pids)
+}
 
 // Descriptors counts the open descriptors of this process.
 func Descriptors(t testing.TB) int {

@@ -63,6 +63,10 @@ type life struct {
 	exit       proc.Exit
 
 	over chan struct{} // closed when the end is recorded
+	// cutOff has the SIGTERM of what ends the task from outside; nobody receives it.
+	// That of the supervisor is there before it hears of a death that the same signal has
+	// caused below it.
+	cutOff chan os.Signal
 }
 
 func (l *life) now() phase {
@@ -328,9 +332,16 @@ func (l *life) end(killed bool) {
 }
 
 // record writes the record of the end. Callers hold mu, and nobody else records one: it
-// lets go of mu while there is no room for the record.
+// lets go of mu while there is no room for the record. A task that was cut off gets none,
+// whatever its command has made of its SIGTERM: it goes on from its last checkpoint, or is
+// lost, as if the machine had lost its power.
 func (l *life) record() {
 	l.phase = ended
+	if len(l.cutOff) > 0 {
+		l.exit.Lost = true
+		close(l.over)
+		return
+	}
 	l.exit.OutOfMemory = l.exit.Code != 0 && l.begun.Own.OOMKills() > 0
 	l.exit.Usage, l.exit.At = l.acct.total(), time.Now()
 	b, err := json.Marshal(l.exit)

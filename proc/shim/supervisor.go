@@ -145,16 +145,22 @@ func lockDir() (*os.File, error) {
 	return f, err
 }
 
-// handleSignals keeps terminal signals away from the task and takes a SIGTERM
-// for the wish to end it.
+// handleSignals keeps terminal signals away from the task. A SIGTERM ends it, but is no end
+// of its own: whoever wants that asks for it. It comes to everything on a machine that
+// goes down in order, to the command as well.
 func (s *supervisor) handleSignals() {
 	ch := make(chan os.Signal, 4)
-	signal.Notify(ch, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP)
+	signal.Notify(ch, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGTSTP)
 	go func() {
-		for sig := range ch {
-			if sig == syscall.SIGTERM {
-				go s.task.kill(proc.DefaultKillGrace)
-			}
+		for range ch {
+		}
+	}()
+	signal.Notify(s.task.life.cutOff, syscall.SIGTERM)
+	term := make(chan os.Signal, 1)
+	signal.Notify(term, syscall.SIGTERM)
+	go func() {
+		for range term {
+			go s.task.kill(proc.DefaultKillGrace)
 		}
 	}()
 }

@@ -35,7 +35,7 @@ type task struct {
 
 // newTask begins to reap the task's processes, of which there are none yet.
 func newTask(dir string, isolated bool) *task {
-	t := &task{home: home{dir: dir, knownAs: dir}, life: life{over: make(chan struct{})}}
+	t := &task{home: home{dir: dir, knownAs: dir}, life: life{over: make(chan struct{}), cutOff: make(chan os.Signal, 1)}}
 	t.stops = stopper{op: &t.op, processes: &t.processes, life: &t.life, resumed: func() { t.lifeline.again() }}
 	t.processes.isolated = isolated
 	t.processes.reaper = newReaper(t.died)
