@@ -79,7 +79,7 @@ func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a pr
 		ctx := ctx
 		if numbered {
 			var stop func()
-			ctx, stop = m.while(ctx, leader.Name)
+			ctx, stop = while(ctx, m.node, leader.Name)
 			defer stop()
 		}
 		w, err := m.client(targetOf(leader)).Pass(ctx, passed(c))
@@ -102,14 +102,14 @@ func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a pr
 }
 
 // while returns a context that ends when another node has led for some time, or nobody: the one that is asked may hang, and never answer.
-func (m *Circle) while(ctx context.Context, leader string) (context.Context, func()) {
+func while(ctx context.Context, n Node, leader string) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		var since time.Time // nobody has taken it for the one that leads
 		for {
 			var late <-chan time.Time
-			changed := m.node.Changed()
-			if m.node.View().Leader == leader {
+			changed := n.Changed()
+			if n.View().Leader == leader {
 				since = time.Time{}
 			} else {
 				if since.IsZero() {

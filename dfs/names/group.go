@@ -291,10 +291,10 @@ func (g *Group) watch() {
 		}
 		if d < told {
 			told = 0
-			g.config.Log.Warn("the log is written again")
+			g.config.Log.Warn("the names go on here")
 		} else if d > told+stillTold {
 			told = d
-			g.config.Log.Error("the log cannot be written: its disk does not answer; this node does not vote until it does", "for", d.Round(time.Second))
+			g.config.Log.Error("the names stand still here: their disk does not answer, or all of them are being taken over; until that ends this node does not vote", "for", d.Round(time.Second))
 		}
 	}
 }
