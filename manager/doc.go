@@ -44,4 +44,6 @@
 //
 // Whoever presents the token may do everything; nobody else may do anything but ask
 // whether the manager is there. What callers send is bounded, not believed to be sane.
+// Connections on which nobody has shown the token are few, short, and give way to later
+// ones (serve.Strangers).
 package manager
