@@ -64,8 +64,9 @@ type timing struct {
 	gather time.Duration
 	// claim is for how long room that was made counts as taken though nobody has come.
 	claim time.Duration
-	// patience is how long an order may take beyond ten times what is expected.
-	patience time.Duration
+	// patience is how long an order may take beyond ten times what is expected, busy how much longer if its node is at
+	// something with the container meanwhile; unasked is how long a node may be at something that was not ordered from here.
+	patience, busy, unasked time.Duration
 	// spare is for how long a mechanism is not tried again that has failed.
 	spare time.Duration
 	// settle is how long after the start of the manager nodes may still be coming back.
@@ -84,7 +85,7 @@ var usualTiming = timing{
 	alive: 3 * time.Second, send: 10 * time.Second, prove: 10 * time.Second,
 	away: 5 * time.Second, silent: 10 * time.Second, forget: time.Hour,
 	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
-	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute, settle: 8 * time.Second,
+	claim: 10 * time.Second, patience: time.Minute, busy: 10 * time.Minute, unasked: time.Hour, spare: time.Minute, settle: 8 * time.Second,
 	doubt: 20 * time.Second, remember: 5 * time.Minute, fresh: 20 * time.Second,
 	weigh: 3 * time.Second,
 }
