@@ -95,7 +95,9 @@ func (c *containers) hosting(h *wire.Hosting) *wire.Hosting {
 	if h.Queue != "" || app.GetQueue() == "" {
 		return h
 	}
-	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue, Submitter: h.Submitter}
+	is := convert.Hosting(h)
+	is.Queue = app.Queue
+	return convert.HostingMessage(is)
 }
 
 // priority returns that of the application, which nodes of YARN do not know, else of t.
