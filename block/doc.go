@@ -58,7 +58,7 @@
 //
 // # What is in memory
 //
-// Memory tells which closed blocks are, and Extent where one lies, for who wants it there. Kernels before Linux 6.5 do not say.
+// Memory tells which closed blocks are, and Extent where one lies, for who wants it there; Warm reads one. Kernels before Linux 6.5 do not say.
 //
 // # Locks
 //

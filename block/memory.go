@@ -1,12 +1,15 @@
 package block
 
 import (
+	"context"
 	"errors"
+	"io"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"headrace/disk"
 	"headrace/internal/linux"
 )
 
@@ -213,4 +216,35 @@ func (m *Memory) all() (all []*combined) {
 		}
 	}
 	return all
+}
+
+// Warm reads all of a closed block, behind everybody else who wants the disk, and compares it with its checksums. So it is in memory for the moment.
+func Warm(ctx context.Context, s *Store, id int64) error {
+	s.mu.Lock()
+	r, err := s.find(id)
+	if err == nil && r.state != Final {
+		err = refused(ErrState, id, "%v", r.state)
+	}
+	if err != nil {
+		s.mu.Unlock()
+		return err
+	}
+	b, n, device := Block{id, r.head.stamp}, r.visible.length, r.file.v.device
+	s.mu.Unlock()
+	var l lane
+	l.enter(s.Turns, device, disk.Warming, "blocks to be kept in memory")
+	defer l.leave()
+	reader, err := s.open(b, 0, n, &l)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	reader.whole = false // nobody will ask for the next block
+	for err == nil {
+		_, err = reader.Next(ctx)
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }

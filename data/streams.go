@@ -222,6 +222,10 @@ func (f *Files) StreamTrouble(id string) string {
 	return info.Error
 }
 
+// Awaited returns the consumers without which a stream deals nothing now; see
+// stream.Engine.Awaited.
+func (f *Files) Awaited(id string) []int { return f.streams.Awaited(id) }
+
 // FailAttempt returns what an attempt of a consumer was dealt to the others, unless
 // it has committed that.
 func (f *Files) FailAttempt(id string, consumer, attempt int) error {

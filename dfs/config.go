@@ -47,8 +47,11 @@ type Config struct {
 	// Reconcile is the time between two looks at all copies (default an hour): what no file knows is deleted by the second that finds
 	// it.
 	Reconcile time.Duration
-	// Memory is the time between two looks at what is in memory (default 1 s), of which the node that leads is told.
+	// Memory is the time between two looks at what is in memory (default 1 s), of which the node that leads is told, and at what is to be kept there.
 	Memory time.Duration
+	// CacheMemory is how many bytes of blocks are kept in memory at most, as cache directives want it (default: what package pagecache calls usual); below 0
+	// nothing is.
+	CacheMemory int64
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger

@@ -75,6 +75,10 @@
 // Each node finds out which finished blocks are in the page cache (block.Memory), and tells the node that leads, which tells clients (HDFS's cached
 // locations). That is a hint: nobody keeps it, and it may be some seconds old.
 //
+// What HDFS's cache directives want to be kept there, the node that leads finds out (Node.CacheUses): it looks through their files, and says which of the nodes with a
+// copy of a block keep it, within what each says it may (assign). These ask what that is (BlockService.Keep), read it behind all others (block.Warm), and lock it
+// (pagecache). A node lets nothing go until one that leads has looked since it has heard of that node.
+//
 // # Writers
 //
 // A [Writer] is a client of the pipeline like any other: packets, acknowledgements, and after a failure a new generation on those

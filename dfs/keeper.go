@@ -28,12 +28,13 @@ type Peers interface {
 type Keeper struct {
 	*seen
 	*memories
-	n     *Node
-	all   *steward
-	fills *filler
-	rate  rate          // of what is fetched
-	slots chan struct{} // one for each block that is being fetched
-	ready chan struct{} // closed when the node is open
+	n       *Node
+	caching *caching
+	all     *steward
+	fills   *filler
+	rate    rate          // of what is fetched
+	slots   chan struct{} // one for each block that is being fetched
+	ready   chan struct{} // closed when the node is open
 
 	// dropping is held from asking what nobody needs until that is deleted, and while others are told what is here.
 	dropping sync.Mutex
@@ -54,7 +55,7 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	k := &Keeper{n: n, rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]bool{},
+	k := &Keeper{n: n, caching: newCaching(), rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]bool{},
 		fetching: map[int64]bool{}, ordered: map[order]bool{}, verifying: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
 	k.fills = &filler{k, map[uint16]bool{}}
 	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}

@@ -19,6 +19,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/internal/vfs"
 	"headrace/meta"
+	"headrace/pagecache"
 )
 
 // ErrInUse: another process has the directory.
@@ -60,6 +61,10 @@ func Open(c Config) (*Node, error) {
 	if err == nil {
 		n.Group, err = names.Open(names.Config{DB: n.db, Dir: filepath.Join(c.Dir, "log"), Self: n.Identity.Node, Send: c.Send, Now: c.Now, Log: c.Log})
 	}
+	var cache pagecache.Cache
+	if err == nil {
+		cache, err = openCache(c)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", c.Dir, err), n.close())
 	}
@@ -70,6 +75,10 @@ func Open(c Config) (*Node, error) {
 	n.running.Go(n.Keeper.keep)
 	n.running.Go(n.Keeper.verifyCopies)
 	n.running.Go(n.tellMemory)
+	n.running.Go(n.planCache)
+	if cache != nil {
+		n.running.Go(func() { n.keepInMemory(cache) })
+	}
 	if c.ScrubRate > 0 {
 		n.running.Go(n.scrub)
 	}

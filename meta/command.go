@@ -35,11 +35,14 @@ type Command struct {
 // In the fourth one
 //   - what is below a directory is looked at before a command is applied, if it is much (Survey);
 //   - files of many blocks that are deleted are taken apart in steps, as directories are (Sweep).
+//
+// In the fifth one there are cache pools and directives (ChangeCachePool and those after it).
 const (
 	version1 = iota + 1
 	version2
 	version3
 	version4
+	version5
 )
 
 // rules returns the version by which a command is encoded and applied.
@@ -48,6 +51,8 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
+	case *ChangeCachePool, *RemoveCachePool, *ChangeCacheDirective, *RemoveCacheDirective:
+		return version5
 	case *Create, *Delete, *Rename, *SetQuota, *Sweep, *Survey:
 		return version4
 	case *Mkdirs, *Append, *Truncate, *AddBlock, *Concat:
@@ -66,7 +71,7 @@ type Op interface {
 }
 
 // A Result is what an operation returns: nil when there is nothing to say, else *Flag,
-// *Status, *Allocated or *Appended.
+// *Status, *Allocated, *Appended or *DirectiveID.
 type Result interface{ coded }
 
 // Flag is the result of operations that say whether they did anything.
@@ -82,9 +87,10 @@ var ops = []Op{
 	&RenewLease{}, &RecoverLease{}, &Delete{}, &Rename{}, &Concat{}, &SetPermission{}, &SetOwner{}, &SetTimes{},
 	&SetReplication{}, &SetXAttr{}, &RemoveXAttr{}, &ChangeACL{}, &SetSafeMode{},
 	nil, &CommitRecovery{}, &ExpireLeases{}, nil, &Sweep{}, &Collected{}, &Relocate{}, &Truncate{}, &SetQuota{}, &RenewLeases{}, &Survey{},
+	&ChangeCachePool{}, &RemoveCachePool{}, &ChangeCacheDirective{}, &RemoveCacheDirective{},
 }
 
-var results = []Result{new(Flag), &Status{}, &Allocated{}, &Appended{}}
+var results = []Result{new(Flag), &Status{}, &Allocated{}, &Appended{}, new(DirectiveID)}
 
 // indexOf finds the type of a value among others, counted from 1; 0 is nil.
 func indexOf[T any](among []T, v T) int {
@@ -161,7 +167,7 @@ func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 // DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
 	m := Command{version: version1}
-	if len(b) > 0 && b[0] > version1 && b[0] <= version4 {
+	if len(b) > 0 && b[0] > version1 && b[0] <= version5 {
 		m.version = b[0]
 	}
 	err := decode(m.version, b, &m)

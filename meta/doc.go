@@ -39,6 +39,11 @@
 // well). Only the nodes of a block that is being written are kept, until [Relocate] says that
 // it is where it belongs.
 //
+// # Cache
+//
+// Pools and directives of HDFS's cache are kept, and who may change them; [Query.CacheUses] says which blocks they want in memory. Who has those in memory is told
+// by whoever asks. That a pool has a limit is a matter of how much its directives want, which is as much work as they have files: who proposes a directive has found that out.
+//
 // # Quotas
 //
 // Directories with a quota, and only those, keep how many names and bytes there are below. Saving, linking and unlinking an inode

@@ -35,6 +35,7 @@ const (
 	classSafeMode        = "org.apache.hadoop.hdfs.server.namenode.SafeModeException"
 	classLeaseExpired    = "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException"
 	classNotReplicated   = "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException"
+	classInvalidRequest  = "org.apache.hadoop.fs.InvalidRequestException"
 	classRetriable       = "org.apache.hadoop.ipc.RetriableException"
 	classStartAfter      = "org.apache.hadoop.fs.DirectoryListingStartAfterNotFoundException"
 	classAssertion       = "java.lang.AssertionError"

@@ -6,7 +6,7 @@ import "encoding/binary"
 // their order is that of the numbers.
 const (
 	keyBlock     = 'b' // file, index: block
-	keyConfig    = 'c' // 0 the configuration, 1 the counters, 2 safe mode, 3 surveys
+	keyConfig    = 'c' // 0 the configuration, 1 the counters, 2 safe mode, 3 surveys, 4 numbers of the cache
 	keyDirectory = 'd' // directory: inode
 	keyEntry     = 'e' // directory, name: a file, or the number of a directory
 	keyGarbage   = 'g' // number: a block whose copies are to be deleted
@@ -16,6 +16,8 @@ const (
 	keyHeld      = 'o' // holder, file: nothing
 	keyAnswer    = 'r' // client, call: answer given
 	keyAnswered  = 't' // number: when, and the key of an answer
+	keyPool      = 'p' // name: a cache pool
+	keyDirective = 'q' // number: a cache directive
 	keySegment   = 's' // segment, block: stamp and size
 	keyOpen      = 'u' // file: nothing, an open one
 	keyOrphan    = 'x' // directory: nothing; it was deleted, what is below it is to follow

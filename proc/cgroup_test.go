@@ -426,15 +426,47 @@ func TestNoFileOfACgroup(t *testing.T) {
 	w.must(task.Kill(w.ctx, time.Millisecond))
 }
 
-// Where the cgroup cannot be made anew the task goes on without, and its supervisor's
-// log says so.
+// TestOutsideOfItsCgroup: what cannot be put into its cgroup runs, and says so.
+func TestOutsideOfItsCgroup(t *testing.T) {
+	w := newWorld(t).withCgroups(anyGroup)
+	in := w.start(w.spec("in", "/bin/sh", "-c", "echo ready; exec sleep 1000"))
+	w.awaitOutput(in, "ready")
+	w.await("all of it in its cgroup", func() bool { return w.inGroup("in") })
+	if st := w.stats(in); st.Outside != "" {
+		t.Errorf("of what is in its cgroup: %s", st.Outside)
+	}
+	var dirs []string
+	w.rt.Problem = func(id headrace.TaskID, err error) { // somebody removes what was just made
+		w.must(err)
+		dirs = w.groupOf(string(id)).Dirs()
+		w.removeGroup(string(id))
+	}
+	out := w.start(w.spec("out", "/bin/sh", "-c", "echo ready; exec sleep 1000"))
+	w.awaitOutput(out, "ready")
+	for _, dir := range dirs {
+		w.await("what is said of "+dir, func() bool { return strings.Contains(w.stats(out).Outside, "it is not in its cgroup "+dir+": ") })
+	}
+	for _, task := range []*proc.Task{in, out} {
+		w.must(task.Kill(w.ctx, time.Millisecond))
+	}
+}
+
+// Where the cgroup cannot be made anew the task goes on without, and says so, as its
+// supervisor's log does.
 func TestRestoreWhereNoCgroupCanBe(t *testing.T) {
 	w := newWorld(t).needCheckpoints().withCgroups(anyGroup)
 	s, task := w.counting()
 	w.checkpoint(task)
 	w.removeGroup("count")
 	w.rt.Cgroups = nil // a daemon without the rights
-	if e := w.end(w.restore(s, proc.RestoreOptions{})); e.Code != 9 {
+	task = w.restore(s, proc.RestoreOptions{})
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	if st := w.stats(task); !strings.Contains(st.Outside, ": it was removed") {
+		t.Errorf("after the restore it is said of its cgroup: %q", st.Outside)
+	}
+	w.must(task.Resume(w.ctx))
+	if e := w.end(task); e.Code != 9 {
 		t.Errorf("ended with %+v, want code 9", e)
 	}
 	w.checkCounter("count")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/proc"
 )
 
@@ -38,8 +40,9 @@ type exchange struct {
 	in   *bufio.Reader
 }
 
-func newExchange(t *testing.T) *exchange {
-	w := newWorld(t).needCheckpoints()
+func newExchange(t *testing.T) *exchange { return newWorld(t).needCheckpoints().exchange() }
+
+func (w *world) exchange() *exchange {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	w.must(err)
 	defer l.Close()
@@ -48,7 +51,7 @@ func newExchange(t *testing.T) *exchange {
 	w.must(l.(*net.TCPListener).SetDeadline(time.Now().Add(patience)))
 	x.conn, err = l.Accept()
 	w.must(err)
-	t.Cleanup(func() { x.conn.Close() })
+	w.Cleanup(func() { x.conn.Close() })
 	x.in = bufio.NewReader(x.conn)
 	x.say("hello")
 	return x
@@ -98,6 +101,80 @@ func TestConnectionsOutliveAFailedCheckpoint(t *testing.T) {
 	if e := x.end(x.task); e.Code != 0 {
 		t.Errorf("ended with %+v", e)
 	}
+}
+
+// withAction has the next supervisors run CRIU with one action script more, which is asked
+// before theirs when a dump is through, with everything locked, and has not been decided on.
+func (w *world) withAction(script string) {
+	w.Helper()
+	action, real := filepath.Join(w.TempDir(), "action"), w.rt.CRIU
+	w.must(os.WriteFile(action, []byte("#!/bin/sh\n[ $CRTOOLS_SCRIPT_ACTION = post-dump ] || exit 0\n"+script+"\n"), 0o755))
+	// Which of several scripts CRIU asks first is its own business.
+	w.withCRIU(fmt.Sprintf("[ $1 = dump ] || exec %[1]s \"$@\"\nshift\nexec %[1]s dump --action-script %[2]s \"$@\" --action-script %[2]s", real, action))
+}
+
+// heldBack reports whether a table of nftables drops the packets of the connection.
+func (x *exchange) heldBack() bool {
+	x.Helper()
+	tables, err := linux.Tables()
+	x.must(err)
+	for _, table := range tables {
+		held, err := linux.InSet(table, "conns4")
+		x.must(err)
+		for _, c := range held {
+			if c.Near.String() == x.conn.LocalAddr().String() && c.Far.String() == x.conn.RemoteAddr().String() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// TestConnectionsOutliveAKilledCRIU: what a CRIU that is killed has locked is unlocked, and
+// nothing else is.
+func TestConnectionsOutliveAKilledCRIU(t *testing.T) {
+	other := newExchange(t)
+	other.checkpoint(other.task)
+	w := newWorld(t).needCheckpoints()
+	once := filepath.Join(t.TempDir(), "killed")
+	w.withAction(fmt.Sprintf("[ -e %[1]s ] || { : >%[1]s; kill -KILL $PPID; }", once))
+	x := w.exchange()
+	if _, err := x.task.Checkpoint(x.ctx, proc.CheckpointOptions{Store: x.store}); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Fatalf("the checkpoint whose CRIU was killed: %v", err)
+	}
+	if x.heldBack() {
+		t.Error("the packets of the connection are still held back")
+	}
+	x.say("still here")
+	x.checkpoint(x.task)
+	if !x.heldBack() || !other.heldBack() {
+		t.Error("the packets of a checkpointed task are not held back")
+	}
+	x.task = x.restore(x.spec, proc.RestoreOptions{})
+	x.say("back")
+	other.task = other.restore(other.spec, proc.RestoreOptions{})
+	other.say("back")
+}
+
+// TestConnectionsOfWhatIsLostInADump: a supervisor that is killed in a dump leaves the
+// connections locked until the task is known to be lost.
+func TestConnectionsOfWhatIsLostInADump(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	asked := filepath.Join(t.TempDir(), "asked")
+	w.withAction(fmt.Sprintf(": >%s; exec sleep 1000", asked))
+	x := w.exchange()
+	go x.task.Checkpoint(x.ctx, proc.CheckpointOptions{Store: x.store}) // it comes to nothing
+	x.await("the dump", func() bool { _, err := os.Stat(asked); return err == nil })
+	x.must(unix.Kill(x.shimPID("echo"), unix.SIGKILL))
+	if e := x.end(x.task); !e.Lost {
+		t.Errorf("ended with %+v", e)
+	}
+	if !x.heldBack() {
+		t.Error("nothing has locked the connection")
+	}
+	x.must(x.rt.Unlock("echo"))
+	x.mustLose()
+	x.must(x.rt.Unlock("echo"))
 }
 
 // mustLose checks that the other end of the task's connection learns that it is gone.

@@ -267,6 +267,16 @@ func (r *Runtime) End(ctx context.Context, id headrace.TaskID) error {
 	return Unlock(r.TaskDir(id))
 }
 
+// Unlock lets go of the connections that a task had which will not be brought back, if it
+// ended in a dump or after one; see the function. What has a supervisor is not to be dumped
+// meanwhile.
+func (r *Runtime) Unlock(id headrace.TaskID) error {
+	if err := Unlock(r.TaskDir(id)); err != nil {
+		return opError("unlock", id, err)
+	}
+	return nil
+}
+
 func (r *Runtime) endProcesses(ctx context.Context, id headrace.TaskID) error {
 	t, err := r.connect(ctx, id)
 	if errors.Is(err, ErrGone) {

@@ -156,6 +156,9 @@ type Stats struct {
 	// Continued counts how often the task, while it was suspended, was continued by
 	// somebody and stopped again.
 	Continued int `json:"continued,omitempty"`
+	// Outside says of which directories of its cgroup the task is not, and why: what is limited
+	// or shared out there does not hold for it. Empty: it is in all.
+	Outside string `json:"outside,omitempty"`
 	// SinceSave is the work since the start or the last checkpoint.
 	SinceSaveCPU  time.Duration `json:"since_save_cpu"`
 	SinceSaveWall time.Duration `json:"since_save_wall"`

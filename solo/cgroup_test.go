@@ -30,6 +30,15 @@ func TestNoLimits(t *testing.T) {
 	}
 	b.loop.cgroupMade(id, nil)
 	b.await(id, "all limits", func(t *wire.Task) bool { return t.NoLimits == "" })
+
+	// What its supervisor says comes to it, for as long as that says so.
+	outside := func(why string) { b.world.with(id, func(t *thing) { t.shim.outside = why }) }
+	outside("it is outside")
+	b.await(id, "outside", func(t *wire.Task) bool { return t.NoLimits == "it is outside" })
+	b.loop.cgroupMade(id, errors.New("no memory"))
+	b.await(id, "both", func(t *wire.Task) bool { return t.NoLimits == "no memory; it is outside" })
+	outside("")
+	b.await(id, "no memory", func(t *wire.Task) bool { return t.NoLimits == "no memory" })
 }
 
 // TestContinued: how often somebody continued a suspended task is told with the task and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/serve"
+	"headrace/stream/protocol"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -136,5 +138,62 @@ func TestRequestsOfOlderDaemonsAreTakenOver(t *testing.T) {
 	b.calls().AwaitRequests(fmt.Sprintf("w3 done %d", datatest.FileSize), fmt.Sprintf("w7 done %d", 2*datatest.FileSize))
 	if s := b.calls().Warm(&wire.WarmRequest{Paths: []string{dir}}); s.Id != "w8" {
 		t.Errorf("the next request is %s: numbers are not given twice", s.Id)
+	}
+}
+
+// TestWaitsForAnotherConsumer: a task whose input is not dealt because another one has to come back first says
+// for whom it waits.
+func TestWaitsForAnotherConsumer(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	b.cfg.Slots = 3
+	b.start()
+	path := testkit.File(t, testkit.OpenDir(t), "x", 1<<20, 0o644)
+	res, err := b.tasks.Run(b.ctx(), &wire.RunRequest{
+		Argv: []string{"work"}, Priority: uint32(headrace.Normal),
+		Input: &wire.Input{Paths: []string{path}, Split: wire.Split_SPLIT_RAW, Tasks: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []headrace.TaskID
+	for _, id := range res.Ids {
+		ids = append(ids, headrace.TaskID(id))
+		b.awaitState(headrace.TaskID(id), headrace.Running)
+	}
+	connect := func(consumer uint32) *protocol.Conn {
+		t.Helper()
+		sock, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: b.cfg.streamSocket(), Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := protocol.NewConn(sock)
+		err = c.Send(&protocol.Hello{Version: protocol.Version, Stream: b.get(ids[0]).Input.Stream, Consumer: consumer, Attempt: 1, Whole: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := c.Receive(); err != nil || m.Type() != protocol.TypeWelcome {
+			t.Fatalf("%v, %v", m, err)
+		}
+		return c
+	}
+	for consumer := range uint32(2) {
+		defer connect(consumer).Close()
+	}
+	if _, err := b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: res.Ids[0]}); err != nil {
+		t.Fatal(err)
+	}
+	b.crash()
+	b.start()
+	says := func(id headrace.TaskID, want string) {
+		t.Helper()
+		b.await(id, want, func(w *wire.Task) bool { return strings.Contains(w.Reason, want) })
+	}
+	says(ids[2], fmt.Sprintf("its input waits for %s (suspended), %s (running): ", ids[0], ids[1]))
+	says(ids[1], fmt.Sprintf("its input waits for %s (suspended): ", ids[0]))
+	for consumer := range uint32(2) {
+		defer connect(consumer).Close()
+	}
+	for _, id := range ids {
+		b.await(id, "dealt its input", func(w *wire.Task) bool { return !strings.Contains(w.Reason, "waits for") })
 	}
 }

@@ -52,7 +52,7 @@ func (l *life) exited(t *task, exit proc.Exit, in *journal.Intent) {
 		l.evicted(t, exit, in)
 	case exit.Lacking && !t.hosted():
 		l.detach(t)
-		l.awaitRoom(t, exit.StartError)
+		l.awaitRoom(t, waitsForMachine(exit.StartError))
 	case exit.MayPass && !t.hosted() && t.rec.State == headrace.Pending && t.failures+1 < maxStartFailures:
 		l.detach(t)
 		l.backOff(t)

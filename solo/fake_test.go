@@ -43,6 +43,7 @@ type thing struct {
 	noRestore error
 	restores  int // attempts
 	positions map[linux.FileID]int64
+	locked    bool // a dump holds its connections
 }
 
 // shim is a supervisor; state Checkpointed means that it has no processes.
@@ -52,6 +53,8 @@ type shim struct {
 	exit   proc.Exit
 	ran    time.Duration
 	saved  time.Duration
+	// outside is why it is not in its cgroup.
+	outside string
 	// continued is how often somebody has continued it while it was suspended.
 	continued int
 }
@@ -303,6 +306,14 @@ func (c *conn) End(_ context.Context, id headrace.TaskID) error {
 	})
 }
 
+func (c *conn) Unlock(id headrace.TaskID) error {
+	if c.dead() {
+		return errCut
+	}
+	c.world.with(id, func(t *thing) { t.locked = false })
+	return nil
+}
+
 func (c *conn) Reset(_ context.Context, spec proc.Spec) error {
 	return c.do("reset", spec.ID, func(t *thing) error {
 		c.drop(t)
@@ -527,7 +538,7 @@ func (f *fakeTask) Stats(context.Context) (st proc.Stats, err error) {
 		}
 		st = proc.Stats{
 			State: f.s.state, Resident: t.resident, Swapped: t.swapped, Dirty: t.resident + t.swapped, Processes: 1, Share: t.share,
-			Continued:    f.s.continued,
+			Continued: f.s.continued, Outside: f.s.outside,
 			Usage:        proc.Usage{User: f.s.ran, Running: f.s.ran},
 			SinceSaveCPU: f.s.ran - f.s.saved, SinceSaveWall: f.s.ran - f.s.saved,
 		}

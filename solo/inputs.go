@@ -1,10 +1,13 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"headrace"
 	"headrace/data"
@@ -296,6 +299,51 @@ func (s *inputs) trouble(t *task) string {
 		return s.files.StreamTrouble(id)
 	}
 	return ""
+}
+
+// heldUp returns a function that tells of a running task why it is dealt nothing; empty: it is.
+func (s *inputs) heldUp(all map[headrace.TaskID]*task) func(t *task) string {
+	awaited := map[string][]*task{} // by stream
+	return func(t *task) string {
+		id := t.streamOf()
+		if id == "" || t.rec.State != headrace.Running {
+			return ""
+		}
+		list, known := awaited[id]
+		if !known {
+			list = consumersOf(id, s.files.Awaited(id), all)
+			awaited[id] = list
+		}
+		var names []string
+		for _, other := range list {
+			if other != t {
+				names = append(names, fmt.Sprintf("%s (%s)", other.rec.ID, other.rec.State))
+			}
+		}
+		if len(names) == 0 {
+			return ""
+		}
+		const most = 3
+		if more := len(names) - most; more > 0 {
+			names = append(names[:most], fmt.Sprintf("%d more", more))
+		}
+		return fmt.Sprintf("its input waits for %s: what that was given is not known until it goes on, or is killed", strings.Join(names, ", "))
+	}
+}
+
+// consumersOf returns the tasks that are some consumers of a stream, in their order.
+func consumersOf(stream string, consumers []int, all map[headrace.TaskID]*task) []*task {
+	if len(consumers) == 0 {
+		return nil
+	}
+	var list []*task
+	for _, t := range all {
+		if t.streamOf() == stream && slices.Contains(consumers, t.rec.Input.Index) {
+			list = append(list, t)
+		}
+	}
+	slices.SortFunc(list, func(a, b *task) int { return cmp.Compare(a.rec.Input.Index, b.rec.Input.Index) })
+	return list
 }
 
 // unended returns a function that tells whether a task has not ended; it may be

@@ -148,6 +148,20 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
 	l.writeSpec(t)
 	l.images.drop(t)
+	l.unlock(t)
+}
+
+// unlock has the connections of a task let go of that has ended for good: a supervisor that was
+// killed, or has been dismissed, has left them to nobody. If that fails it is tried again
+// when the daemon starts, and when the task is forgotten.
+func (l *life) unlock(t *task) {
+	id := t.rec.ID
+	l.background(func(context.Context) func() {
+		if err := l.rt.Unlock(id); err != nil {
+			l.log.Warn("the connections of a task that has ended are still held", "id", id, "err", err)
+		}
+		return nil
+	})
 }
 
 // maxEndedArgv is how much is kept of the command of an ended task, in bytes: it is

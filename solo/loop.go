@@ -141,7 +141,7 @@ func (l *loop) tick() {
 	if !l.cfg.Policy.NoResidencyOrder {
 		l.inputs.follow(func() []*task { return l.tasks.active }, func() { l.redecide = true })
 	}
-	l.stores.watch(l.turn, l.tasks)
+	l.stores.watch(l.turn, l.tasks.withImagesIn)
 	l.forgetOld()
 	l.logs.keep()
 	l.images.sweep()

@@ -95,18 +95,29 @@ func notThere(dir string) error {
 // look has found. A store that is not there is made only if nothing is missing then:
 // had are the tasks that have left something in it.
 func find(dir string, known journal.Measure, had []headrace.TaskID) (string, error) {
-	id, err := checkpoint.ID(dir)
+	if id, sure, err := recognize(dir, known); sure {
+		return id, err
+	}
 	switch {
-	case err == nil && (known.ID == "" || id == known.ID):
-		return id, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", err
 	case len(had) == 0 || known.InMemory:
 	case known.ID == "" && (hasAny(dir, had) || volatile(dir)): // a daemon that knew no marks has used it
 	default:
 		return "", notThere(dir)
 	}
 	return checkpoint.Mark(dir)
+}
+
+// recognize is find as far as it does not matter who has left something in the store; sure tells
+// whether it does not.
+func recognize(dir string, known journal.Measure) (id string, sure bool, err error) {
+	id, err = checkpoint.ID(dir)
+	switch {
+	case err == nil && (known.ID == "" || id == known.ID):
+		return id, true, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return "", true, err
+	}
+	return "", false, nil
 }
 
 func hasAny(dir string, tasks []headrace.TaskID) bool {

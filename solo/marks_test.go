@@ -3,6 +3,7 @@ package solo
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,6 +82,62 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestWatch: who has something in a store is asked only when that is not what it was.
+func TestWatch(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	if volatile(dir) {
+		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
+	}
+	id, err := checkpoint.Mark(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver()
+	defer d.cancel()
+	u := newTurn(d)
+	cfg := &Config{Log: slog.New(slog.DiscardHandler), StoresConfig: StoresConfig{Stores: []StoreConfig{{Name: "s", Dir: dir}}}}
+	a, asked := newStores(cfg, systemClock{}), 0
+	s := a.all[0]
+	watch := func(looks, asks int) {
+		t.Helper()
+		asked = 0
+		a.watch(u, func(dir string) []headrace.TaskID {
+			asked++
+			return []headrace.TaskID{"t1"}
+		})
+		for range looks { // each ends with a message to the loop
+			u.perform()
+			(<-d.mail)()
+		}
+		u.perform()
+		if asked != asks || s.looking {
+			t.Errorf("asked %d times, want %d; the look goes on: %v", asked, asks, s.looking)
+		}
+	}
+	for range 3 {
+		watch(1, 0)
+		if k := a.get(dir); k.away != nil || k.id != id {
+			t.Fatalf("it is %+v", k)
+		}
+	}
+	if err := os.Rename(dir, dir+".mounted"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		watch(2, 1)
+		if k := a.get(dir); k.away == nil || k.id != id {
+			t.Fatalf("when it is gone it is %+v", k)
+		}
+	}
+	if err := os.Rename(dir+".mounted", dir); err != nil {
+		t.Fatal(err)
+	}
+	watch(1, 0)
+	if k := a.get(dir); k.away != nil || k.id != id {
+		t.Errorf("when it is back it is %+v", k)
+	}
+}
+
 // TestStoreNotThere: while the file system of a store is not mounted, also from a start of
 // the daemon on, what was checkpointed there waits and goes on afterwards; nothing is
 // started over, and nothing is written where the store is to be.
@@ -142,6 +199,39 @@ func TestStoreNotThere(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestStartWithoutItsStore: a task that is to start anew, and whose store has gone meanwhile with what
+// is to be removed first, waits for that and for nothing else, and says so.
+func TestStartWithoutItsStore(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
+	dir := filepath.Join(b.cfg.StateDir, "checkpoints")
+	if volatile(dir) {
+		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
+	}
+	b.shutdown()
+	k := &conn{world: b.world}
+	k.before = func(op string, _ headrace.TaskID) error {
+		if op != "restore" {
+			return nil
+		}
+		return errors.Join(os.Rename(dir, dir+".mounted"), proc.ErrNoImage) // so that it starts over
+	}
+	if err := b.startWith(k); err != nil {
+		t.Fatal(err)
+	}
+	b.tasks.Restore(b.ctx(), &wire.VerbRequest{Id: string(id)}) // it may have begun anew, or wait by now
+	got := b.await(id, "waiting for its store", func(w *wire.Task) bool {
+		return w.State == "pending" && w.Doing == "" && strings.Contains(w.Reason, "is its file system mounted?")
+	})
+	if strings.Contains(got.Reason, "another process") || strings.Count(got.Reason, dir) != 2 { // there, and as an argument
+		t.Errorf("it waits because: %s", got.Reason)
+	}
+	if err := os.Rename(dir+".mounted", dir); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Running)
 }
 
 // TestStoreIsLost: who says so has the tasks of a lost store begin again.

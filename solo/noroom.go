@@ -17,8 +17,22 @@ func lacks(err error) bool {
 	return linux.Lacking(err) || errors.Is(err, proc.ErrNotNow) || errors.Is(err, context.DeadlineExceeded)
 }
 
+// awayError is why a store that is not there, or does not answer, keeps a task from being started.
+type awayError struct{ error }
+
+func (e awayError) Unwrap() error { return e.error }
+
 // waitsFor returns for what a task waits that was not started because of that, for people.
-func waitsFor(err string) string {
+func waitsFor(err error) string {
+	var away awayError
+	if errors.As(err, &away) {
+		return away.Error()
+	}
+	return waitsForMachine(err.Error())
+}
+
+// waitsForMachine is waitsFor where it is the machine that had too little of something.
+func waitsForMachine(err string) string {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		if strings.Contains(err, full.Error()) {
 			return "waits for room on a disk that is full: " + err
@@ -31,9 +45,8 @@ func waitsFor(err string) string {
 const shortageRetry = 2 * time.Second
 
 // awaitRoom has a task wait for which there was a shortage: that passes, and is not the task's fault.
-func (l *life) awaitRoom(t *task, why string) {
+func (l *life) awaitRoom(t *task, reason string) {
 	t.retryAt = l.clk.boot() + shortageRetry
-	reason := waitsFor(why)
 	if t.rec.State != headrace.Pending {
 		l.startOver(t, reason)
 		return

@@ -61,7 +61,9 @@ func (o *operations) start(t *task, in *journal.Intent) {
 		// A new attempt must not be taken for the continuation of old images.
 		left := dirs
 		if err = settled(ctx); err == nil {
-			err = o.stores.there(ctx, dirs...)
+			if err = o.stores.there(ctx, dirs...); err != nil {
+				err = awayError{err}
+			}
 		}
 		if err == nil {
 			left = o.images.remove(dirs, spec.ID)

@@ -64,14 +64,15 @@ func (s *own) lapse() {
 // maxExplained is up to how many tasks the policy says why they wait, and in which order.
 const maxExplained = 1000
 
-// explain shows why tasks wait.
+// explain shows why tasks wait, those that run for their input.
 func (s *own) explain(notes []policy.Note) {
 	waits := make(map[headrace.TaskID]string, len(notes))
 	for _, n := range notes {
 		waits[n.Task] = n.Reason
 	}
+	heldUp := s.inputs.heldUp(s.tasks.all)
 	for _, t := range s.tasks.active {
-		note := cmp.Or(t.limited, waits[t.rec.ID])
+		note := cmp.Or(t.limited, waits[t.rec.ID], heldUp(t))
 		if missing := s.stores.missing(t); missing != nil && !t.hosted() {
 			note = missing.Error()
 		}
@@ -186,7 +187,7 @@ const maxStartFailures = 5
 
 func (s *own) notStarted(t *task, err error) {
 	if lacks(err) {
-		s.awaitRoom(t, err.Error())
+		s.awaitRoom(t, waitsFor(err))
 		return
 	}
 	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {

@@ -22,7 +22,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs, SinceMs: snap.since(),
 		Usage: wireUsage(snap), Progress: -1, Preemptions: uint32(r.Preemptions),
 		LostCpu: r.LostCPU.Seconds(), LostWall: r.LostWall.Seconds(),
-		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend, NoLimits: r.NoLimits,
+		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend, NoLimits: snap.noLimits(),
 		Continued: uint32(r.Continued), LastContinuedMs: r.ContinuedMs,
 	}
 	convert.SetState(t, r.State, r.Op.Doing())
@@ -65,6 +65,18 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 		}
 	}
 	return t
+}
+
+// noLimits joins what of the task's cgroup could not be had with what of it its processes are
+// not in.
+func (s *snapshot) noLimits() string {
+	switch {
+	case s.stats == nil || s.stats.Outside == "":
+		return s.rec.NoLimits
+	case s.rec.NoLimits == "":
+		return s.stats.Outside
+	}
+	return s.rec.NoLimits + "; " + s.stats.Outside
 }
 
 // reason joins why the task came to its state with why it stays there.

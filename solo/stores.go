@@ -85,8 +85,14 @@ type found struct {
 
 // look finds out whether a store is there, and how much room it has; see find. It may
 // be called from anywhere.
-func (a *stores) look(dir string, known journal.Measure, had []headrace.TaskID) (f found) {
-	if f.id, f.err = find(dir, known, had); f.err != nil {
+func (a *stores) look(dir string, known journal.Measure, had []headrace.TaskID) found {
+	id, err := find(dir, known, had)
+	return a.lookInto(dir, id, err)
+}
+
+// lookInto is look at a store that was found, or was not.
+func (a *stores) lookInto(dir, id string, err error) (f found) {
+	if f.id, f.err = id, err; err != nil {
 		return f
 	}
 	f.inMemory, f.free = volatile(dir), freeSpace(dir)
@@ -386,8 +392,9 @@ func (a *stores) missing(t *task) error {
 }
 
 // watch looks whether the stores are there and how much room there is, in the background: a
-// file system on the network may not answer.
-func (a *stores) watch(u *turn, tasks *table) {
+// file system on the network may not answer. had lists the tasks that may have something in a
+// directory; it is called only where a store is not what it was.
+func (a *stores) watch(u *turn, had func(dir string) []headrace.TaskID) {
 	for _, s := range a.all {
 		now := a.clk.boot()
 		if s.looking {
@@ -398,11 +405,23 @@ func (a *stores) watch(u *turn, tasks *table) {
 			continue
 		}
 		s.looking, s.lookedAt = true, now
-		known, had := s.Measure, tasks.withImagesIn(s.Dir)
+		known := s.Measure
 		u.background(func(context.Context) func() {
-			f := a.look(s.Dir, known, had)
+			id, sure, err := recognize(s.Dir, known)
+			if !sure {
+				return func() { a.lookWith(u, s, known, had(s.Dir)) }
+			}
+			f := a.lookInto(s.Dir, id, err)
 			return func() { a.take(u, s, f) }
 		})
 		a.known[s.Dir] = s.Measure
 	}
+}
+
+// lookWith goes on with the look at a store where it matters who has something in it.
+func (a *stores) lookWith(u *turn, s *store, known journal.Measure, had []headrace.TaskID) {
+	u.background(func(context.Context) func() {
+		f := a.look(s.Dir, known, had)
+		return func() { a.take(u, s, f) }
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"headrace/internal/linux"
 	"headrace/pagecache"
@@ -31,6 +32,8 @@ const (
 	// maxUserUnits is how many units the streams of an ordinary user may have together:
 	// 128 TiB of large files.
 	maxUserUnits = 1 << 26
+	// giveUpPause is after how long it is tried again to give an attempt up.
+	giveUpPause = time.Second
 )
 
 // Errors that callers tell apart.

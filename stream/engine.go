@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"headrace/fileset"
 	"headrace/internal/budget"
@@ -188,6 +189,11 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
 		if spec.Rule.Split != deal.Files {
 			codec, err = source.Codec(path, f)
 		}
+		if size := f.Was().Size; err == nil && codec == protocol.Plain {
+			if err := spec.Rule.CheckSize(size); err != nil {
+				return &fileset.Problem{Path: path, Err: err}
+			}
+		}
 		if err == nil {
 			err = p.Add(path, f.Was().Identity, codec)
 		}
@@ -247,13 +253,36 @@ func (e *Engine) List() []Info {
 }
 
 // Fail gives up what attempt of a consumer has been given, unless it is over
-// already. It is durable when Fail returns. The units go to the others.
+// already. It is durable when Fail returns without an error; with one it is tried again
+// until it is. The units go to the others.
 func (e *Engine) Fail(id string, consumer int, attempt int) error {
 	s, err := e.of(id, consumer)
 	if err != nil {
 		return err
 	}
-	return s.giveUp(uint32(consumer), uint32(attempt))
+	return e.giveUp(s, uint32(consumer), uint32(attempt))
+}
+
+// giveUp gives an attempt up. If that cannot be made durable it goes on trying.
+func (e *Engine) giveUp(s *stream, consumer, attempt uint32) error {
+	first := s.giveUp(consumer, attempt)
+	if first == nil || errors.Is(first, ErrUnknown) {
+		return first
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.work.Go(func() {
+			for err := first; err != nil && !errors.Is(err, ErrUnknown); err = s.giveUp(consumer, attempt) {
+				select {
+				case <-e.ctx.Done():
+					return
+				case <-time.After(giveUpPause):
+				}
+			}
+		})
+	}
+	return first
 }
 
 // Absent says, after a start of the daemon, that an attempt of a consumer has no
@@ -265,6 +294,18 @@ func (e *Engine) Absent(id string, consumer int, attempt int) error {
 		s.absent(uint32(consumer), uint32(attempt))
 	}
 	return err
+}
+
+// Awaited returns the consumers without which a stream deals nothing now: an earlier engine has
+// given them parts of the input, and they have not come back to say which.
+func (e *Engine) Awaited(id string) []int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s, err := e.find(id)
+	if err != nil {
+		return nil
+	}
+	return s.deal.Awaited()
 }
 
 // of returns the stream that has a consumer.

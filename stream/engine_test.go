@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -152,6 +154,9 @@ func TestRules(t *testing.T) {
 				p := newPlace(t)
 				p.seekless = seekless
 				p.start()
+				if rule.Split == deal.Fixed {
+					data = data[:len(data)/int(rule.Size)*int(rule.Size)]
+				}
 				clients := p.all(p.open(Spec{Paths: []string{p.write("f", data)}, Rule: rule, Consumers: 3}))
 				if got := joined(clients); !bytes.Equal(got, data) {
 					t.Fatalf("got %d bytes, want %d", len(got), len(data))
@@ -159,7 +164,7 @@ func TestRules(t *testing.T) {
 				for _, c := range clients {
 					for i, u := range c.got {
 						switch {
-						case rule.Split == deal.Fixed && !c.lastUnit(i, data) && int64(len(u))%rule.Size != 0:
+						case rule.Split == deal.Fixed && int64(len(u))%rule.Size != 0:
 							t.Errorf("a unit of %d bytes is not made of records of %d", len(u), rule.Size)
 						case rule.Split == deal.Lines && !c.open[i] && !bytes.HasSuffix(u, rule.Delimiter):
 							t.Error("a unit ends inside a record")
@@ -170,8 +175,6 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
-
-func (c *client) lastUnit(i int, data []byte) bool { return bytes.HasSuffix(data, c.got[i]) }
 
 // TestManyFiles streams files of all sizes and kinds together.
 func TestManyFiles(t *testing.T) {
@@ -337,7 +340,7 @@ func (p *place) occupy(path string) *disk.Turn {
 // once.
 func TestSharedScan(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
-	data := lines(rng, 64<<20, 400)
+	data := lines(rng, 64<<20, 400)[:64<<20]
 	p := newPlace(t).start()
 	path := p.write("f", data)
 	a := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 2})
@@ -403,18 +406,76 @@ func TestFailedAttempt(t *testing.T) {
 	}
 }
 
+// TestFullDiskWhileAnAttemptFails: what an attempt had whose end cannot be written down yet
+// goes to the others when it can.
+func TestFullDiskWhileAnAttemptFails(t *testing.T) {
+	data := lines(rand.New(rand.NewPCG(19, 20)), 6<<20, 100)
+	p := newPlace(t).start()
+	info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 2})
+	fails, other := p.client(info.ID, 0, 1), p.client(info.ID, 1, 1)
+	for _, c := range []*client{fails, other} {
+		if err := c.connect(); err != nil {
+			t.Fatal(err)
+		}
+		defer c.disconnect()
+		if err := c.next(nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	p.e.mu.Lock()
+	s := p.e.streams[info.ID]
+	p.e.mu.Unlock()
+	swap := func(f *os.File) (was *os.File) {
+		s.journalMu.Lock()
+		defer s.journalMu.Unlock()
+		was, s.journal.f = s.journal.f, f
+		return was
+	}
+	whole := swap(full)
+	if err := p.e.Fail(info.ID, 0, 1); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is full: %v", err)
+	}
+	if err := fails.connect(); !errors.Is(err, errRefused) {
+		t.Errorf("an attempt came back that is to be given up: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := error(nil)
+		for err == nil {
+			err = other.next(nil)
+		}
+		ended <- err
+	}()
+	for p.undealt(info.ID) > 0 {
+		runtime.Gosched()
+	}
+	swap(whole)
+	if err := <-ended; err != errEnd {
+		t.Fatal(err)
+	}
+	if got := joined([]*client{other}); !bytes.Equal(got, data) {
+		t.Errorf("the other got %d bytes of %d", len(got), len(data))
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	p := newPlace(t).start()
 	path := p.write("f", []byte("x\n"))
 	for name, spec := range map[string]Spec{
-		"nothing there":   {Paths: []string{path + "x"}, Rule: byLine, Consumers: 1},
-		"special file":    {Paths: []string{"/dev/null"}, Rule: byLine, Consumers: 1},
-		"relative":        {Paths: []string{"f"}, Rule: byLine, Consumers: 1},
-		"no consumers":    {Paths: []string{path}, Rule: byLine},
-		"too many":        {Paths: []string{path}, Rule: byLine, Consumers: MaxConsumers + 1},
-		"small buffer":    {Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: 100},
-		"name with slash": {ID: "../x", Paths: []string{path}, Rule: byLine, Consumers: 1},
-		"no files":        {Rule: byLine, Consumers: 1},
+		"nothing there":    {Paths: []string{path + "x"}, Rule: byLine, Consumers: 1},
+		"special file":     {Paths: []string{"/dev/null"}, Rule: byLine, Consumers: 1},
+		"relative":         {Paths: []string{"f"}, Rule: byLine, Consumers: 1},
+		"no consumers":     {Paths: []string{path}, Rule: byLine},
+		"too many":         {Paths: []string{path}, Rule: byLine, Consumers: MaxConsumers + 1},
+		"small buffer":     {Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: 100},
+		"name with slash":  {ID: "../x", Paths: []string{path}, Rule: byLine, Consumers: 1},
+		"no files":         {Rule: byLine, Consumers: 1},
+		"part of a record": {Paths: []string{path, p.write("g", []byte("12345"))}, Rule: deal.Rule{Split: deal.Fixed, Size: 2}, Consumers: 1},
 	} {
 		if _, err := p.e.Open(t.Context(), spec); err == nil {
 			t.Errorf("%s was accepted", name)
@@ -626,4 +687,54 @@ func TestLease(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnotherBoot: after a boot the devices have other numbers, and a file system is
+// mounted late. What another file has replaced is still noticed.
+func TestAnotherBoot(t *testing.T) {
+	for name, size := range map[string]int{"in a batch": 1000, "in blocks": 3 << 20} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t).start()
+			data := lines(rand.New(rand.NewPCG(6, 6)), size, 100)
+			path := p.write("mnt/f", data)
+			info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+			replaced := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+			p.stop()
+			for _, id := range []string{info.ID, replaced.ID} {
+				dir := filepath.Join(p.cfg.Dir, id)
+				spec, plan, err := readPlan(dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				plan.Boot = "another"
+				plan.Files[0].Dev++
+				if err := writePlan(dir, spec, plan); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mnt := filepath.Dir(path)
+			if err := os.Rename(mnt, mnt+".later"); err != nil {
+				t.Fatal(err)
+			}
+			p.cfg.Log = slog.New(slog.NewTextHandler(onWrite(func() { os.Rename(mnt+".later", mnt) }), nil)) // says that it is not there
+			p.start()
+			if got := joined(p.all(info)); !bytes.Equal(got, data) {
+				t.Errorf("got %d bytes, want %d", len(got), len(data))
+			}
+			if err := os.Rename(p.write("other", data), path); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.client(replaced.ID, 0, 1).drain(0); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "replaced") {
+				t.Errorf("another file: %v", err)
+			}
+		})
+	}
+}
+
+// onWrite is a writer that does something.
+type onWrite func()
+
+func (f onWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,8 +132,9 @@ func writeDurably(f *os.File, b []byte) error {
 
 // planHead is the first line of a plan file, planLine one line for each file.
 type planHead struct {
-	Version int  `json:"version"`
-	Spec    Spec `json:"spec"`
+	Version int    `json:"version"`
+	Spec    Spec   `json:"spec"`
+	Boot    string `json:"boot,omitempty"`
 }
 
 type planLine struct {
@@ -147,13 +149,17 @@ const planVersion = 1
 // writePlan makes spec and plan durable in dir. The plan's units follow from the
 // files and are not written.
 func writePlan(dir string, spec *Spec, p *deal.Plan) error {
+	boot, err := linux.BootID()
+	if err != nil {
+		return err
+	}
 	var b bytes.Buffer
 	z, err := zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return err
 	}
 	enc := json.NewEncoder(z)
-	err = enc.Encode(planHead{planVersion, *spec})
+	err = enc.Encode(planHead{planVersion, *spec, cmp.Or(p.Boot, boot)})
 	for i := range p.Files {
 		if err != nil {
 			return err
@@ -187,7 +193,14 @@ func readPlan(dir string) (*Spec, *deal.Plan, error) {
 	if head.Version != planVersion {
 		return nil, nil, fmt.Errorf("%s has version %d; this program reads %d", f.Name(), head.Version, planVersion)
 	}
+	boot, err := linux.BootID()
+	if err != nil {
+		return nil, nil, err
+	}
 	p := &deal.Plan{Rule: head.Spec.Rule}
+	if head.Boot != boot {
+		p.Boot = cmp.Or(head.Boot, "unknown") // of before it was written down
+	}
 	for {
 		var line planLine
 		if err := dec.Decode(&line); err == io.EOF {

@@ -281,7 +281,7 @@ func (c *conversation) end(code int32) error {
 	doomed, err := c.s.writeFor(entry)
 	defer c.e.mu.Unlock()
 	if doomed {
-		c.e.work.Go(func() { c.s.giveUp(c.consumer, entry.Attempt) })
+		c.e.work.Go(func() { c.e.giveUp(c.s, c.consumer, entry.Attempt) })
 	}
 	if err != nil {
 		c.log.Error("record the end of an attempt", "stream", c.s.spec.ID, "err", err)

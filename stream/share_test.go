@@ -4,16 +4,21 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"headrace/disk"
+	"headrace/fileset"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/stream/deal"
 	"headrace/stream/protocol"
+	"headrace/stream/source"
 )
 
 // longRecords makes n records of size bytes.
@@ -53,6 +58,94 @@ func TestDiskIsFreeWhileConsumersWait(t *testing.T) {
 		t.Fatalf("nobody else may read: %v", err)
 	}
 	turn.End(0)
+}
+
+// TestBatchOnTwoDisks: small files of which some are on a disk that does not answer keep
+// nobody from the disk of the others.
+func TestBatchOnTwoDisks(t *testing.T) {
+	dead, err := os.MkdirTemp("/dev/shm", "headrace-test")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dead) })
+	p := newPlace(t)
+	there, stuck := p.write("f", []byte("one\n")), filepath.Join(dead, "g")
+	if err := os.WriteFile(stuck, []byte("two\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	waits, answers := make(chan bool, 8), make(chan bool)
+	p.cfg.Source = opens{p.local, func(path string, _ linux.Credentials) {
+		if path == stuck {
+			waits <- true
+			<-answers
+		}
+	}}
+	p.start()
+	defer close(answers)
+	info := p.open(Spec{Paths: []string{there, stuck}, Rule: byLine, Consumers: 1})
+	c := p.client(info.ID, 0, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- c.drain(0) }()
+	<-waits
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	turn, err := p.reader(there).Begin(ctx)
+	if err != nil {
+		t.Fatalf("nobody may read from the disk that answers: %v", err)
+	}
+	turn.End(0)
+	answers <- true
+	for {
+		select {
+		case <-waits:
+			answers <- true
+			continue
+		case err := <-ended:
+			if got := joined([]*client{c}); err != nil || string(got) != "one\ntwo\n" {
+				t.Errorf("got %q, %v", got, err)
+			}
+		}
+		return
+	}
+}
+
+// TestReadAheadKeepsAllMemory: a consumer that comes back in the middle of a unit gets the
+// rest, though small files have been read ahead into all the memory that there is.
+func TestReadAheadKeepsAllMemory(t *testing.T) {
+	p := newPlace(t)
+	p.cfg.Memory = DefaultBuffer
+	large := p.write("large", longRecords(66, 1<<20))
+	paths := []string{large}
+	for i := range 72 {
+		paths = append(paths, p.write(fmt.Sprint("small/", i), longRecords(1, 250<<10)))
+	}
+	open := make(chan bool)
+	p.cfg.Source = opens{p.local, func(path string, _ linux.Credentials) {
+		if path == large {
+			<-open
+		}
+	}}
+	p.start()
+	info := p.open(Spec{Paths: paths, Rule: byLine, Consumers: 1})
+	c := p.client(info.ID, 0, 1)
+	c.hello.Units, c.hello.Whole, c.hello.Position = []uint32{0}, false, 10
+	c.got, c.path, c.open = [][]byte{longRecords(1, 1<<20)[:10]}, []string{large}, []bool{false}
+	ended := make(chan error, 1)
+	go func() { ended <- c.drain(0) }()
+	for ready := false; !ready; runtime.Gosched() {
+		p.e.mu.Lock()
+		ready = p.e.streams[info.ID].deal.Ready() > 0 // the small ones have memory
+		p.e.mu.Unlock()
+	}
+	close(open)
+	select {
+	case err := <-ended:
+		if got := len(joined([]*client{c})); err != nil || int64(got) != info.Bytes {
+			t.Errorf("got %d bytes, want %d: %v", got, info.Bytes, err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it gets nothing")
+	}
 }
 
 // TestTwoLongRecords has two parts of a file read side by side, each with records for
@@ -156,4 +249,109 @@ func (p *place) reader(path string) *disk.Reader {
 		p.t.Skip("the temporary directory is in memory: nobody waits for a turn there")
 	}
 	return p.local.Disks.Reader(device, disk.Demand, "test")
+}
+
+// opens tells who has a file opened.
+type opens struct {
+	*source.Local
+	by func(path string, owner linux.Credentials)
+}
+
+func (o opens) Open(path string, was fileset.Was, owner linux.Credentials) (source.File, error) {
+	o.by(path, owner)
+	return o.Local.Open(path, was, owner)
+}
+
+// TestNothingOfOthersInSharedMemory: who joins another user's scan sees nothing of what
+// that user has read into the memory before.
+func TestNothingOfOthersInSharedMemory(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: there is only one user")
+	}
+	other := linux.Credentials{UID: 65534, GID: 65534}
+	p := newPlace(t)
+	joins := make(chan bool, 1)
+	p.cfg.Source = opens{p.local, func(_ string, owner linux.Credentials) {
+		if owner.UID == other.UID {
+			select {
+			case joins <- true:
+			default:
+			}
+		}
+	}}
+	p.start()
+	if err := os.Chmod(filepath.Dir(filepath.Dir(p.socket)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	secret, raw := bytes.Repeat([]byte("secret!\n"), 4<<20), deal.Rule{Split: deal.Raw}
+	path := p.write("shared", longRecords(66, 1<<20))
+	shared := Spec{Paths: []string{path}, Rule: raw, Consumers: 1, Buffer: MinBuffer} // too little for a disk to look fast
+	private := p.open(Spec{Paths: []string{p.write("private", secret)}, Rule: raw, Consumers: 1, Buffer: MinBuffer})
+	if err := os.Chmod(filepath.Join(filepath.Dir(path), "private"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := p.client(private.ID, 0, 1)
+	if err := first.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer first.disconnect()
+	for err := error(nil); err != errEnd; {
+		if err = first.next(nil); err != nil && err != errEnd {
+			t.Fatal(err)
+		}
+	}
+	p.withoutScans()
+
+	turn := p.occupy(path) // so that the second is there before anything is read
+	second := p.client(p.open(shared).ID, 0, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- second.drain(0) }()
+	shared.Owner = other
+	info, err := p.e.Open(t.Context(), shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	joiner := p.client(info.ID, 0, 1)
+	if err := joiner.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer joiner.disconnect()
+	if err := joiner.conn.Send(&protocol.Next{}); err != nil {
+		t.Fatal(err)
+	}
+	<-joins
+	turn.End(0)
+	for range 2 { // the unit, and what it lies in with its first piece
+		if _, err := joiner.receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, mem := range joiner.arenas {
+		if first.arenas[id] == nil {
+			t.Error("it shares other memory")
+		}
+		if at := bytes.Index(mem, secret[:16]); at >= 0 {
+			t.Errorf("what another user has read is at byte %d of the shared memory", at)
+		}
+	}
+	if len(joiner.arenas) == 0 {
+		t.Error("it shares no memory")
+	}
+	joiner.disconnect()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// withoutScans waits until nothing is read any more.
+func (p *place) withoutScans() {
+	for p.t.Context().Err() == nil {
+		p.e.mu.Lock()
+		n := p.e.scans.Scans()
+		p.e.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		runtime.Gosched()
+	}
 }

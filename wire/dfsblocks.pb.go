@@ -1447,6 +1447,128 @@ func (x *InMemoryResponse) GetUnknown() bool {
 	return false
 }
 
+type KeepRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// How many bytes it may keep now, and how many it keeps.
+	Budget        int64    `protobuf:"varint,2,opt,name=budget,proto3" json:"budget,omitempty"`
+	Used          int64    `protobuf:"varint,3,opt,name=used,proto3" json:"used,omitempty"`
+	Kept          []uint64 `protobuf:"varint,4,rep,packed,name=kept,proto3" json:"kept,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepRequest) Reset() {
+	*x = KeepRequest{}
+	mi := &file_dfsblocks_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepRequest) ProtoMessage() {}
+
+func (x *KeepRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsblocks_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepRequest.ProtoReflect.Descriptor instead.
+func (*KeepRequest) Descriptor() ([]byte, []int) {
+	return file_dfsblocks_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *KeepRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *KeepRequest) GetBudget() int64 {
+	if x != nil {
+		return x.Budget
+	}
+	return 0
+}
+
+func (x *KeepRequest) GetUsed() int64 {
+	if x != nil {
+		return x.Used
+	}
+	return 0
+}
+
+func (x *KeepRequest) GetKept() []uint64 {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+type KeepResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It is not known yet what the node is to keep: nothing is to be let go.
+	Unknown       bool     `protobuf:"varint,1,opt,name=unknown,proto3" json:"unknown,omitempty"`
+	Keep          []uint64 `protobuf:"varint,2,rep,packed,name=keep,proto3" json:"keep,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeepResponse) Reset() {
+	*x = KeepResponse{}
+	mi := &file_dfsblocks_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeepResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeepResponse) ProtoMessage() {}
+
+func (x *KeepResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsblocks_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeepResponse.ProtoReflect.Descriptor instead.
+func (*KeepResponse) Descriptor() ([]byte, []int) {
+	return file_dfsblocks_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *KeepResponse) GetUnknown() bool {
+	if x != nil {
+		return x.Unknown
+	}
+	return false
+}
+
+func (x *KeepResponse) GetKeep() []uint64 {
+	if x != nil {
+		return x.Keep
+	}
+	return nil
+}
+
 type ExtentRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`
@@ -1457,7 +1579,7 @@ type ExtentRequest struct {
 
 func (x *ExtentRequest) Reset() {
 	*x = ExtentRequest{}
-	mi := &file_dfsblocks_proto_msgTypes[26]
+	mi := &file_dfsblocks_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1591,7 @@ func (x *ExtentRequest) String() string {
 func (*ExtentRequest) ProtoMessage() {}
 
 func (x *ExtentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsblocks_proto_msgTypes[26]
+	mi := &file_dfsblocks_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1604,7 @@ func (x *ExtentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtentRequest.ProtoReflect.Descriptor instead.
 func (*ExtentRequest) Descriptor() ([]byte, []int) {
-	return file_dfsblocks_proto_rawDescGZIP(), []int{26}
+	return file_dfsblocks_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExtentRequest) GetPool() string {
@@ -1513,7 +1635,7 @@ type ExtentResponse struct {
 
 func (x *ExtentResponse) Reset() {
 	*x = ExtentResponse{}
-	mi := &file_dfsblocks_proto_msgTypes[27]
+	mi := &file_dfsblocks_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1647,7 @@ func (x *ExtentResponse) String() string {
 func (*ExtentResponse) ProtoMessage() {}
 
 func (x *ExtentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsblocks_proto_msgTypes[27]
+	mi := &file_dfsblocks_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1660,7 @@ func (x *ExtentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtentResponse.ProtoReflect.Descriptor instead.
 func (*ExtentResponse) Descriptor() ([]byte, []int) {
-	return file_dfsblocks_proto_rawDescGZIP(), []int{27}
+	return file_dfsblocks_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ExtentResponse) GetCopy() *BlockCopy {
@@ -1656,7 +1778,15 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\x04come\x18\x05 \x03(\x04R\x04come\x12\x12\n" +
 	"\x04gone\x18\x06 \x03(\x04R\x04gone\",\n" +
 	"\x10InMemoryResponse\x12\x18\n" +
-	"\aunknown\x18\x01 \x01(\bR\aunknown\"9\n" +
+	"\aunknown\x18\x01 \x01(\bR\aunknown\"a\n" +
+	"\vKeepRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06budget\x18\x02 \x01(\x03R\x06budget\x12\x12\n" +
+	"\x04used\x18\x03 \x01(\x03R\x04used\x12\x12\n" +
+	"\x04kept\x18\x04 \x03(\x04R\x04kept\"<\n" +
+	"\fKeepResponse\x12\x18\n" +
+	"\aunknown\x18\x01 \x01(\bR\aunknown\x12\x12\n" +
+	"\x04keep\x18\x02 \x03(\x04R\x04keep\"9\n" +
 	"\rExtentRequest\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\x04R\x05block\"|\n" +
@@ -1664,7 +1794,7 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\x04copy\x18\x01 \x01(\v2\x16.headrace.v1.BlockCopyR\x04copy\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12\x16\n" +
 	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04size\x18\x04 \x01(\x03R\x04size2\x9a\x06\n" +
+	"\x04size\x18\x04 \x01(\x03R\x04size2\xd7\x06\n" +
 	"\fBlockService\x12;\n" +
 	"\x04Look\x12\x18.headrace.v1.LookRequest\x1a\x19.headrace.v1.LookResponse\x12>\n" +
 	"\x05Fence\x12\x19.headrace.v1.FenceRequest\x1a\x1a.headrace.v1.FenceResponse\x128\n" +
@@ -1677,7 +1807,8 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\bSegments\x12\x1c.headrace.v1.SegmentsRequest\x1a\x1d.headrace.v1.SegmentsResponse\x12>\n" +
 	"\x05Judge\x12\x19.headrace.v1.JudgeRequest\x1a\x1a.headrace.v1.JudgeResponse\x12A\n" +
 	"\x06Filled\x12\x1a.headrace.v1.FilledRequest\x1a\x1b.headrace.v1.FilledResponse\x12G\n" +
-	"\bInMemory\x12\x1c.headrace.v1.InMemoryRequest\x1a\x1d.headrace.v1.InMemoryResponse2P\n" +
+	"\bInMemory\x12\x1c.headrace.v1.InMemoryRequest\x1a\x1d.headrace.v1.InMemoryResponse\x12;\n" +
+	"\x04Keep\x12\x18.headrace.v1.KeepRequest\x1a\x19.headrace.v1.KeepResponse2P\n" +
 	"\vLocalBlocks\x12A\n" +
 	"\x06Extent\x12\x1a.headrace.v1.ExtentRequest\x1a\x1b.headrace.v1.ExtentResponseB\x14Z\x12headrace/wire;wireb\x06proto3"
 
@@ -1694,7 +1825,7 @@ func file_dfsblocks_proto_rawDescGZIP() []byte {
 }
 
 var file_dfsblocks_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_dfsblocks_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_dfsblocks_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_dfsblocks_proto_goTypes = []any{
 	(BlockCopy_State)(0),     // 0: headrace.v1.BlockCopy.State
 	(*BlockCopy)(nil),        // 1: headrace.v1.BlockCopy
@@ -1723,8 +1854,10 @@ var file_dfsblocks_proto_goTypes = []any{
 	(*FilledResponse)(nil),   // 24: headrace.v1.FilledResponse
 	(*InMemoryRequest)(nil),  // 25: headrace.v1.InMemoryRequest
 	(*InMemoryResponse)(nil), // 26: headrace.v1.InMemoryResponse
-	(*ExtentRequest)(nil),    // 27: headrace.v1.ExtentRequest
-	(*ExtentResponse)(nil),   // 28: headrace.v1.ExtentResponse
+	(*KeepRequest)(nil),      // 27: headrace.v1.KeepRequest
+	(*KeepResponse)(nil),     // 28: headrace.v1.KeepResponse
+	(*ExtentRequest)(nil),    // 29: headrace.v1.ExtentRequest
+	(*ExtentResponse)(nil),   // 30: headrace.v1.ExtentResponse
 }
 var file_dfsblocks_proto_depIdxs = []int32{
 	0,  // 0: headrace.v1.BlockCopy.state:type_name -> headrace.v1.BlockCopy.State
@@ -1748,22 +1881,24 @@ var file_dfsblocks_proto_depIdxs = []int32{
 	21, // 18: headrace.v1.BlockService.Judge:input_type -> headrace.v1.JudgeRequest
 	23, // 19: headrace.v1.BlockService.Filled:input_type -> headrace.v1.FilledRequest
 	25, // 20: headrace.v1.BlockService.InMemory:input_type -> headrace.v1.InMemoryRequest
-	27, // 21: headrace.v1.LocalBlocks.Extent:input_type -> headrace.v1.ExtentRequest
-	3,  // 22: headrace.v1.BlockService.Look:output_type -> headrace.v1.LookResponse
-	5,  // 23: headrace.v1.BlockService.Fence:output_type -> headrace.v1.FenceResponse
-	7,  // 24: headrace.v1.BlockService.Cut:output_type -> headrace.v1.CutResponse
-	9,  // 25: headrace.v1.BlockService.Drop:output_type -> headrace.v1.DropResponse
-	12, // 26: headrace.v1.BlockService.Fetch:output_type -> headrace.v1.FetchResponse
-	14, // 27: headrace.v1.BlockService.Verify:output_type -> headrace.v1.VerifyResponse
-	16, // 28: headrace.v1.BlockService.Held:output_type -> headrace.v1.HeldResponse
-	18, // 29: headrace.v1.BlockService.Locate:output_type -> headrace.v1.LocateResponse
-	20, // 30: headrace.v1.BlockService.Segments:output_type -> headrace.v1.SegmentsResponse
-	22, // 31: headrace.v1.BlockService.Judge:output_type -> headrace.v1.JudgeResponse
-	24, // 32: headrace.v1.BlockService.Filled:output_type -> headrace.v1.FilledResponse
-	26, // 33: headrace.v1.BlockService.InMemory:output_type -> headrace.v1.InMemoryResponse
-	28, // 34: headrace.v1.LocalBlocks.Extent:output_type -> headrace.v1.ExtentResponse
-	22, // [22:35] is the sub-list for method output_type
-	9,  // [9:22] is the sub-list for method input_type
+	27, // 21: headrace.v1.BlockService.Keep:input_type -> headrace.v1.KeepRequest
+	29, // 22: headrace.v1.LocalBlocks.Extent:input_type -> headrace.v1.ExtentRequest
+	3,  // 23: headrace.v1.BlockService.Look:output_type -> headrace.v1.LookResponse
+	5,  // 24: headrace.v1.BlockService.Fence:output_type -> headrace.v1.FenceResponse
+	7,  // 25: headrace.v1.BlockService.Cut:output_type -> headrace.v1.CutResponse
+	9,  // 26: headrace.v1.BlockService.Drop:output_type -> headrace.v1.DropResponse
+	12, // 27: headrace.v1.BlockService.Fetch:output_type -> headrace.v1.FetchResponse
+	14, // 28: headrace.v1.BlockService.Verify:output_type -> headrace.v1.VerifyResponse
+	16, // 29: headrace.v1.BlockService.Held:output_type -> headrace.v1.HeldResponse
+	18, // 30: headrace.v1.BlockService.Locate:output_type -> headrace.v1.LocateResponse
+	20, // 31: headrace.v1.BlockService.Segments:output_type -> headrace.v1.SegmentsResponse
+	22, // 32: headrace.v1.BlockService.Judge:output_type -> headrace.v1.JudgeResponse
+	24, // 33: headrace.v1.BlockService.Filled:output_type -> headrace.v1.FilledResponse
+	26, // 34: headrace.v1.BlockService.InMemory:output_type -> headrace.v1.InMemoryResponse
+	28, // 35: headrace.v1.BlockService.Keep:output_type -> headrace.v1.KeepResponse
+	30, // 36: headrace.v1.LocalBlocks.Extent:output_type -> headrace.v1.ExtentResponse
+	23, // [23:37] is the sub-list for method output_type
+	9,  // [9:23] is the sub-list for method input_type
 	9,  // [9:9] is the sub-list for extension type_name
 	9,  // [9:9] is the sub-list for extension extendee
 	0,  // [0:9] is the sub-list for field type_name
@@ -1780,7 +1915,7 @@ func file_dfsblocks_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dfsblocks_proto_rawDesc), len(file_dfsblocks_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

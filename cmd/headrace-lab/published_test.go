@@ -88,6 +88,8 @@ const (
 	later = "modelled disk: Jobs come to the same file"
 	slow  = "modelled disk: one of several consumers"
 	seeds = "The figures over"
+
+	sharing = "The second of two identical line counts of Spark"
 )
 
 var (
@@ -144,6 +146,11 @@ var inProse = []struct {
 	{`second of two identical jobs takes (\d+ %) of the time of the first where memory holds two thirds of the data, and (\d+ %) without`, []place{
 		{"order", "The second of two", "second over first", []string{"files dealt to two tasks", "1.33×", "yes"}},
 		{"order", "The second of two", "second over first", []string{"files dealt to two tasks", "1.33×", "no"}}}},
+	{`takes (\d+ %) less time than stock where all data fit into the page caches \((\S+ s), (\S+ s) with Headrace\), and (\d+ %) less where three quarters do \((\S+ s), (\S+ s)\)`, []place{
+		{"share", sharing, "second less than stock", []string{"0.67×", "ordered"}},
+		{"share", sharing, "second job", []string{"0.67×", "stock"}}, {"share", sharing, "second job", []string{"0.67×", "ordered"}},
+		{"share", sharing, "second less than stock", []string{"1.33×", "ordered"}},
+		{"share", sharing, "second job", []string{"1.33×", "stock"}}, {"share", sharing, "second job", []string{"1.33×", "ordered"}}}},
 }
 
 // TestFiguresOfREADME compares each figure with the report that it comes from.

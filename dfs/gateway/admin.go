@@ -108,6 +108,8 @@ func (g *Gateway) reports(kind pb.DatanodeReportTypeProto) (all []*pb.DatanodeIn
 func (g *Gateway) report(m dfs.Member, n ring.Node) *pb.DatanodeInfoProto {
 	p, r := g.dataNode(m), g.node.RoomOf(m.Name)
 	p.Capacity, p.DfsUsed, p.Remaining, p.BlockPoolUsed = &r.Capacity, &r.Used, &r.Remaining, &r.Used
+	budget, used := g.node.Keeper.Cache(m.Name)
+	p.CacheCapacity, p.CacheUsed = u64(budget), u64(used)
 	p.NonDfsUsed = proto.Uint64(r.Capacity - min(r.Capacity, r.Used+r.Remaining))
 	p.NumBlocks, p.SoftwareVersion, p.LastUpdate = proto.Uint32(uint32(r.Blocks)), proto.String(softwareVersion), u64(0)
 	if n.State == ring.IsUp {

@@ -3,7 +3,7 @@
 // block into those of hdfs/xfer. It decides nothing.
 //
 // Methods are functions in tables, grouped by what they are about: names, look, write, attributes,
-// admin; refused lists those that there are not, each with the exception by which HDFS refuses it.
+// cache, admin; refused lists those that there are not, each with the exception by which HDFS refuses it.
 // A method that is in no table is unknown to the client, too.
 //
 // # Who calls

@@ -57,6 +57,9 @@ type Gateway struct {
 	measures measures
 	looking  sync.Mutex
 
+	// limiting has one while a directive is added to a cache pool, or moved to one, that has a limit.
+	limiting chan struct{}
+
 	callers dfs.Callers
 	tokens  *dfs.Tokens
 	health  health
@@ -71,12 +74,12 @@ const mostRequest = 8 << 20
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
 	g := &Gateway{node: c.Node, host: c.Host, webPort: uint32(c.WebPort), heard: c.Heard, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
-		tokens: c.Node.Tokens(), began: time.Now(), measures: newMeasures()}
+		tokens: c.Node.Tokens(), began: time.Now(), measures: newMeasures(), limiting: make(chan struct{}, 1)}
 	serve := func(d protoreflect.FileDescriptor, methods ...table) *ipc.Service {
 		return g.service(d.Services().Get(0), methods...)
 	}
 	g.Led = map[string]*ipc.Service{
-		"org.apache.hadoop.hdfs.protocol.ClientProtocol": serve(pb.File_ClientNamenodeProtocol_proto, names, look, write, attributes, admin, absent, refused),
+		"org.apache.hadoop.hdfs.protocol.ClientProtocol": serve(pb.File_ClientNamenodeProtocol_proto, names, look, write, attributes, cache, admin, absent, refused),
 		RingProtocol: g.service(wire.File_dfsring_proto.Services().ByName("RingAdmin"), ringAdmin),
 	}
 	g.rpc = ipc.Server{Log: g.log, Prove: g.callers.Prove, Limits: ipc.Limits{Frame: mostRequest}, Protocols: map[string]ipc.Handler{

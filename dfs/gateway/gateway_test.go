@@ -140,7 +140,7 @@ func TestNodeOpenedAgain(t *testing.T) {
 // TestEveryMethod: each method of the protocol is served or refused, by one table.
 func TestEveryMethod(t *testing.T) {
 	all := table{}
-	for _, of := range []table{names, look, write, attributes, admin, absent, refused} {
+	for _, of := range []table{names, look, write, attributes, cache, admin, absent, refused} {
 		for name := range of {
 			if all[name] != nil {
 				t.Errorf("%s is in two tables", name)

@@ -33,8 +33,6 @@ var absent = table{
 	"getErasureCodingPolicy":     answers[*pb.GetErasureCodingPolicyRequestProto](&pb.GetErasureCodingPolicyResponseProto{}),
 	"getErasureCodingPolicies":   answers[*pb.GetErasureCodingPoliciesRequestProto](&pb.GetErasureCodingPoliciesResponseProto{}),
 	"getErasureCodingCodecs":     answers[*pb.GetErasureCodingCodecsRequestProto](&pb.GetErasureCodingCodecsResponseProto{}),
-	"listCacheDirectives":        answers[*pb.ListCacheDirectivesRequestProto](&pb.ListCacheDirectivesResponseProto{HasMore: proto.Bool(false)}),
-	"listCachePools":             answers[*pb.ListCachePoolsRequestProto](&pb.ListCachePoolsResponseProto{HasMore: proto.Bool(false)}),
 	"getSlowDatanodeReport":      answers[*pb.GetSlowDatanodeReportRequestProto](&pb.GetSlowDatanodeReportResponseProto{}),
 	"getDataEncryptionKey":       answers[*pb.GetDataEncryptionKeyRequestProto](&pb.GetDataEncryptionKeyResponseProto{}),
 	// No token, as from an HDFS that has no security: clients go on without.
@@ -52,7 +50,6 @@ var (
 	noSnapshots   = throws(classSnapshot, "Directory is not a snapshottable directory: there are no snapshots here")
 	noCoding      = throws(classHadoopArg, "there are no erasure coding policies here")
 	noZones       = throws(ipc.ClassIO, "there are no encryption zones here, since no key provider is available")
-	noCaching     = throws("org.apache.hadoop.fs.InvalidRequestException", "there are no cache pools here")
 	noDelegation  = throws(ipc.ClassIO, "there are no delegation tokens here")
 	noEditLog     = throws(classUnsupported, "there is no edit log here")
 	noUpgrade     = throws(classUnsupported, "there are no upgrades here: stop the node and start the new program")
@@ -97,9 +94,6 @@ var refused = table{
 	"enableErasureCodingPolicy": noCoding, "disableErasureCodingPolicy": noCoding, "getECTopologyResultForPolicies": noCoding,
 
 	"createEncryptionZone": noZones, "reencryptEncryptionZone": noZones, "listReencryptionStatus": noZones,
-
-	"addCacheDirective": noCaching, "modifyCacheDirective": noCaching, "removeCacheDirective": noCaching, "addCachePool": noCaching,
-	"modifyCachePool": noCaching, "removeCachePool": noCaching,
 
 	"setStoragePolicy": on(func(c *call, q *pb.SetStoragePolicyRequestProto) (*pb.SetStoragePolicyResponseProto, error) {
 		if !strings.EqualFold(q.GetPolicyName(), hot().GetName()) {

@@ -268,8 +268,38 @@ func TestHadoopsShell(t *testing.T) {
 	if out, code := sh.ask("alice", "-cat", "/a/b/moved"); code != "0" || !strings.Contains(out, "some words") {
 		t.Errorf("alice reads her file: %s %s", code, out)
 	}
+	sh.cacheAdmin()
 	sh.run("-rm", "-r", "/a")
 	sh.refuses("No such file or directory", "bob", "-ls", "/a")
+}
+
+// cacheAdmin has hdfs cacheadmin keep a file of 5 MB in memory, one of two.
+func (s *shell) cacheAdmin() {
+	s.t.Helper()
+	s.says("Successfully added cache pool p.", "cacheadmin", "-addPool", "p", "-owner", "alice", "-group", "staff", "-mode", "750", "-limit", "9000000", "-maxTtl", "7d")
+	s.refuses("Cache pool p already exists.", superuser(s.t), "cacheadmin", "-addPool", "p", "-group", "staff")
+	s.refuses("Superuser privilege is required", "alice", "cacheadmin", "-removePool", "p")
+	s.refuses("Permission denied while accessing pool p: user bob does not have WRITE permissions.", "bob", "cacheadmin", "-addDirective", "-path", "/a/again", "-pool", "p")
+	if out, code := s.ask("alice", "cacheadmin", "-addDirective", "-path", "/a/again", "-pool", "p", "-ttl", "1d"); code != "0" || !strings.Contains(out, "Added cache directive 1") {
+		s.t.Errorf("-addDirective: %s %s", code, out)
+	}
+	s.refuses("would exceed pool p's remaining capacity of 4000000 bytes.", "alice", "cacheadmin", "-addDirective", "-path", "/a/data", "-pool", "p")
+	out := ""
+	testkit.Await(s.t, "the file to be in memory", func() bool {
+		out = s.run("cacheadmin", "-listDirectives", "-stats")
+		return strings.Contains(strings.Join(strings.Fields(out), " "), "/a/again 5000000 5000000 1 1")
+	}, &out)
+	s.says("Found 0 entries", "cacheadmin", "-listDirectives", "-path", "/a/data")
+	out = s.run("cacheadmin", "-listPools", "-stats")
+	if want := "p alice staff rwxr-x--- 9000000 007:00:00:00.000 1 5000000 5000000 0 1 1"; !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+		s.t.Errorf("-listPools: want %q in\n%s", want, out)
+	}
+	s.says("Modified cache directive 1", "cacheadmin", "-modifyDirective", "-id", "1", "-path", "/a/data", "-force")
+	s.says("/a/data", "cacheadmin", "-listDirectives", "-id", "1")
+	s.says("Successfully modified cache pool p", "cacheadmin", "-modifyPool", "p", "-mode", "700")
+	s.says("Removed cached directive 1", "cacheadmin", "-removeDirective", "1")
+	s.says("Successfully removed cache pool p.", "cacheadmin", "-removePool", "p")
+	s.says("Found 0 results.", "cacheadmin", "-listPools")
 }
 
 // TestWriterOfAKilledNode: a client writes, and the node is killed and started again between two parts: what was flushed is

@@ -370,6 +370,18 @@ var draws = []struct {
 		k.surveys = append(k.surveys, y)
 		return y
 	}},
+	{2, func(k *knowing) meta.Op {
+		return &meta.ChangeCachePool{Add: k.rand.IntN(3) > 0, Name: k.of("p", "q"), Group: new("g"), Replication: new(k.rand.Int64N(4) - 1)}
+	}},
+	{1, func(k *knowing) meta.Op { return &meta.RemoveCachePool{Name: k.of("p", "q")} }},
+	{4, func(k *knowing) meta.Op {
+		o := &meta.ChangeCacheDirective{Path: new(k.file()), Pool: new(k.of("p", "q"))}
+		if k.rand.IntN(3) == 0 {
+			o.ID, o.Expiry = new(k.rand.Int64N(8)), &meta.CacheExpiry{Millis: 1000, Relative: true}
+		}
+		return o
+	}},
+	{2, func(k *knowing) meta.Op { return &meta.RemoveCacheDirective{ID: k.rand.Int64N(8)} }},
 	{2, func(k *knowing) meta.Op { return &meta.Sweep{Most: 1 + k.rand.IntN(4)} }},
 	{1, func(k *knowing) meta.Op {
 		o := &meta.Collected{}

@@ -17,7 +17,59 @@ type tree struct {
 	renewed map[string]int64 // by holder
 	safe    bool
 	now     int64
+	caches
 }
+
+// caches are cache pools, with how many copies their directives have, and the pools of directives.
+type caches struct {
+	copies map[string]int64
+	in     map[int64]string
+	last   int64
+}
+
+func (c caches) clone() caches { return caches{maps.Clone(c.copies), maps.Clone(c.in), c.last} }
+
+// apply is that of a command about them; false: it is about something else.
+func (c *caches) apply(op meta.Op) (string, bool) {
+	const refused = "InvalidRequestException"
+	switch o := op.(type) {
+	case *meta.ChangeCachePool:
+		if _, has := c.copies[o.Name]; has == o.Add || *o.Replication < 0 {
+			return refused, true
+		}
+		c.copies[o.Name] = *o.Replication
+	case *meta.RemoveCachePool:
+		if _, has := c.copies[o.Name]; !has {
+			return refused, true
+		}
+		delete(c.copies, o.Name)
+		maps.DeleteFunc(c.in, func(_ int64, pool string) bool { return pool == o.Name })
+	case *meta.ChangeCacheDirective:
+		n, has := c.copies[*o.Pool]
+		switch {
+		case o.ID == nil && n == 0, !has:
+			return refused, true
+		case o.ID == nil:
+			c.last++
+			c.in[c.last] = *o.Pool
+		case c.in[*o.ID] == "":
+			return refused, true
+		default:
+			c.in[*o.ID] = *o.Pool
+		}
+	case *meta.RemoveCacheDirective:
+		if c.in[o.ID] == "" {
+			return refused, true
+		}
+		delete(c.in, o.ID)
+	default:
+		return "", false
+	}
+	return "ok", true
+}
+
+// text is all that there is, with the number of copies of a pool.
+func (c caches) text() string { return fmt.Sprintln(c.copies, c.in) }
 
 // thing is a file or a directory.
 type thing struct {
@@ -63,11 +115,11 @@ func newTree() *tree {
 	dir := func() *thing {
 		return &thing{dir: true, mode: 0o755, owner: "root", group: "root", names: none, space: none}
 	}
-	return &tree{at: map[string]*thing{"/": dir(), treeDir: dir()}, renewed: map[string]int64{}}
+	return &tree{at: map[string]*thing{"/": dir(), treeDir: dir()}, renewed: map[string]int64{}, caches: caches{map[string]int64{}, map[int64]string{}, 0}}
 }
 
 func (t *tree) clone() *tree {
-	c := &tree{map[string]*thing{}, maps.Clone(t.renewed), t.safe, t.now}
+	c := &tree{map[string]*thing{}, maps.Clone(t.renewed), t.safe, t.now, t.caches.clone()}
 	for p, n := range t.at {
 		m := *n
 		m.blocks, m.attributes = slices.Clone(n.blocks), maps.Clone(n.attributes)
@@ -194,6 +246,9 @@ func (t *tree) apply(op meta.Op, r meta.Result) string {
 	}
 	if t.safe {
 		return "SafeModeException"
+	}
+	if out, is := t.caches.apply(op); is {
+		return out
 	}
 	switch o := op.(type) {
 	case *meta.Mkdirs:
@@ -445,7 +500,24 @@ func (t *tree) text() string {
 			fmt.Fprintln(&b, "  acl", n.acl.bob, n.acl.group)
 		}
 	}
-	return b.String()
+	return b.String() + t.caches.text()
+}
+
+// cachesOf is what a state has of them.
+func cachesOf(q meta.Query) caches {
+	c := caches{map[string]int64{}, map[int64]string{}, 0}
+	pools, _ := q.CachePools("")
+	for _, p := range pools {
+		c.copies[p.Name] = p.Replication
+	}
+	for more := true; more; {
+		var page []meta.CacheDirective
+		page, more, _ = q.CacheDirectives(c.last, meta.CacheFilter{})
+		for _, d := range page {
+			c.in[d.ID], c.last = d.Pool, d.ID
+		}
+	}
+	return c
 }
 
 // textOf is the same of a state, by queries alone.
@@ -496,5 +568,5 @@ func textOf(r meta.Reader) string {
 			fmt.Fprintln(&b, "  acl", a.Entries[0].Access, a.Entries[1].Access)
 		}
 	}
-	return b.String()
+	return b.String() + cachesOf(q).text()
 }

@@ -59,7 +59,8 @@ func TestWorlds(t *testing.T) {
 	for _, d := range []meta.Op{&meta.Mkdirs{}, &meta.Create{}, &meta.Append{}, &meta.AddBlock{}, &meta.AbandonBlock{}, &meta.NewStamp{}, &meta.UpdatePipeline{}, &meta.Complete{},
 		&meta.Fsync{}, &meta.RenewLease{}, &meta.RecoverLease{}, &meta.Delete{}, &meta.Rename{}, &meta.Concat{}, &meta.SetPermission{}, &meta.SetOwner{}, &meta.SetTimes{},
 		&meta.SetReplication{}, &meta.SetXAttr{}, &meta.RemoveXAttr{}, &meta.ChangeACL{}, &meta.SetSafeMode{}, &meta.CommitRecovery{}, &meta.ExpireLeases{}, &meta.Sweep{},
-		&meta.Collected{}, &meta.Relocate{}, &meta.Truncate{}, &meta.SetQuota{}, &meta.RenewLeases{}, &meta.Survey{}} { // all there are
+		&meta.Collected{}, &meta.Relocate{}, &meta.Truncate{}, &meta.SetQuota{}, &meta.RenewLeases{}, &meta.Survey{},
+		&meta.ChangeCachePool{}, &meta.RemoveCachePool{}, &meta.ChangeCacheDirective{}, &meta.RemoveCacheDirective{}} { // all there are
 		if k := strings.TrimPrefix(fmt.Sprintf("%T", d), "*meta."); counts["did "+k] == 0 {
 			t.Errorf("no %s was done", k)
 		}

@@ -331,53 +331,6 @@ func (p ProcFS) Transferred(pid int) (int64, error) {
 	return sum, nil
 }
 
-// Range is a piece of an address space.
-type Range struct{ Start, End uint64 }
-
-// Len returns its size in bytes.
-func (r Range) Len() int64 { return int64(r.End - r.Start) }
-
-// ParseAnonymous reads the text of /proc/PID/maps and returns the mappings that
-// hold memory of the process alone, which only swap can take: private ones
-// without a file, and private writable ones of a file.
-func ParseAnonymous(b []byte) ([]Range, error) {
-	var out []Range
-	for len(b) > 0 {
-		var line []byte
-		line, b, _ = bytes.Cut(b, []byte{'\n'})
-		if len(line) == 0 {
-			continue
-		}
-		f := strings.Fields(string(line))
-		if len(f) < 5 || len(f[1]) != 4 {
-			return nil, fmt.Errorf("mapping %q: want at least 5 fields", line)
-		}
-		from, to, ok := strings.Cut(f[0], "-")
-		start, err1 := strconv.ParseUint(from, 16, 64)
-		end, err2 := strconv.ParseUint(to, 16, 64)
-		if !ok || err1 != nil || err2 != nil || end < start {
-			return nil, fmt.Errorf("mapping %q: bad range", line)
-		}
-		if f[1][3] != 'p' || f[4] != "0" && f[1][1] != 'w' {
-			continue
-		}
-		if len(f) > 5 && (f[5] == "[vvar]" || f[5] == "[vdso]" || f[5] == "[vsyscall]" || f[5] == "[vvar_vclock]") {
-			continue
-		}
-		out = append(out, Range{start, end})
-	}
-	return out, nil
-}
-
-// Anonymous lists the memory of a process that only swap can take.
-func (p ProcFS) Anonymous(pid int) ([]Range, error) {
-	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "maps"))
-	if err != nil {
-		return nil, err
-	}
-	return ParseAnonymous(b)
-}
-
 // MemInfo is the part of /proc/meminfo that is used here, in bytes.
 type MemInfo struct {
 	Total, Available, SwapTotal, SwapFree int64

@@ -53,27 +53,6 @@ func TestParseRollup(t *testing.T) {
 	}
 }
 
-func TestParseAnonymous(t *testing.T) {
-	got, err := ParseAnonymous([]byte(`00400000-00452000 r-xp 00000000 08:02 173521 /usr/bin/dbus-daemon
-00651000-00652000 rw-p 00051000 08:02 173521 /usr/bin/dbus-daemon
-00e03000-00e24000 rw-p 00000000 00:00 0 [heap]
-7f0000000000-7f0000021000 rw-p 00000000 00:00 0
-7f0000021000-7f0000022000 ---p 00000000 00:00 0
-7f1000000000-7f1000010000 rw-s 00000000 00:05 99 /dev/zero (deleted)
-7ffd00000000-7ffd00002000 r--p 00000000 00:00 0 [vvar]
-7ffd00002000-7ffd00003000 r-xp 00000000 00:00 0 [vdso]
-`))
-	want := []Range{{0x651000, 0x652000}, {0xe03000, 0xe24000}, {0x7f0000000000, 0x7f0000021000}, {0x7f0000021000, 0x7f0000022000}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%x, %v", got, err)
-	}
-	for _, bad := range []string{"x", "1-2 rw-p 0 0", "2-1 rw-p 0 0 0", "z-1 rw-p 0 0 0", "1 rw-p 0 0 0", "1-2 rw 0 0 0"} {
-		if _, err := ParseAnonymous([]byte(bad + "\n")); err == nil {
-			t.Errorf("%q was accepted", bad)
-		}
-	}
-}
-
 func TestSplit(t *testing.T) {
 	got := split([]Range{{0, 10}, {20, 20}, {30, 33}}, 4)
 	want := []Range{{0, 4}, {4, 8}, {8, 10}, {30, 33}}
@@ -172,18 +151,10 @@ func TestOpenRegular(t *testing.T) {
 func FuzzParsers(f *testing.F) {
 	f.Add([]byte("42 (sh) S 1 7 7 0 -1 4194560 1 0 0 0 12 34 5 6 20 0 3 0 4711 0 0 0 0 0 0 0 0 0 65536 4 524288 0 0"))
 	f.Add([]byte("RssAnon:\t 100 kB\nSigPnd:\t00ff\n"))
-	f.Add([]byte("00651000-00652000 rw-p 00051000 08:02 173521 /usr/bin/dbus-daemon\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ParseStat(b)
 		if s, err := ParseStatus(b); err == nil && min(s.RSSAnon, s.RSSShmem, s.Swap, s.PeakRSS) < 0 {
 			t.Errorf("negative memory %+v", s)
-		}
-		if rs, err := ParseAnonymous(b); err == nil {
-			for _, r := range rs {
-				if r.End < r.Start {
-					t.Errorf("backward range %+v", r)
-				}
-			}
 		}
 		ParseMemInfo(b)
 	})

@@ -1,8 +1,6 @@
 package needs
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -53,15 +51,14 @@ func sorted(set map[string]bool) []string {
 }
 
 func observe(pid int, sets [3]map[string]bool) error {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return err
-	}
-	for _, m := range parseMaps(b) {
-		if realFile(m.path) {
-			sets[0][m.path] = true
-			if m.written {
-				sets[2][m.path] = true
+	for m, err := range procs.Maps(pid) {
+		if err != nil {
+			return err
+		}
+		if realFile(m.Path) {
+			sets[0][m.Path] = true
+			if m.Writable() && m.Shared() {
+				sets[2][m.Path] = true
 			}
 		}
 	}
@@ -117,30 +114,3 @@ func realFile(path string) bool {
 	}
 	return true
 }
-
-// A mapping is a line of /proc/PID/maps that has a file.
-type mapping struct {
-	path    string
-	written bool // shared and writable
-}
-
-func parseMaps(b []byte) []mapping {
-	var list []mapping
-	sc := bufio.NewScanner(bytes.NewReader(b))
-	sc.Buffer(nil, 1<<20)
-	for sc.Scan() {
-		// address perms offset dev inode path; the path may have spaces.
-		rest, fields := sc.Text(), [5]string{}
-		for i := range fields {
-			fields[i], rest, _ = strings.Cut(strings.TrimLeft(rest, " "), " ")
-		}
-		path := unescapeMaps(strings.TrimLeft(rest, " "))
-		if perms := fields[1]; path != "" && len(perms) == 4 {
-			list = append(list, mapping{path, perms[1] == 'w' && perms[3] == 's'})
-		}
-	}
-	return list
-}
-
-// unescapeMaps undoes the kernel's only escape there, that of a line feed.
-func unescapeMaps(s string) string { return strings.ReplaceAll(s, `\012`, "\n") }

@@ -124,10 +124,32 @@ func (d dump) write() (proc.CheckpointResult, error) {
 	if err != nil {
 		return none, fmt.Errorf("look at the stopped task: %w", err)
 	}
-	job, err := d.job(tree, sv)
+	connections, err := connectionsOf(tree)
 	if err != nil {
 		return none, err
 	}
+	job, err := d.job(tree, sv, len(connections) > 0)
+	if err != nil {
+		return none, err
+	}
+	if len(connections) > 0 {
+		if err := proc.NoteLocking(d.t.home.dir, connections); err != nil {
+			return none, err
+		}
+	}
+	res, err := d.ask(job)
+	if err != nil && len(connections) > 0 {
+		err = errors.Join(err, d.letGo())
+	}
+	if err == nil {
+		d.t.life.saved(sv.Usage)
+	}
+	return res, err
+}
+
+// ask has the helper do a job.
+func (d dump) ask(job []byte) (proc.CheckpointResult, error) {
+	var none proc.CheckpointResult
 	out, err := d.runHelper(job)
 	if err != nil {
 		return none, fmt.Errorf("dump: %w", err)
@@ -139,16 +161,11 @@ func (d dump) write() (proc.CheckpointResult, error) {
 	if answer.Error != "" {
 		return none, proc.Remote(answer.Kind, answer.Error)
 	}
-	d.t.life.saved(sv.Usage)
 	return answer.Result, nil
 }
 
 // job returns what the helper is asked for.
-func (d dump) job(tree []linux.Stat, sv saved) ([]byte, error) {
-	lock, err := hasConnections(tree)
-	if err != nil {
-		return nil, err
-	}
+func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 	deleted, err := deletedBytes(tree)
 	if err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 )
 
 // A dump that has succeeded leaves the task's connections locked: a firewall rule drops
-// their packets, and the sockets send none. Only CRIU knows how to undo that, along with the
-// names that it has given to deleted files, and does so when a dump fails. So the dump must
+// their packets, and the sockets send none. CRIU undoes that, along with the names that it has
+// given to deleted files, when a dump fails. (If it is killed, see letGo.) So the dump must
 // not have succeeded before the image is committed: CRIU is given an action script, which
 // asks for that, and with whose exit code the dump fails too.
 

@@ -1,9 +1,7 @@
 package shim
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -45,24 +43,21 @@ func deletedOf(pid int) (links []string, err error) {
 			links = append(links, fmt.Sprintf("/proc/%d/fd/%d", pid, d.FD))
 		}
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
-	if err != nil {
-		return nil, err
+	type file struct {
+		dev   string
+		inode uint64
 	}
-	defer f.Close()
-	listed := make(map[string]bool) // device and inode
-	sc := bufio.NewScanner(f)
-	for sc.Scan() {
-		// from-to rights offset device inode path
-		fields := strings.Fields(sc.Text())
-		if len(fields) < 6 || listed[fields[3]+" "+fields[4]] || !deletedFile(strings.Join(fields[5:], " ")) {
-			continue
+	listed := make(map[file]bool)
+	for m, err := range procs.Maps(pid) {
+		if err != nil {
+			return nil, err
 		}
-		listed[fields[3]+" "+fields[4]] = true
-		from, to, _ := strings.Cut(fields[0], "-")
-		links = append(links, fmt.Sprintf("/proc/%d/map_files/%s-%s", pid, strings.TrimLeft(from, "0"), strings.TrimLeft(to, "0")))
+		if is := (file{m.Dev, m.Inode}); deletedFile(m.Path) && !listed[is] {
+			listed[is] = true
+			links = append(links, procs.Mapped(pid, m))
+		}
 	}
-	return links, sc.Err()
+	return links, nil
 }
 
 // deletedFile tells from a path as the kernel shows it whether a file was deleted. Memory

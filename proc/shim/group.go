@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -34,6 +35,35 @@ type group struct {
 	joined <-chan struct{}
 	// common is what processes have in common, where no cgroup counts it.
 	common sharing
+	// outside is of what of it the processes are not.
+	outside outside
+}
+
+// outside are directories of a cgroup in which a task is not, each with why that is so. It is
+// safe for concurrent use.
+type outside struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// reset begins anew: a task is started or restored.
+func (o *outside) reset() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = nil
+}
+
+func (o *outside) add(dir, why string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, fmt.Sprintf("it is not in its cgroup %s: %s", dir, why))
+	fmt.Fprintf(os.Stderr, "the task goes on without its cgroup %s: %s\n", dir, why)
+}
+
+func (o *outside) text() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.all, "; ")
 }
 
 // sharing is which part of the memory that processes have, each counted by itself, there
@@ -192,6 +222,7 @@ func (p *processes) startUnified(dir, self string, argv []string, attr *syscall.
 func (t *task) joinInBackground(started <-chan struct{}) {
 	joined := make(chan struct{})
 	t.processes.group.joined = joined
+	t.processes.group.outside.reset()
 	g := t.processes.group.is()
 	join := func(dir string, butInit bool) {
 		err := t.processes.join(dir, butInit, forkPatience)
@@ -199,7 +230,7 @@ func (t *task) joinInBackground(started <-chan struct{}) {
 			err = t.joinStopped(dir, butInit)
 		}
 		if err != nil {
-			fmt.Fprintf(os.Stderr, "put the task in its cgroup: %v\n", err)
+			t.processes.group.outside.add(dir, err.Error())
 		}
 	}
 	go func() {
@@ -267,7 +298,7 @@ func (p *processes) join(dir string, butInit bool, patience time.Duration) error
 			return nil
 		}
 		if time.Since(begin) > patience {
-			return fmt.Errorf("%s: %w", dir, errForks)
+			return errForks
 		}
 	}
 }
@@ -284,14 +315,15 @@ func (p *processes) leavePIDs() {
 }
 
 // withoutMissing returns the spec without directories of the task's own cgroup that are
-// not there, or not seen here: the task goes on outside them.
-func withoutMissing(spec proc.Spec) proc.Spec {
+// not there, or not seen here: the task is restored outside them.
+func (g *group) withoutMissing(spec proc.Spec) proc.Spec {
+	g.outside.reset()
 	present := spec.Own.Present()
 	for _, dir := range spec.Own.Dirs() {
 		if slices.Contains(present.Dirs(), dir) {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "the task goes on without its cgroup %s: it was removed\n", dir)
+		g.outside.add(dir, "it was removed")
 		spec.Cgroups = slices.DeleteFunc(slices.Clone(spec.Cgroups), func(d string) bool { return d == dir })
 	}
 	spec.Own = present

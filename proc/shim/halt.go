@@ -32,7 +32,8 @@ const (
 	// runnerGrace is what our own runner of a stream's command gets in addition
 	// (package stream/consumer): stopped before it has let go of its connection to
 	// the daemon, the task could not be dumped. It needs milliseconds, unless the
-	// machine is very busy.
+	// machine is very busy. While it waits for a disk its grace does not begin: it
+	// lets go after that, and could not be stopped before anyhow.
 	runnerGrace = 2 * time.Second
 	// forkToExec is the age from which on the handlers of a process are taken for its
 	// own. Those of a child that a handler has just forked are its parent's: by the
@@ -64,6 +65,8 @@ type halt struct {
 	begin, grace time.Duration
 	// asked and sent are when processes got SIGTSTP and SIGSTOP.
 	asked, sent map[int]time.Duration
+	// reading is when a runner that had been asked was last seen waiting for a disk.
+	reading map[int]time.Duration
 	// useless counts SIGSTOPs that processes have taken, and after which they ran again.
 	useless map[int]int
 	// before were stopped already when it began.
@@ -91,7 +94,7 @@ type halt struct {
 func newHalt(p *processes, grace time.Duration) *halt {
 	return &halt{
 		processes: p, init: p.init(), begin: linux.Clock(), grace: grace,
-		asked: map[int]time.Duration{}, sent: map[int]time.Duration{}, useless: map[int]int{}, before: map[int]bool{}, told: map[int]bool{},
+		asked: map[int]time.Duration{}, reading: map[int]time.Duration{}, sent: map[int]time.Duration{}, useless: map[int]int{}, before: map[int]bool{}, told: map[int]bool{},
 		seen: map[int]bool{}, turn: vforkTurn, turns: map[int]time.Duration{},
 	}
 }
@@ -202,6 +205,12 @@ func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
 		grace := h.grace
 		if strings.HasPrefix(p.Comm, "headrace-shim") {
 			grace += runnerGrace
+			if asked && now < h.begin+stopTimeout {
+				if err := h.noteReading(p, now); err != nil {
+					return false, err
+				}
+				at = max(at, h.reading[p.PID])
+			}
 		}
 		switch {
 		case !asked && (parentStands || parentAsked && p.Start+forkToExec < h.begin):
@@ -222,6 +231,20 @@ func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
 		return false, err
 	}
 	return true, linux.Signal(p.PID, unix.SIGSTOP)
+}
+
+// noteReading notes whether a process waits for a disk.
+func (h *halt) noteReading(p linux.Stat, now time.Duration) error {
+	err := procs.ThreadStates(p.PID, func(_ int, state byte) bool {
+		if state == 'D' {
+			h.reading[p.PID] = now
+		}
+		return state != 'D'
+	})
+	if linux.Gone(err) {
+		return nil
+	}
+	return err
 }
 
 // noteStop notes that a process gets SIGSTOP now. It fails with ErrNotStopped when that

@@ -37,8 +37,11 @@ const (
 	maxAllPerfData = 16 << 20
 )
 
-// A line of /proc/PID/maps: the range, and the path of a file that is still there.
-var perfDataLine = regexp.MustCompile(`(?m)^(\S+) rw-s \S+ \S+ [0-9]+ +(/tmp/hsperfdata_[^/\n]+/[0-9]+)$`)
+// perfDataPath is where such a file is that is still there.
+var perfDataPath = regexp.MustCompile(`^/tmp/hsperfdata_[^/\n]+/[0-9]+$`)
+
+// isPerfData tells whether such a file is mapped.
+func isPerfData(m linux.Mapping) bool { return m.Rights == "rw-s" && perfDataPath.MatchString(m.Path) }
 
 // perfDataOf reads the files that the processes of a stopped tree have mapped, each
 // of them once.
@@ -47,20 +50,19 @@ func perfDataOf(tree []linux.Stat) ([]perfData, error) {
 	total := 0
 	seen := map[string]bool{}
 	for _, p := range tree {
-		maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.PID))
-		if linux.Gone(err) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range perfDataLine.FindAllSubmatch(maps, -1) {
-			d := perfData{Path: string(m[2])}
-			if seen[d.Path] {
+		for m, err := range procs.Maps(p.PID) {
+			if linux.Gone(err) {
+				break
+			}
+			if err != nil {
+				return nil, err
+			}
+			if seen[m.Path] || !isPerfData(m) {
 				continue
 			}
-			seen[d.Path] = true
-			if err := d.read(fmt.Sprintf("/proc/%d/map_files/%s", p.PID, m[1])); err != nil {
+			seen[m.Path] = true
+			d := perfData{Path: m.Path}
+			if err := d.read(procs.Mapped(p.PID, m)); err != nil {
 				return nil, fmt.Errorf("read %s: %w", d.Path, err)
 			}
 			if len(d.Content) > maxPerfData {

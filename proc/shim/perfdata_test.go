@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -14,17 +15,26 @@ import (
 	"headrace/proc"
 )
 
-func TestPerfDataLine(t *testing.T) {
-	const maps = `7f0000000000-7f0000008000 rw-s 00000000 fe:01 1234567                    /tmp/hsperfdata_yarn/448700
+func TestIsPerfData(t *testing.T) {
+	const maps = `00000000-00008000 rw-s 00000000 fe:01 1234567                    /tmp/hsperfdata_yarn/448700
 7f0000010000-7f0000018000 rw-s 00000000 fe:01 1234568                    /tmp/hsperfdata_yarn/448701 (deleted)
 7f0000020000-7f0000028000 r--s 00000000 fe:01 1234569                    /tmp/hsperfdata_yarn/448702
 7f0000030000-7f0000038000 rw-s 00000000 fe:01 1234570                    /var/tmp/hsperfdata_yarn/448703
 7f0000040000-7f0000048000 rw-s 00000000 fe:01 1234571                    /tmp/hsperfdata_yarn/../../etc/9
+7f0000048000-7f0000050000 rw-s 00000000 fe:01 1234572                    /tmp/hsperfdata_a\012b/448704
 7f0000050000-7f0000058000 rw-p 00000000 00:00 0
 `
-	m := perfDataLine.FindAllStringSubmatch(maps, -1)
-	if len(m) != 1 || m[0][1] != "7f0000000000-7f0000008000" || m[0][2] != "/tmp/hsperfdata_yarn/448700" {
-		t.Errorf("%q", m)
+	var found []string
+	for m, err := range linux.ParseMaps([]byte(maps)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isPerfData(m) {
+			found = append(found, m.Path)
+		}
+	}
+	if !slices.Equal(found, []string{"/tmp/hsperfdata_yarn/448700"}) {
+		t.Errorf("%q", found)
 	}
 }
 

@@ -36,7 +36,7 @@ func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 	if err != nil {
 		return none, err
 	}
-	r := restoration{t: t, o: o, spec: withoutMissing(spec)}
+	r := restoration{t: t, o: o, spec: t.processes.group.withoutMissing(spec)}
 	store, err := checkpoint.Open(o.Store, checkpoint.Options{Compress: o.Compress, Progress: func(n int) { r.read.Add(int64(n)) }})
 	if err != nil {
 		return none, fmt.Errorf("%w: %w", proc.ErrNotNow, err)

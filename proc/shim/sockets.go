@@ -1,62 +1,44 @@
 package shim
 
 import (
-	"bufio"
-	"fmt"
-	"os"
 	"strings"
 
 	"headrace/internal/linux"
 )
 
-// tcpListen is the state in /proc/net/tcp of a socket that only listens.
-const tcpListen = "0A"
-
-// hasConnections reports whether a process of the stopped tree holds a TCP
-// connection. Only then must the dump hold back packets, which costs a tenth of
-// a second and more for the firewall's rules.
-func hasConnections(tree []linux.Stat) (bool, error) {
-	connected, err := connections()
+// eachConnection calls do for every descriptor of the stopped tree that is a TCP connection.
+func eachConnection(tree []linux.Stat, do func(linux.Descriptor, linux.Connection) error) error {
+	connected, err := procs.Connections()
 	if err != nil || len(connected) == 0 {
-		return false, err
+		return err
 	}
 	for _, p := range tree {
 		open, err := procs.Descriptors(p.PID)
 		if err != nil && !linux.Gone(err) {
-			return false, err
+			return err
 		}
 		for _, d := range open {
-			if inode, ok := strings.CutPrefix(d.Target, "socket:["); ok && connected[strings.TrimSuffix(inode, "]")] {
-				return true, nil
+			inode, ok := strings.CutPrefix(d.Target, "socket:[")
+			if !ok {
+				continue
+			}
+			if c, ok := connected[strings.TrimSuffix(inode, "]")]; ok {
+				if err := do(d, c); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	return false, nil
+	return nil
 }
 
-// connections returns the inodes of the TCP sockets of this network namespace
-// that do more than listen.
-func connections() (map[string]bool, error) {
-	inodes := make(map[string]bool)
-	for _, path := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		f, err := os.Open(path)
-		if os.IsNotExist(err) {
-			continue // a kernel without IPv6
-		}
-		if err != nil {
-			return nil, err
-		}
-		sc := bufio.NewScanner(f)
-		for sc.Scan() {
-			// sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode ...
-			if fields := strings.Fields(sc.Text()); len(fields) >= 10 && fields[3] != tcpListen && fields[9] != "0" {
-				inodes[fields[9]] = true
-			}
-		}
-		f.Close()
-		if err := sc.Err(); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	return inodes, nil
+// connectionsOf returns the TCP connections of the stopped tree. Only if there are some must
+// the dump hold back packets, which costs a tenth of a second and more for the firewall's
+// rules.
+func connectionsOf(tree []linux.Stat) (list []linux.Connection, err error) {
+	err = eachConnection(tree, func(_ linux.Descriptor, c linux.Connection) error {
+		list = append(list, c)
+		return nil
+	})
+	return list, err
 }

@@ -259,7 +259,7 @@ func (t *task) stats() (proc.Stats, error) {
 	if err != nil {
 		return proc.Stats{}, err
 	}
-	st := proc.Stats{Continued: int(t.stops.continued.Load())}
+	st := proc.Stats{Continued: int(t.stops.continued.Load()), Outside: t.processes.group.outside.text()}
 	init := t.processes.init()
 	var live proc.Usage // of one that has just ended, it comes with its death
 	for _, u := range use {

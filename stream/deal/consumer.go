@@ -229,8 +229,8 @@ func (d *Dealer) Fence(consumer, attempt uint32) *Entry {
 	return &Entry{Kind: Failed, Consumer: consumer, Attempt: attempt}
 }
 
-// Written goes on after an entry was written; when it could not be, nothing ends. Then
-// doomed tells that the attempt was to be given up meanwhile.
+// Written goes on after an entry was written; when it could not be, nothing ends, and who
+// was to be given up stays out until it can. Of an end, doomed tells then that the attempt was to be given up meanwhile.
 func (d *Dealer) Written(e *Entry, ok bool) (doomed bool) {
 	c := d.consumers[e.Consumer]
 	switch e.Kind {
@@ -240,7 +240,7 @@ func (d *Dealer) Written(e *Entry, ok bool) (doomed bool) {
 	case Finished:
 		c.finishing, doomed = false, c.doomed && !ok
 	case Failed:
-		c.fenced = false
+		c.fenced = !ok // Fence is tried again
 	}
 	if ok && e.Kind != Left {
 		c.close(e.Units, e.Kind == Finished && e.Code == 0)
@@ -314,6 +314,27 @@ func (d *Dealer) Absent(consumer, attempt uint32) {
 	if c := d.consumers[consumer]; c.attempt == attempt && c.phase == unknown && len(c.left) > 0 {
 		c.absent = true
 	}
+}
+
+// Awaited returns the consumers that have to come back, or be given up, before anything is
+// dealt; none: something is, or nothing ever will be.
+func (d *Dealer) Awaited() (list []int) {
+	if d.err != nil || d.unknown == 0 {
+		return nil
+	}
+	var absent []int // waited for only if two of them claim the same
+	for i, c := range d.consumers {
+		switch {
+		case c.phase == unknown && c.absent:
+			absent = append(absent, i)
+		case c.phase == unknown:
+			list = append(list, i)
+		}
+	}
+	if list == nil {
+		return absent
+	}
+	return list
 }
 
 // settle ends the waiting for consumers that are absent, if it is for these only. What

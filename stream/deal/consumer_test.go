@@ -122,23 +122,24 @@ func TestAbsent(t *testing.T) {
 		absent  []uint32
 		dealt   bool
 		leased  []uint32
+		awaited []int
 	}{
-		{"the only one", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{2, 0}}}, nil, []uint32{1}, true, []uint32{0, 2}},
-		{"of an older daemon", []Entry{{Kind: Left, Consumer: 1, Attempt: 1, Units: []uint32{2}}, {Kind: Attached, Consumer: 1, Attempt: 1}}, nil, []uint32{1}, true, []uint32{2}},
-		{"not known what it had", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1}}, nil, []uint32{1}, false, nil},
-		{"an earlier attempt's", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{2}}, {Kind: Attached, Consumer: 1, Attempt: 2}}, nil, []uint32{1}, false, nil},
+		{"the only one", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{2, 0}}}, nil, []uint32{1}, true, []uint32{0, 2}, nil},
+		{"of an older daemon", []Entry{{Kind: Left, Consumer: 1, Attempt: 1, Units: []uint32{2}}, {Kind: Attached, Consumer: 1, Attempt: 1}}, nil, []uint32{1}, true, []uint32{2}, nil},
+		{"not known what it had", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1}}, nil, []uint32{1}, false, nil, []int{1}},
+		{"an earlier attempt's", []Entry{{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{2}}, {Kind: Attached, Consumer: 1, Attempt: 2}}, nil, []uint32{1}, false, nil, []int{1}},
 		{"it gave one away", []Entry{
 			{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{0, 1}}, {Kind: Attached, Consumer: 0, Attempt: 1},
-		}, map[uint32][]uint32{0: {1}}, []uint32{1}, true, []uint32{0, 1}},
+		}, map[uint32][]uint32{0: {1}}, []uint32{1}, true, []uint32{0, 1}, nil},
 		{"another one may come", []Entry{
 			{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{0, 1}}, {Kind: Attached, Consumer: 0, Attempt: 1},
-		}, nil, []uint32{1}, false, nil},
+		}, nil, []uint32{1}, false, nil, []int{0}},
 		{"two claim one", []Entry{
 			{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{0, 1}}, {Kind: Attached, Consumer: 0, Attempt: 1, Units: []uint32{1}},
-		}, nil, []uint32{0, 1}, false, nil},
+		}, nil, []uint32{0, 1}, false, nil, []int{0, 1}},
 		{"one was committed", []Entry{
 			{Kind: Attached, Consumer: 1, Attempt: 1, Units: []uint32{0, 1}}, {Kind: Finished, Consumer: 0, Attempt: 1, Units: []uint32{1}},
-		}, nil, []uint32{1}, true, []uint32{0}},
+		}, nil, []uint32{1}, true, []uint32{0}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := replayed(t, c.journal...)
@@ -150,6 +151,9 @@ func TestAbsent(t *testing.T) {
 			}
 			if dealt := d.Deal(); dealt != c.dealt {
 				t.Fatalf("dealt: %v", dealt)
+			}
+			if got := d.Awaited(); !slices.Equal(got, c.awaited) {
+				t.Errorf("%v are waited for, want %v", got, c.awaited)
 			}
 			var is []uint32
 			for id, s := range d.Units.state {

@@ -198,7 +198,7 @@ func (d *Dealer) give(c *consumer) bool {
 			id, d.ready = d.ready[0], d.ready[1:]
 			c.lease(id)
 			c.hand(Hand, id, 0)
-		} else if d.Units.Undealt() == 0 {
+		} else if d.Units.Undealt() == 0 && !d.fencing() {
 			d.do(End, c.index, 0, 0)
 		} else {
 			return false
@@ -206,6 +206,11 @@ func (d *Dealer) give(c *consumer) bool {
 	}
 	c.asked = false
 	return true
+}
+
+// fencing tells whether an attempt is being given up, the units of which come back.
+func (d *Dealer) fencing() bool {
+	return slices.ContainsFunc(d.consumers, func(c *consumer) bool { return c.fenced })
 }
 
 // bring has a unit brought that c has on its list, from a position on.

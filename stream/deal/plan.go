@@ -45,6 +45,9 @@ type File struct {
 type Plan struct {
 	Rule  Rule
 	Files []File
+	// Boot is the boot of the machine in which the files were found, empty for this one.
+	// Another one may give their devices other numbers.
+	Boot string
 	// Units counts them, Bytes is the size of all files.
 	Units uint32
 	Bytes int64
@@ -59,6 +62,9 @@ type Plan struct {
 // name.
 func (p *Plan) Add(path string, id fileset.Identity, codec protocol.Codec) error {
 	entry := File{Path: path, Identity: id, First: p.Units, Codec: codec}
+	if p.Rule.Split != Files && id.Size > MaxUnits*MaxBlock { // one with holes may have any size
+		return fmt.Errorf("%s: %d bytes are more than a stream can deal", path, id.Size)
+	}
 	switch {
 	case p.Rule.Split == Files, entry.Codec != protocol.Plain:
 		entry.Units = 1
@@ -71,17 +77,13 @@ func (p *Plan) Add(path string, id fileset.Identity, codec protocol.Codec) error
 		p.addSmall(&entry)
 	default:
 		entry.Block = blockSize(id.Size)
-		n := (id.Size + int64(entry.Block) - 1) / int64(entry.Block)
-		if n > MaxUnits {
-			return fmt.Errorf("%s: %d bytes are more than a stream can deal", path, id.Size)
-		}
-		entry.Units = uint32(n)
+		entry.Units = uint32((id.Size + int64(entry.Block) - 1) / int64(entry.Block))
 		p.batchFiles = 0
 	}
 	if p.Units += p.newUnits(&entry); p.Units > MaxUnits {
 		return fmt.Errorf("these files have more than %d units; open several streams", MaxUnits)
 	}
-	p.Bytes += id.Size
+	p.Bytes = fileset.AddSizes(p.Bytes, id.Size)
 	p.Files = append(p.Files, entry)
 	p.starts = append(p.starts, entry.First)
 	return nil

@@ -2,6 +2,7 @@ package deal
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -67,6 +68,34 @@ func checkPlan(t *testing.T, p *Plan) {
 	for i := range p.Files {
 		if want := p.Files[i].Units; seen[i] != int(want) {
 			t.Fatalf("file %d (%d bytes) is in %d units, want %d", i, p.Files[i].Size, seen[i], want)
+		}
+	}
+}
+
+// TestVeryLargeFiles: a file with holes may have any size. What cannot be dealt in blocks
+// is refused, and what is dealt by name is not measured by its size.
+func TestVeryLargeFiles(t *testing.T) {
+	const most = MaxUnits * MaxBlock
+	for _, c := range []struct {
+		rule  Rule
+		codec protocol.Codec
+		size  int64
+		units uint32 // 0: refused
+	}{
+		{Rule{Split: Raw}, protocol.Plain, most, MaxUnits}, {Rule{Split: Raw}, protocol.Plain, most + 1, 0},
+		{Rule{Split: Raw}, protocol.Plain, math.MaxInt64 - MaxBlock, 0}, {Rule{Split: Raw}, protocol.Plain, math.MaxInt64, 0},
+		{Rule{Split: Raw}, protocol.Gzip, math.MaxInt64, 0}, {Rule{Split: Files}, protocol.Plain, math.MaxInt64, 1},
+	} {
+		p := &Plan{Rule: c.rule}
+		err := p.Add("f", fileset.Identity{Size: c.size}, c.codec)
+		if p.Units != c.units || (err == nil) != (c.units > 0) {
+			t.Errorf("%v, codec %d, %d bytes: %d units, %v", c.rule, c.codec, c.size, p.Units, err)
+		}
+	}
+	p := &Plan{Rule: Rule{Split: Files}}
+	for range 3 {
+		if err := p.Add("f", fileset.Identity{Size: math.MaxInt64}, protocol.Plain); err != nil || p.Bytes != math.MaxInt64 {
+			t.Errorf("%d bytes in all, %v", p.Bytes, err)
 		}
 	}
 }

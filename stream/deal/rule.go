@@ -55,6 +55,15 @@ func (r Rule) Check() error {
 	return nil
 }
 
+// CheckSize says why a file of some size cannot be dealt: what follows the part of a
+// record would be taken for the rest of it.
+func (r Rule) CheckSize(size int64) error {
+	if r.Split != Fixed || size%r.Size == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d bytes are no whole number of records of %d: %d are left over", size, r.Size, size%r.Size)
+}
+
 // String returns the rule for people.
 func (r Rule) String() string {
 	switch r.Split {

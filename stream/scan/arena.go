@@ -21,6 +21,8 @@ type arena struct {
 	// uid is the only user who has seen its contents; mixed when there are more.
 	uid   uint32
 	mixed bool
+	// used is how much of mem has been written to, from its beginning.
+	used int
 }
 
 // areaIDs counts from 1; no area has the number 0.
@@ -67,6 +69,13 @@ func (a *arena) carve(slotSize int) {
 	for i := a.n - 1; i >= 0; i-- {
 		a.free = append(a.free, int32(i))
 	}
+}
+
+// wipe clears what was read into it. Whoever gets a piece of it can see the whole: others
+// may join a scan who may not read what was there before.
+func (a *arena) wipe() {
+	clear(a.mem[:a.used])
+	a.used = 0
 }
 
 func (a *arena) close() {

@@ -2,10 +2,8 @@ package scan
 
 import (
 	"bytes"
-	"errors"
 
 	"headrace/disk"
-	"headrace/fileset"
 	"headrace/stream/deal"
 )
 
@@ -15,8 +13,8 @@ const batchSlot = 2 << 20
 // turnBatches is how many batches are read in one turn at the disk.
 const turnBatches = 16
 
-// maxLeased is how often in a row batches are tried in which files are leased.
-const maxLeased = 3
+// maxTries is how often in a row batches are tried of which files cannot be opened yet.
+const maxTries = 3
 
 // batcher reads the batches of small files of one stream. The lock
 // guards it.
@@ -59,16 +57,16 @@ func (b *batcher) read() error {
 	if err := b.equip(batchSlot, slots, func() bool { return b.stopped || b.f.set.closed }); err != nil {
 		return err
 	}
-	for leased := 0; ; {
+	for tries := 0; ; {
 		ids, slots := b.claim()
 		if len(ids) == 0 {
 			return nil
 		}
 		err := b.readTurn(ids, slots)
-		if leased++; errors.Is(err, fileset.ErrLeased) && leased <= maxLeased {
-			err = b.waitForLeases(ids)
+		if tries++; b.f.passes(err) && tries <= maxTries {
+			err = b.waitForFiles(ids)
 		} else if err == nil {
-			leased = 0
+			tries = 0
 		}
 		if err != nil {
 			return err
@@ -76,9 +74,9 @@ func (b *batcher) read() error {
 	}
 }
 
-// waitForLeases opens the files of batches until other programs have given their leases
-// on them back, without a turn at the disk.
-func (b *batcher) waitForLeases(ids []uint32) error {
+// waitForFiles opens the files of batches, as soon as they can be, without a turn at the
+// disk.
+func (b *batcher) waitForFiles(ids []uint32) error {
 	for _, id := range ids {
 		from, to := b.f.Plan.Batch(id)
 		for i := from; i < to; i++ {
@@ -114,27 +112,17 @@ func (b *batcher) claim() (ids []uint32, slots []*slot) {
 	}
 }
 
-// readTurn reads batches in one turn at the disk of the first file.
-func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
+// readTurn reads batches, in one turn at the disk if all files are on one.
+func (b *batcher) readTurn(ids []uint32, slots []*slot) error {
 	defer b.drop(slots)
-	first, _ := b.f.Plan.Batch(ids[0])
-	reader, err := b.reader(&b.f.Plan.Files[first])
-	if err != nil {
-		return err
-	}
-	turn, err := reader.Begin(b.f.set.ctx)
-	if err != nil {
-		return err
-	}
-	total := int64(0)
-	defer func() { turn.End(total) }()
+	t := batchTurn{b: b}
+	defer t.end()
 	for i, id := range ids {
 		u := &Unit{ID: id}
-		n, err := b.fill(u, slots[i].bytes())
+		n, err := b.fill(u, slots[i].bytes(), &t)
 		if err != nil {
 			return err
 		}
-		total += int64(n)
 		b.mem.mu.Lock()
 		u.add(slots[i], 0, n)
 		if b.stopped || !b.f.deal.Wanted(id) {
@@ -145,6 +133,37 @@ func (b *batcher) readTurn(ids []uint32, slots []*slot) (err error) {
 		b.mem.mu.Unlock()
 	}
 	return nil
+}
+
+// batchTurn is the turn at the disk of the files that are being read.
+type batchTurn struct {
+	b     *batcher
+	turn  *disk.Turn
+	dev   uint64
+	bytes int64 // read in it
+}
+
+// at takes care that it is the turn at the disk of a file. Another one that it had is
+// over: if this file cannot be read, nobody waits for that one.
+func (t *batchTurn) at(file *deal.File) error {
+	if t.turn != nil && t.dev == file.Dev {
+		return nil
+	}
+	t.end()
+	reader, err := t.b.reader(file)
+	if err != nil {
+		return err
+	}
+	t.turn, err = reader.Begin(t.b.f.set.ctx)
+	t.dev, t.bytes = file.Dev, 0
+	return err
+}
+
+func (t *batchTurn) end() {
+	if t.turn != nil {
+		t.turn.End(t.bytes)
+		t.turn = nil
+	}
 }
 
 // reader returns the one for the device of a file.
@@ -168,7 +187,7 @@ func (b *batcher) reader(file *deal.File) (*disk.Reader, error) {
 
 // fill reads the files of a batch one behind the other. A file whose last record
 // has no delimiter gets one, so that records stay apart.
-func (b *batcher) fill(u *Unit, buf []byte) (n int, err error) {
+func (b *batcher) fill(u *Unit, buf []byte, t *batchTurn) (n int, err error) {
 	from, to := b.f.Plan.Batch(u.ID)
 	u.File = from
 	rule := b.f.Plan.Rule
@@ -180,6 +199,9 @@ func (b *batcher) fill(u *Unit, buf []byte) (n int, err error) {
 		if n > 0 && rule.Split == deal.Lines && !bytes.HasSuffix(buf[:n], rule.Delimiter) {
 			n += copy(buf[n:], rule.Delimiter)
 		}
+		if err := t.at(file); err != nil {
+			return n, err
+		}
 		f, err := b.f.openNow(file)
 		if err != nil {
 			return n, err
@@ -190,6 +212,7 @@ func (b *batcher) fill(u *Unit, buf []byte) (n int, err error) {
 			return n, err
 		}
 		n += int(file.Size)
+		t.bytes += file.Size
 	}
 	u.Unterminated = !rule.Terminated(buf[:n])
 	return n, nil

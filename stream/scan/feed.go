@@ -1,8 +1,13 @@
 package scan
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
 	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/fileset"
 	"headrace/internal/linux"
@@ -100,6 +105,9 @@ func (f *Feed) Advance() {
 		return
 	}
 	f.detachDone()
+	if f.starved > patience && f.blocked() {
+		return // what it would begin might have the memory first
+	}
 	for {
 		file, ok := f.deal.Units.NextFile(func(file int) bool { return f.joinable(file) != nil })
 		if !ok {
@@ -163,7 +171,7 @@ func (f *Feed) slots(file *deal.File) int {
 // stream was promised; else nil.
 func (f *Feed) joinable(i int) *scan {
 	file := &f.Plan.Files[i]
-	if sc := f.set.scans[keyOf(file)]; sc != nil && !f.apart && sc.want >= f.slots(file) {
+	if sc := f.set.scans[f.keyOf(file)]; sc != nil && !f.apart && sc.want >= f.slots(file) {
 		return sc
 	}
 	return nil
@@ -218,12 +226,12 @@ func (f *Feed) detach(i int) {
 	f.deal.Units.LeaveFile(i)
 }
 
-// starves tells whether consumers of the stream have waited for a while, and a file that
-// it reads together with others cannot be read because these keep all the memory. It is
-// called at regular times.
+// starves tells whether consumers of the stream have waited for a while, and what they wait
+// for cannot be read because others that read the same file, or what the stream itself
+// has read ahead, keep all the memory. It is called at regular times.
 func (f *Feed) starves() bool {
 	short := f.arrivals == f.seen && f.deal.Hungry()
-	if f.seen = f.arrivals; !short || !slices.ContainsFunc(slices.Collect(maps.Values(f.attached)), (*attachment).short) {
+	if f.seen = f.arrivals; !short || !f.blocked() && !slices.ContainsFunc(slices.Collect(maps.Values(f.attached)), (*attachment).short) {
 		f.starved = 0
 		return false
 	}
@@ -231,7 +239,41 @@ func (f *Feed) starves() bool {
 	return f.starved > patience
 }
 
-func (a *attachment) short() bool { return a.sc.shared && a.sc.short > 0 }
+func (a *attachment) short() bool { return a.sc.shared && a.sc.fillers > 0 }
+
+// blocked tells whether what brings a unit that one consumer waits for has no memory,
+// while others read for whoever comes: nobody may come.
+func (f *Feed) blocked() bool {
+	for id := range f.deal.Units.Fetches() {
+		if i := f.Plan.FileOf(id); f.Plan.Files[i].Block == 0 {
+			if f.batcher != nil && f.batcher.short {
+				return true
+			}
+		} else if a := f.attached[i]; a != nil && a.sc.short {
+			return true
+		}
+	}
+	return false
+}
+
+// relieve helps a stream that starves.
+func (f *Feed) relieve() {
+	if !f.blocked() {
+		f.part()
+		return
+	}
+	for i, a := range f.attached {
+		if !a.fetching() {
+			f.detach(i)
+		}
+	}
+	if f.batcher != nil && !f.batcher.short {
+		f.batcher.stop()
+		f.batcher = nil
+	}
+	f.deal.Release()
+	f.taker.Serve()
+}
 
 // part has the stream read by itself what it reads together with others.
 func (f *Feed) part() {
@@ -300,12 +342,39 @@ func (f *Feed) arrived(u *Unit) {
 	f.taker.Arrived(u)
 }
 
-// open opens a file of the plan, and waits for the lease that another program may have on it.
+// open opens a file of the plan, and waits for what passes.
 func (f *Feed) open(file *deal.File) (source.File, error) {
-	return fileset.OutlastLease(f.set.ctx, func() (source.File, error) { return f.openNow(file) })
+	for told := false; ; told = true {
+		in, err := fileset.OutlastLease(f.set.ctx, func() (source.File, error) { return f.openNow(file) })
+		if !f.early(err) {
+			return in, err
+		}
+		if !told {
+			f.set.cfg.Log.Warn("a file is not there yet; its file system may be about to be mounted", "err", err)
+		}
+		select {
+		case <-f.set.ctx.Done():
+			return nil, err
+		case <-time.After(mountPause):
+		}
+	}
+}
+
+// passes tells whether a file may be opened a little later: another program has a lease on
+// it, or its file system is not mounted yet.
+func (f *Feed) passes(err error) bool { return errors.Is(err, fileset.ErrLeased) || f.early(err) }
+
+// early tells whether a file that was found before this boot is missing shortly after it.
+func (f *Feed) early(err error) bool {
+	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESTALE)
+	return missing && f.Plan.Boot != "" && time.Now().Before(f.set.mounted)
 }
 
 // openNow opens a file of the plan without waiting for others.
 func (f *Feed) openNow(file *deal.File) (source.File, error) {
-	return f.set.cfg.Source.Open(file.Path, fileset.Was{Identity: file.Identity, End: file.End}, f.Owner)
+	was := fileset.Was{Identity: file.Identity, End: file.End}
+	if f.Plan.Boot != "" {
+		was.Dev = 0
+	}
+	return f.set.cfg.Source.Open(file.Path, was, f.Owner)
 }

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"bytes"
 	"sync"
 	"testing"
 )
@@ -64,4 +65,47 @@ func TestMemory(t *testing.T) {
 	if m.used != 0 || len(m.usedBy) != 0 {
 		t.Errorf("%d bytes are left, of %v", m.used, m.usedBy)
 	}
+}
+
+// TestUsedMemoryIsWiped: what was read into memory that a user keeps is gone before it
+// serves another scan, and what nobody has written to is left alone.
+func TestUsedMemoryIsWiped(t *testing.T) {
+	const size = 4 << 10
+	var mu sync.Mutex
+	m := newMemory(&Config{Lock: &mu, Forget: func(uint32) {}}, func(uint32) bool { return true })
+	here := func() bool { return false }
+	equipped := func(slots int) *slotPool {
+		t.Helper()
+		r := newSlotPool(&m, 1)
+		if err := r.equip(size, slots, here); err != nil {
+			t.Fatal(err)
+		}
+		return &r
+	}
+	first := equipped(5)
+	a := first.arena
+	mu.Lock()
+	slots := first.takeSome(4)
+	slots[3].input = &input{} // dealt in place
+	for _, s := range slots[:3] {
+		copy(s.bytes(), "secret")
+	}
+	mu.Unlock()
+	first.drop(slots)
+	mu.Lock()
+	first.end()
+	mu.Unlock()
+	if a.used != 3*size {
+		t.Errorf("%d bytes are taken for used, want %d", a.used, 3*size)
+	}
+	second := equipped(2)
+	if second.arena != a {
+		t.Fatal("the memory was not kept")
+	}
+	if i := bytes.Index(a.mem, []byte("secret")); i >= 0 {
+		t.Errorf("what was read before is still there, at byte %d", i)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	second.end()
 }

@@ -6,7 +6,7 @@ import (
 	"headrace/stream/deal"
 )
 
-func keyOf(f *deal.File) key { return key{f.Identity, f.Block} }
+func (f *Feed) keyOf(file *deal.File) key { return key{file.Identity, file.Block, f.Plan.Boot} }
 
 // attachment is a stream's part in a scan. The lock guards it.
 type attachment struct {
@@ -65,9 +65,9 @@ type scan struct {
 	shared bool
 	// want is how many slots it was to have.
 	want int
-	// short counts the fillers that wait for slots. tailing: one of them does so
-	// in the tail of an extent.
-	short   int
+	// fillers counts those that wait for slots. tailing: one of them does so in the tail
+	// of an extent.
+	fillers int
 	tailing bool
 	// claimed blocks are being read.
 	claimed []bool
@@ -93,7 +93,7 @@ type scan struct {
 func newScan(s *Feed, f *deal.File) *scan {
 	n := int(f.Units)
 	return &scan{
-		slotPool: newSlotPool(&s.set.memory, s.Owner.UID), set: s.set, key: keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
+		slotPool: newSlotPool(&s.set.memory, s.Owner.UID), set: s.set, key: s.keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
 		claimed: make([]bool, n), resident: make([]bool, n), want: s.slots(f),
 	}
 }
@@ -302,9 +302,9 @@ func (sc *scan) claim(warm bool) *extent {
 }
 
 func (sc *scan) waitForRoom() {
-	sc.short++
+	sc.fillers++
 	sc.cond.Wait()
-	sc.short--
+	sc.fillers--
 }
 
 // roomFor returns how many slots a filler may take. While there are two, each has half

@@ -13,6 +13,13 @@ import (
 // followInterval is how often residency is looked at.
 const followInterval = time.Second
 
+const (
+	// mountTime is how long after a boot a file may not be there yet.
+	mountTime = 5 * time.Minute
+	// mountPause is how often it is looked whether it is.
+	mountPause = 200 * time.Millisecond
+)
+
 // Config says what a set works with.
 type Config struct {
 	// Lock guards all that is said to be called with the lock held.
@@ -36,6 +43,8 @@ type Set struct {
 	ctx  context.Context
 	stop context.CancelFunc
 	work sync.WaitGroup
+	// mounted is from when on all file systems are taken to be mounted.
+	mounted time.Time
 
 	scans  map[key]*scan
 	feeds  map[*Feed]bool
@@ -46,11 +55,12 @@ type Set struct {
 type key struct {
 	fileset.Identity
 	block int
+	boot  string // in which the device had its number; empty: this one
 }
 
 // NewSet returns a Set that has nothing to read yet.
 func NewSet(cfg Config) *Set {
-	s := &Set{cfg: cfg, scans: map[key]*scan{}, feeds: map[*Feed]bool{}}
+	s := &Set{cfg: cfg, scans: map[key]*scan{}, feeds: map[*Feed]bool{}, mounted: time.Now().Add(mountTime)}
 	s.memory = newMemory(&cfg, s.serves)
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.work.Go(s.followResidency)
@@ -129,7 +139,7 @@ func (s *Set) relieve() {
 		s.room.Broadcast() // some who wait may have gone
 		for f := range s.feeds {
 			if !s.closed && f.starves() {
-				f.part()
+				f.relieve()
 			}
 		}
 		s.mu.Unlock()

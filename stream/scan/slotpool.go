@@ -34,7 +34,8 @@ func newMemory(c *Config, serves func(uid uint32) bool) memory {
 }
 
 // takeArena finds shared memory for uid: of the pool if some fits, else new. It waits
-// until there may be as much; errEnded: it is not needed any more.
+// until there may be as much; errEnded: it is not needed any more. What was read into it
+// before is still there: see wipe.
 func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*arena, error) {
 	if m.limit > 0 {
 		n = max(4, min(n, int(m.limit)/slotSize))
@@ -133,6 +134,8 @@ type slotPool struct {
 	cond *sync.Cond
 	// input, if not nil, is a file that slots may refer to.
 	input *input
+	// short: it waits for memory.
+	short bool
 	// ended: nobody takes slots any more. The arena goes back, and the file is
 	// closed, with the last of them.
 	ended bool
@@ -148,10 +151,15 @@ func newSlotPool(m *memory, uid uint32) slotPool {
 func (r *slotPool) equip(slotSize, n int, gone func() bool) error {
 	r.mem.mu.Lock()
 	defer r.mem.mu.Unlock()
+	r.short = true
 	a, err := r.mem.takeArena(slotSize, n, r.arena.uid, gone)
+	r.short = false
 	if err != nil {
 		return err
 	}
+	r.mem.mu.Unlock()
+	a.wipe() // nobody else has it yet
+	r.mem.mu.Lock()
 	a.mixed = a.mixed || r.arena.mixed
 	r.arena = a
 	return nil

@@ -33,6 +33,9 @@ func (s *slot) bytes() []byte { return s.a.mem[s.off : s.off+s.a.slot] }
 func (s *slot) drop() {
 	s.refs--
 	if s.refs == 0 {
+		if s.input == nil {
+			s.a.used = max(s.a.used, s.off+s.a.slot)
+		}
 		s.a.free = append(s.a.free, int32(s.off/s.a.slot))
 		s.freed()
 	}

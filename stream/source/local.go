@@ -45,6 +45,9 @@ func (l *Local) Open(path string, was fileset.Was, owner linux.Credentials) (ope
 		if err != nil {
 			return err
 		}
+		if was.Dev == 0 {
+			was.Dev = f.check.Dev
+		}
 		if now := f.check.Was; was.End == 0 && was.Identity == now.Identity {
 			was = now
 		}

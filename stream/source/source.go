@@ -17,7 +17,8 @@ type Source interface {
 	// Find calls found for each file that paths mean, in their order. It may be read
 	// by the owner; it is open during the call only.
 	Find(ctx context.Context, owner linux.Credentials, paths []string, found func(path string, f File) error) error
-	// Open opens a file that was found. It fails if it is not the one that it was.
+	// Open opens a file that was found. It fails if it is not the one that it was; Dev 0:
+	// on whatever device that is now.
 	Open(path string, was fileset.Was, owner linux.Credentials) (File, error)
 	// Reader takes turns at a device of a file, as one of those of a user. Name says for
 	// what, for people. The caller closes it.

@@ -63,6 +63,8 @@ const (
 	BlockServiceFilledProcedure = "/headrace.v1.BlockService/Filled"
 	// BlockServiceInMemoryProcedure is the fully-qualified name of the BlockService's InMemory RPC.
 	BlockServiceInMemoryProcedure = "/headrace.v1.BlockService/InMemory"
+	// BlockServiceKeepProcedure is the fully-qualified name of the BlockService's Keep RPC.
+	BlockServiceKeepProcedure = "/headrace.v1.BlockService/Keep"
 	// LocalBlocksExtentProcedure is the fully-qualified name of the LocalBlocks's Extent RPC.
 	LocalBlocksExtentProcedure = "/headrace.v1.LocalBlocks/Extent"
 )
@@ -94,6 +96,8 @@ type BlockServiceClient interface {
 	Filled(context.Context, *wire.FilledRequest) (*wire.FilledResponse, error)
 	// InMemory says which finished blocks a node has in memory. It is kept by the node that leads, as long as it does, for clients who ask where blocks are.
 	InMemory(context.Context, *wire.InMemoryRequest) (*wire.InMemoryResponse, error)
+	// Keep says which blocks a node keeps in memory for HDFS's cache directives, and is answered with those that it is to keep. The node that leads decides.
+	Keep(context.Context, *wire.KeepRequest) (*wire.KeepResponse, error)
 }
 
 // NewBlockServiceClient constructs a client for the headrace.v1.BlockService service. By default,
@@ -179,6 +183,12 @@ func NewBlockServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithSchema(blockServiceMethods.ByName("InMemory")),
 			connect.WithClientOptions(opts...),
 		),
+		keep: connect.NewClient[wire.KeepRequest, wire.KeepResponse](
+			httpClient,
+			baseURL+BlockServiceKeepProcedure,
+			connect.WithSchema(blockServiceMethods.ByName("Keep")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -196,6 +206,7 @@ type blockServiceClient struct {
 	judge    *connect.Client[wire.JudgeRequest, wire.JudgeResponse]
 	filled   *connect.Client[wire.FilledRequest, wire.FilledResponse]
 	inMemory *connect.Client[wire.InMemoryRequest, wire.InMemoryResponse]
+	keep     *connect.Client[wire.KeepRequest, wire.KeepResponse]
 }
 
 // Look calls headrace.v1.BlockService.Look.
@@ -306,6 +317,15 @@ func (c *blockServiceClient) InMemory(ctx context.Context, req *wire.InMemoryReq
 	return nil, err
 }
 
+// Keep calls headrace.v1.BlockService.Keep.
+func (c *blockServiceClient) Keep(ctx context.Context, req *wire.KeepRequest) (*wire.KeepResponse, error) {
+	response, err := c.keep.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // BlockServiceHandler is an implementation of the headrace.v1.BlockService service.
 type BlockServiceHandler interface {
 	// Look tells of copies that are here. What is found is not dropped by an order that was given before.
@@ -333,6 +353,8 @@ type BlockServiceHandler interface {
 	Filled(context.Context, *wire.FilledRequest) (*wire.FilledResponse, error)
 	// InMemory says which finished blocks a node has in memory. It is kept by the node that leads, as long as it does, for clients who ask where blocks are.
 	InMemory(context.Context, *wire.InMemoryRequest) (*wire.InMemoryResponse, error)
+	// Keep says which blocks a node keeps in memory for HDFS's cache directives, and is answered with those that it is to keep. The node that leads decides.
+	Keep(context.Context, *wire.KeepRequest) (*wire.KeepResponse, error)
 }
 
 // NewBlockServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -414,6 +436,12 @@ func NewBlockServiceHandler(svc BlockServiceHandler, opts ...connect.HandlerOpti
 		connect.WithSchema(blockServiceMethods.ByName("InMemory")),
 		connect.WithHandlerOptions(opts...),
 	)
+	blockServiceKeepHandler := connect.NewUnaryHandlerSimple(
+		BlockServiceKeepProcedure,
+		svc.Keep,
+		connect.WithSchema(blockServiceMethods.ByName("Keep")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/headrace.v1.BlockService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case BlockServiceLookProcedure:
@@ -440,6 +468,8 @@ func NewBlockServiceHandler(svc BlockServiceHandler, opts ...connect.HandlerOpti
 			blockServiceFilledHandler.ServeHTTP(w, r)
 		case BlockServiceInMemoryProcedure:
 			blockServiceInMemoryHandler.ServeHTTP(w, r)
+		case BlockServiceKeepProcedure:
+			blockServiceKeepHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -495,6 +525,10 @@ func (UnimplementedBlockServiceHandler) Filled(context.Context, *wire.FilledRequ
 
 func (UnimplementedBlockServiceHandler) InMemory(context.Context, *wire.InMemoryRequest) (*wire.InMemoryResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.BlockService.InMemory is not implemented"))
+}
+
+func (UnimplementedBlockServiceHandler) Keep(context.Context, *wire.KeepRequest) (*wire.KeepResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.BlockService.Keep is not implemented"))
 }
 
 // LocalBlocksClient is a client for the headrace.v1.LocalBlocks service.

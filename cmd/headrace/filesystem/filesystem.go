@@ -57,13 +57,14 @@ type StartFlags struct {
 	peers                  peerFlags
 	syncOnClose, trust     bool
 	minBlock, fetchRate    cli.Size
+	cacheMemory            cli.Size
 	level                  cli.Level
 	// prefix begins the names of the flags but for that of Dir.
 	prefix string
 	// up hears where clients come, once they may.
 	up func(addresses string)
-	// webAsked says whether a port for WebHDFS was given.
-	webAsked func() bool
+	// webAsked says whether a port for WebHDFS was given, cacheAsked whether a size for what is kept in memory was.
+	webAsked, cacheAsked func() bool
 }
 
 func startVerb(a verbs) *cobra.Command {
@@ -125,6 +126,8 @@ func (f *StartFlags) Define(cmd *cobra.Command, prefix string) {
 	f.peers.add(cmd, prefix)
 	flags.BoolVar(&f.syncOnClose, prefix+"sync-on-close", false, "make each block durable when it is closed; otherwise a power failure may take what nobody has synced, as in HDFS")
 	flags.BoolVar(&f.trust, prefix+"trust-names", false, "believe callers of this machine that they are who they say (HADOOP_USER_NAME), as HDFS does")
+	f.cacheAsked = func() bool { return flags.Changed(prefix + "cache-memory") }
+	flags.Var(&f.cacheMemory, prefix+"cache-memory", "how much of blocks may be kept in memory for the directives of hdfs cacheadmin; 0: nothing (default: a quarter of the memory)")
 	f.minBlock, f.fetchRate = 1<<20, 100e6
 	flags.Var(&f.minBlock, prefix+"min-block-size", "the smallest block size of a file, for a file system that is made now")
 	flags.Var(&f.fetchRate, prefix+"fetch-rate", "how much a second is fetched from other nodes to make copies that are missing, 32MB at least; 0: as much as goes")
@@ -205,7 +208,7 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 	if rate == 0 {
 		rate = -1
 	}
-	c := dfs.Config{Dir: f.Dir, FetchRate: rate, Disks: f.disks, NewDisks: f.newDisks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
+	c := dfs.Config{Dir: f.Dir, FetchRate: rate, CacheMemory: f.cacheBytes(), Disks: f.disks, NewDisks: f.newDisks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
 		Self: dfs.Member{Host: advertise.String(), RPC: uint16(portOf(rpc)), Data: uint16(portOf(data)), Rack: f.peers.rack}}
 	if http != nil {
 		c.Self.Web = uint16(portOf(http))
@@ -230,6 +233,14 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 		err = closing
 	}
 	return err
+}
+
+// cacheBytes is Config.CacheMemory of package dfs.
+func (f *StartFlags) cacheBytes() int64 {
+	if f.cacheMemory == 0 && f.cacheAsked() {
+		return -1
+	}
+	return int64(f.cacheMemory)
 }
 
 // leastFetchRate lets all copies that may be fetched at a time come within the time that each may take.

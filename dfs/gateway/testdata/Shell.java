@@ -12,6 +12,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FsShell;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.tools.CacheAdmin;
 import org.apache.hadoop.hdfs.tools.DFSAdmin;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.util.ToolRunner;
@@ -20,7 +21,7 @@ import org.apache.hadoop.util.ToolRunner;
  * Does what each line that comes in says, as the user that is its first word, and answers with "> " and the exit
  * code. "write FILE" writes a file by parts: it says ">> " after each hflush or hsync, and goes on when
  * the next line comes. "recover FILE" waits until nobody writes it. "cached FILE" says which hosts have blocks of it in memory, "located FILE"
- * which have them at all, and in which racks. "admin WORDS" is hdfs dfsadmin. Anything
+ * which have them at all, and in which racks. "admin WORDS" is hdfs dfsadmin, "cacheadmin WORDS" hdfs cacheadmin. Anything
  * else is hdfs dfs.
  */
 class Shell {
@@ -66,6 +67,8 @@ class Shell {
         return 0;
       case "admin":
         return ToolRunner.run(new DFSAdmin(conf), Arrays.copyOfRange(words, 1, words.length));
+      case "cacheadmin":
+        return ToolRunner.run(new CacheAdmin(conf), Arrays.copyOfRange(words, 1, words.length));
       default:
         return ToolRunner.run(new FsShell(conf), words);
     }

@@ -17,6 +17,7 @@ import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.hdfs.server.datanode.DataNode;
 import org.apache.hadoop.hdfs.server.namenode.FSNamesystem;
 import org.apache.hadoop.hdfs.server.namenode.NameNode;
 import org.apache.hadoop.hdfs.server.namenode.NameNodes;
@@ -199,6 +200,15 @@ public class MiniDFSCluster implements AutoCloseable {
 
   public DistributedFileSystem getFileSystem(int nameNode) throws IOException {
     return (DistributedFileSystem) FileSystem.get(getURI(nameNode), conf);
+  }
+
+  public FileSystem getNewFileSystemInstance(int nameNode) throws IOException {
+    return FileSystem.newInstance(getURI(nameNode), conf);
+  }
+
+  /** None that can be looked into. */
+  public ArrayList<DataNode> getDataNodes() {
+    return new ArrayList<>();
   }
 
   public NameNode getNameNode() {

@@ -17,6 +17,8 @@ import org.apache.hadoop.fs.permission.AclEntry;
 import org.apache.hadoop.fs.permission.PermissionStatus;
 import org.apache.hadoop.hdfs.DFSUtil;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
+import org.apache.hadoop.hdfs.protocol.CacheDirectiveEntry;
+import org.apache.hadoop.hdfs.protocol.CachePoolInfo;
 import org.apache.hadoop.hdfs.protocol.OpenFileEntry;
 import org.apache.hadoop.hdfs.server.blockmanagement.BlockInfo;
 import org.apache.hadoop.hdfs.server.protocol.NamenodeProtocols;
@@ -39,6 +41,14 @@ public final class NameNodes {
     return (NamenodeProtocols) Proxy.newProxyInstance(getClass().getClassLoader(), new Class<?>[] {NamenodeProtocols.class}, (p, method, args) -> {
       if (method.getName().equals("saveNamespace")) {
         return true;
+      }
+      if (args != null && args[0] == null) { // for which messages have no place
+        switch (method.getName()) {
+          case "listCachePools" -> args[0] = "";
+          case "addCachePool", "modifyCachePool" -> CachePoolInfo.validate(null);
+          case "removeCachePool" -> CachePoolInfo.validateName(null);
+          default -> { }
+        }
       }
       Object client = fs.getClient().getNamenode();
       try {
@@ -71,7 +81,9 @@ public final class NameNodes {
       case "getBlockLocations" -> fs.getClient().getLocatedBlocks(call.getArgument(1), call.getArgument(2), call.getArgument(3));
       case "getNumFilesUnderConstruction" -> open();
       case "saveNamespace" -> true;
-      case "enterSafeMode", "leaveSafeMode" -> null;
+      case "enterSafeMode", "leaveSafeMode", "readLock", "readUnlock" -> null;
+      case "getBlockPoolId" -> "";
+      case "getCacheManager" -> mock(CacheManager.class, asked -> asked.getMethod().getName().equals("getCachedBlocks") && cached() == 0 ? null : missing(asked));
       default -> missing(call);
     });
     try {
@@ -90,6 +102,15 @@ public final class NameNodes {
       all.add(open.next().getClientName());
     }
     return all.size();
+  }
+
+  /** How many bytes are in memory for directives. */
+  private long cached() throws IOException {
+    long n = 0;
+    for (RemoteIterator<CacheDirectiveEntry> all = fs.listCacheDirectives(null); all.hasNext(); ) {
+      n += all.next().getStats().getBytesCached();
+    }
+    return n;
   }
 
   private FSDirectory directory() {
