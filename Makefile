@@ -52,8 +52,9 @@ java/target/built: $(shell find java -name target -prune -o -type f -print)
 	@mkdir -p $(@D) && touch $@
 
 # A Spark that runs on YARN, a Hive and Hadoop's own tests, for tests: without them they leave these out. Jars of another
-# version would be in the class path too.
-others := java/sparkyarn/target/built java/hivequery/target/built java/hdfstests/target/built
+# version would be in the class path too. That Hive is for a test that takes minutes.
+hive   := java/hivequery/target/built
+others := java/sparkyarn/target/built $(hive) java/hdfstests/target/built
 $(others): java/%/target/built: java/pom.xml $(shell find java/sparkyarn java/hivequery java/hdfstests -name target -prune -o -type f -print)
 	@rm -rf $(@D) && mkdir -p $(@D)
 	if $(MVN:java/pom.xml=java/$*/pom.xml) -q package; then touch $@; \
@@ -62,11 +63,11 @@ $(others): java/%/target/built: java/pom.xml $(shell find java/sparkyarn java/hi
 demo: setup build ## build, then watch tasks being preempted; ends with a table and a page
 	bin/headrace-lab demo
 
-test: setup build java $(others) ## the tests, with the race detector, the Java ones beside them
+test: setup build java $(filter-out $(hive),$(others)) ## the tests, with the race detector, the Java ones beside them
 	scripts/test $(TESTFLAGS)
 
 test-all: export HEADRACE_TESTS := all
-test-all: test ## the same, with those that take minutes each
+test-all: setup build java $(hive) test ## the same, with those that take minutes each
 
 check: ## quick: formatting, vet, staticcheck, short tests, Java compiles
 	@bad=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$bad" ]; then echo "gofmt these: $$bad" >&2; exit 1; fi

@@ -54,10 +54,11 @@
 // And that of every node, for its own:
 //
 //   - It fills segments that the table says are to be here: it asks for their blocks (Segments), fetches what is not here, and confirms. A node that
-//     has lost blocks that the table counts on says so first (Lost).
+//     has lost blocks that the table counts on says so first (Lost). That may take days: when nodes come or go, or a disk fails, it begins anew, with
+//     what has the fewest copies.
 //   - It judges, at the start and once an hour: it asks about all copies that are here. What no file needs here is deleted by
 //     the second look that finds it, after a third question at that moment; what is old is fetched again. Nobody is told that a
-//     copy is here while it is about to be deleted (Keeper.dropping).
+//     copy is here while it is about to be deleted (Keeper.dropping, Keeper.condemned).
 //   - It replaces a damaged copy by another node's, as soon as it is found: by a reader, by the reading of all blocks once a week, or because a client has
 //     said so; what clients say is looked at first.
 //

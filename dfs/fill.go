@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"headrace/meta"
 	"headrace/ring"
@@ -18,6 +19,61 @@ import (
 type filler struct {
 	*Keeper
 	has map[uint16]bool // segments of which this node has all that is settled; guarded by mu
+	// finding is a look for what held returns, under way or ended but not asked for yet; guarded by mu.
+	finding *finding
+}
+
+// finding is one look for the segments that are held.
+type finding struct {
+	done chan struct{}
+	// Set before done is closed.
+	held  []uint16
+	err   error
+	ended time.Time
+}
+
+// foundTime is how long it counts what was found that nobody has waited for.
+const foundTime = 10 * time.Minute
+
+// heldSoFar is held for others, who do not wait as long as it may take to look at millions of blocks: who asks again has the answer to what was begun
+// before. It is as good as one that ends just now, as all of it was found bit by bit, while the ring did not count on this node.
+func (f *filler) heldSoFar(ctx context.Context) ([]uint16, error) {
+	f.mu.Lock()
+	if f.finding != nil && f.finding.old() {
+		f.finding = nil
+	}
+	if f.finding == nil {
+		now := &finding{done: make(chan struct{})}
+		f.finding = now
+		f.n.running.Go(func() {
+			now.held, now.err = f.held(f.n.ctx)
+			now.ended = time.Now()
+			close(now.done)
+		})
+	}
+	found := f.finding
+	f.mu.Unlock()
+	select {
+	case <-found.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.finding == found { // the next one who asks is to have a new one
+		f.finding = nil
+	}
+	return found.held, found.err
+}
+
+// old reports whether it has ended too long ago.
+func (o *finding) old() bool {
+	select {
+	case <-o.done:
+		return time.Since(o.ended) > foundTime
+	default:
+		return false
+	}
 }
 
 // held returns the segments that the table counts on here of which this node has all.
@@ -88,8 +144,47 @@ func (f *filler) check(ctx context.Context) error {
 // filledAtOnce is how many segments are filled before others are told.
 const filledAtOnce = 64
 
-// fill fetches what a table says is to be here, and tells of it.
-func (f *filler) fill(ctx context.Context, v *View) error {
+// errOvertaken is the error of fill when something else is to be done first.
+var errOvertaken = errors.New("what is to be here has changed")
+
+// leastFetched is how many blocks are asked for before anything is found more urgent: a node that comes and goes is not to have others look for what they lack
+// all the time, and never fetch it.
+const leastFetched = 64
+
+// course says whether what is being fetched is still what is most urgent. It is asked by one goroutine.
+type course struct {
+	begun int // blocks
+	f     *filler
+	plan  *ring.Table // by which it was begun
+	seen  *ring.Table // the last one that was compared with it
+	moves []ring.Move
+	due   func() bool
+	ended bool
+}
+
+func (c *course) over() bool {
+	if next := c.f.n.View().Table; next != c.seen {
+		c.seen = next
+		c.ended = c.ended || overtakes(next, c.plan, c.moves)
+	}
+	c.ended = c.ended || c.due()
+	return c.ended
+}
+
+// overtakes reports whether moves of a plan may not be what is to be done first after a later one: nodes have come or gone, or have lost copies of what is
+// moved. That others have confirmed some changes nothing.
+func overtakes(next, plan *ring.Table, moves []ring.Move) bool {
+	if !slices.Equal(next.Nodes(), plan.Nodes()) {
+		return true
+	}
+	return slices.ContainsFunc(moves, func(m ring.Move) bool {
+		return len(next.ReadFrom(m.Segment)) < min(len(plan.ReadFrom(m.Segment)), plan.Replicas())
+	})
+}
+
+// fill fetches what a table says is to be here, and tells of it. It may take days, so it ends with errOvertaken when the ring or due wants something else
+// looked at first, which is asked before each block, or hourly, after some segments at a time.
+func (f *filler) fill(ctx context.Context, v *View, due, hourly func() bool) error {
 	t, self := v.Table, f.n.Identity.Node
 	if n, ok := t.Node(self); !ok || n.State != ring.IsUp {
 		return fmt.Errorf("the ring does not take this node for up yet: %w", &NotLeader{Leader: v.Leader})
@@ -114,11 +209,15 @@ func (f *filler) fill(ctx context.Context, v *View) error {
 		return err
 	}
 	var failed error
+	c := &course{f: f, plan: t, seen: t, moves: d.Fetch, due: due}
 	for moves := range slices.Chunk(lacks, filledAtOnce) {
-		done, err := f.fillSome(ctx, t, moves)
+		done, err := f.fillSome(ctx, t, moves, c)
 		failed = errors.Join(failed, err)
 		if err := f.fulfil(ctx, t, done); err != nil {
 			return err
+		}
+		if c.over() || hourly() {
+			return errOvertaken
 		}
 	}
 	return failed
@@ -192,8 +291,8 @@ func (f *filler) filled(ctx context.Context, q *wire.FilledRequest) error {
 	})
 }
 
-// fillSome fetches the blocks of segments, and returns those of which all is here.
-func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling) (done []uint16, failed error) {
+// fillSome fetches the blocks of segments, as long as that is what is to be done, and returns those of which all is here.
+func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling, c *course) (done []uint16, failed error) {
 	lacks := map[uint16]bool{}
 	var mu sync.Mutex
 	var fetching sync.WaitGroup
@@ -206,6 +305,13 @@ func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling) (d
 				sources = from
 			}
 			slots <- struct{}{}
+			if c.begun++; c.begun > leastFetched && c.over() {
+				<-slots
+				mu.Lock()
+				lacks[one.Segment] = true
+				mu.Unlock()
+				break
+			}
 			fetching.Go(func() {
 				defer func() { <-slots }()
 				err := f.fetch(ctx, w, sources)

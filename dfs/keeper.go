@@ -36,11 +36,12 @@ type Keeper struct {
 	slots   chan struct{} // one for each block that is being fetched
 	ready   chan struct{} // closed when the node is open
 
-	// dropping is held from asking what nobody needs until that is deleted, and while others are told what is here.
+	// dropping is held from asking what nobody needs until that is condemned, and while others are told what is here.
 	dropping sync.Mutex
 
 	mu        sync.Mutex
 	surplus   map[int64]bool // copies that nobody needed in the last look
+	condemned map[int64]bool // copies that are being deleted: nobody is told of them
 	fetching  map[int64]bool // blocks that are being fetched
 	ordered   map[order]bool // what others were asked to fetch and have not answered
 	verifying map[order]bool // what they were asked to verify
@@ -55,9 +56,9 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	k := &Keeper{n: n, caching: newCaching(), rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]bool{},
+	k := &Keeper{n: n, caching: newCaching(), rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]bool{}, condemned: map[int64]bool{},
 		fetching: map[int64]bool{}, ordered: map[order]bool{}, verifying: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
-	k.fills = &filler{k, map[uint16]bool{}}
+	k.fills = &filler{Keeper: k, has: map[uint16]bool{}}
 	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}
 	return k
 }

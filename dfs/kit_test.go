@@ -77,8 +77,14 @@ func stat(t testing.TB, n *Node, path string) (s *meta.Status) {
 // begin creates a file, and writes bytes of its first block, which readers see.
 func begin(t testing.TB, n *Node, path, text string) (meta.Block, *block.Writer) {
 	t.Helper()
+	return beginIn(t, n, path, text, 0)
+}
+
+// beginIn is begin with a block of that segment.
+func beginIn(t testing.TB, n *Node, path, text string, segment uint16) (meta.Block, *block.Writer) {
+	t.Helper()
 	f := must[meta.Result](t)(n.do(&meta.Create{Path: path, Mode: 0o644, Holder: "c", Flags: meta.FlagCreate, Parents: true, Replication: 1, BlockSize: 1 << 20})).(*meta.Status)
-	b := must[meta.Result](t)(n.do(&meta.AddBlock{Path: path, ID: f.ID, Holder: "c", Nodes: []string{n.Identity.Node}})).(*meta.Allocated).Block
+	b := must[meta.Result](t)(n.do(&meta.AddBlock{Path: path, ID: f.ID, Holder: "c", Segment: segment, Nodes: []string{n.Identity.Node}})).(*meta.Allocated).Block
 	w := must[*block.Writer](t)(n.Blocks.Create(block.Block{ID: int64(b.ID), Stamp: b.Stamp}, f.ID, 1<<20, false))
 	if err := w.Write([]byte(text), 0); err != nil {
 		t.Fatal(err)
@@ -93,7 +99,13 @@ func begin(t testing.TB, n *Node, path, text string) (meta.Block, *block.Writer)
 // write makes a file of one block.
 func write(t testing.TB, n *Node, path, text string) meta.Block {
 	t.Helper()
-	b, w := begin(t, n, path, text)
+	return writeIn(t, n, path, text, 0)
+}
+
+// writeIn is write with a block of that segment.
+func writeIn(t testing.TB, n *Node, path, text string, segment uint16) meta.Block {
+	t.Helper()
+	b, w := beginIn(t, n, path, text, segment)
 	if err := w.Finalize(b.Size); err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,8 @@ func (p Places) Default() int {
 }
 
 // wanted returns where copies of a finished block are to be that are up, and whether those are all. A block of which fewer copies are wanted
-// than the table has stays where it is, as long as it can.
+// than the table has stays where it is, as long as it can. Of others, copies come to further nodes in the place of those that are full, as when they were
+// written, until the segment has room.
 func (p Places) wanted(b *meta.Placed) (nodes []string, all bool) {
 	t := p.View.Table
 	if copies := p.Copies(b.Replication); copies < t.Replicas() && len(b.Nodes) > 0 {
@@ -194,9 +195,31 @@ func (p Places) wanted(b *meta.Placed) (nodes []string, all bool) {
 		all = len(nodes) == copies
 	} else {
 		nodes, all = t.Targets(b.Segment), true
+		if len(b.Nodes) > 0 {
+			nodes = p.insteadOfFull(b, nodes)
+		}
 	}
 	up := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool { return !p.up(name) })
 	return up, all && len(up) == len(nodes)
+}
+
+// insteadOfFull returns targets of a block whose places are kept, and further nodes as long as too few of all have a copy or room for one.
+func (p Places) insteadOfFull(b *meta.Placed, targets []string) []string {
+	able := 0
+	for _, name := range unique(slices.Concat(targets, b.Nodes)) {
+		n, ok := p.View.Table.Node(name)
+		if kept := slices.Contains(b.Nodes, name); ok && n.State != ring.IsOut && !n.Leaving && (kept || !p.full(name)) {
+			able++
+		}
+	}
+	nodes := targets
+	for _, name := range p.View.Table.WriteTo(b.Segment, p.Full) {
+		if able < len(targets) && !slices.Contains(targets, name) && !slices.Contains(b.Nodes, name) {
+			nodes = append(nodes, name)
+			able++
+		}
+	}
+	return nodes
 }
 
 // wants reports whether a copy of a finished block is to come to a node.

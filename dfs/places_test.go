@@ -139,6 +139,31 @@ func TestWanted(t *testing.T) {
 	}
 }
 
+// TestFullTargets: a copy that belongs to a node without room comes to the next one, as long as too few nodes have one.
+func TestFullTargets(t *testing.T) {
+	p := sixNodes(t)
+	targets := p.View.Table.Targets(5)
+	full := map[string]bool{targets[2]: true}
+	p.Full = func(name string) bool { return full[name] }
+	b := &meta.Placed{LocatedBlock: meta.LocatedBlock{Segment: 5, Nodes: targets[:2]}, Replication: 3}
+	got, all := p.wanted(b)
+	if len(got) != 4 || !all || !slices.Equal(got[:3], targets) || slices.Contains(targets, got[3]) || !p.wants(b, got[3]) {
+		t.Fatalf("%v, %v of %v", got, all, targets)
+	}
+	instead := got[3]
+	for _, kept := range [][]string{{targets[0], targets[1], instead}, {targets[2]}, targets} {
+		b.Nodes = kept
+		if got, _ := p.wanted(b); !slices.Equal(got, targets) {
+			t.Errorf("with %v: %v", kept, got)
+		}
+	}
+	full[instead] = true
+	b.Nodes = targets[:2]
+	if got, _ := p.wanted(b); slices.Contains(got, instead) || len(got) != 4 {
+		t.Errorf("%v", got)
+	}
+}
+
 // TestNobodyHolds: when nobody who is up has all of a segment, those to whom it belongs are asked for its blocks.
 func TestNobodyHolds(t *testing.T) {
 	l := meta.LocatedBlock{Block: meta.Block{ID: 1}, Segment: 9}

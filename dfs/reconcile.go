@@ -20,6 +20,23 @@ func (k *Keeper) keep() {
 	defer all.Stop()
 	var epoch uint64 // for which this node has all
 	judged, checked := false, false
+	again := false // all is to be looked at
+	due := func() bool {
+		select {
+		case <-k.look:
+			again = true
+		default:
+		}
+		return again
+	}
+	hourly := func() bool {
+		select {
+		case <-all.C:
+			again = true
+		default:
+		}
+		return again
+	}
 	retry := retryTime
 	for k.n.ctx.Err() == nil {
 		changed := k.n.Changed()
@@ -34,9 +51,15 @@ func (k *Keeper) keep() {
 			checked = err == nil
 		}
 		if checked && epoch != v.Table.Epoch() {
-			ferr := k.fills.fill(k.n.ctx, v)
+			ferr := k.fills.fill(k.n.ctx, v, due, hourly)
 			if ferr == nil {
 				epoch = v.Table.Epoch()
+			}
+			if again {
+				judged, checked, epoch, again = false, false, 0, false
+			}
+			if errors.Is(ferr, errOvertaken) {
+				continue
 			}
 			err = errors.Join(err, ferr)
 		}
@@ -161,24 +184,37 @@ func surplus(copies []block.Info, r *wire.JudgeResponse) []block.Info {
 }
 
 func (k *Keeper) dropNow(ctx context.Context, copies []block.Info) error {
-	k.dropping.Lock()
-	defer k.dropping.Unlock()
-	r, err := k.judged(ctx, copies, false)
-	if err != nil {
+	blocks, err := k.condemn(ctx, copies)
+	if err != nil || len(blocks) == 0 {
 		return err
 	}
-	var blocks []block.Block
-	for _, i := range surplus(copies, r) {
-		blocks = append(blocks, i.Block)
-	}
-	if len(blocks) == 0 {
-		return nil
-	}
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		clear(k.condemned)
+	}()
 	k.n.Config.Log.Warn("copies of blocks that no file needs here are deleted", "number", len(blocks))
 	if err := k.n.Blocks.Delete(blocks...); !errors.Is(err, block.ErrNotFound) {
 		return err
 	}
 	return nil
+}
+
+// condemn returns the copies that are to be deleted, which are not here any more for whoever asks from now on: to delete them may take long.
+func (k *Keeper) condemn(ctx context.Context, copies []block.Info) (blocks []block.Block, err error) {
+	k.dropping.Lock()
+	defer k.dropping.Unlock()
+	r, err := k.judged(ctx, copies, false)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, i := range surplus(copies, r) {
+		blocks = append(blocks, i.Block)
+		k.condemned[i.ID] = true
+	}
+	return blocks, nil
 }
 
 // damaged has a copy that cannot be read as it was written replaced by one from another node.

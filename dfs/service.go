@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -52,9 +53,20 @@ func (s service) Look(_ context.Context, q *wire.LookRequest) (*wire.LookRespons
 	defer s.k.dropping.Unlock()
 	r := &wire.LookResponse{}
 	for _, id := range q.Blocks {
-		r.Copies = append(r.Copies, s.k.copyOf(int64(id)))
+		c := s.k.copyOf(int64(id))
+		if s.k.goes(int64(id)) {
+			c = &wire.BlockCopy{Block: id}
+		}
+		r.Copies = append(r.Copies, c)
 	}
 	return r, nil
+}
+
+// goes reports whether a copy is being deleted.
+func (k *Keeper) goes(id int64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.condemned[id]
 }
 
 func (s service) Fence(_ context.Context, q *wire.FenceRequest) (*wire.FenceResponse, error) {
@@ -139,7 +151,7 @@ func (s service) Verify(_ context.Context, q *wire.VerifyRequest) (*wire.VerifyR
 }
 
 func (s service) Held(ctx context.Context, _ *wire.HeldRequest) (*wire.HeldResponse, error) {
-	held, err := s.k.fills.held(ctx)
+	held, err := s.k.fills.heldSoFar(ctx)
 	return &wire.HeldResponse{Segments: segmentNumbers(held)}, said(err)
 }
 
@@ -167,8 +179,11 @@ func (s service) Locate(_ context.Context, q *wire.LocateRequest) (*wire.LocateR
 	return r, err
 }
 
-// mostListed is how many blocks one answer of Segments has.
-const mostListed = 5000
+// mostListed is how many blocks one answer of Segments has, and listTime how long it takes about: of records that come from a disk one by one, it has less.
+const (
+	mostListed = 5000
+	listTime   = 5 * time.Second
+)
 
 // Segments lists blocks segment by segment. after is a segment and a block in it.
 func (s service) Segments(ctx context.Context, q *wire.SegmentsRequest) (*wire.SegmentsResponse, error) {
@@ -180,6 +195,7 @@ func (s service) Segments(ctx context.Context, q *wire.SegmentsRequest) (*wire.S
 	s.k.all.settling.RLock()
 	defer s.k.all.settling.RUnlock()
 	r := &wire.SegmentsResponse{}
+	began := time.Now()
 	places := s.k.n.Places()
 	err := s.query(func(m meta.Query) {
 		m.Context = ctx
@@ -187,7 +203,7 @@ func (s service) Segments(ctx context.Context, q *wire.SegmentsRequest) (*wire.S
 			if len(p.Nodes) > 0 && places.Copies(p.Replication) < places.View.Table.Replicas() {
 				continue // it is not everywhere where its segment is
 			}
-			if len(r.Blocks) == mostListed {
+			if len(r.Blocks) == mostListed || len(r.Blocks) > 0 && time.Since(began) > listTime {
 				r.After = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(nil, p.Segment), p.ID)
 				return
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -19,10 +20,12 @@ const (
 // goroutine.
 type Driver struct {
 	mu     sync.Mutex
-	calls  []func(*Node)
+	calls  []*call
 	mail   []Message
 	bytes  int
 	closed bool
+	given  chan struct{} // closed when nobody is to wait any more
+	began  time.Time     // of the round under way, or the last one
 
 	wake chan struct{}
 	done chan struct{}
@@ -31,7 +34,7 @@ type Driver struct {
 
 // Drive takes over a node, with that much time between ticks.
 func Drive(n *Node, tick time.Duration) *Driver {
-	d := &Driver{wake: make(chan struct{}, 1), done: make(chan struct{})}
+	d := &Driver{given: make(chan struct{}), began: time.Now(), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	go d.run(n, tick)
 	return d
 }
@@ -56,7 +59,7 @@ func (d *Driver) run(n *Node, tick time.Duration) {
 		}
 		d.mu.Lock()
 		calls, mail, closed := d.calls, d.mail, d.closed
-		d.calls, d.mail, d.bytes = nil, nil, 0
+		d.calls, d.mail, d.bytes, d.began = nil, nil, 0, time.Now()
 		d.mu.Unlock()
 		if closed {
 			d.err = n.Close()
@@ -64,8 +67,8 @@ func (d *Driver) run(n *Node, tick time.Duration) {
 		for _, m := range mail {
 			n.Step(m)
 		}
-		for _, call := range calls {
-			call(n)
+		for _, c := range calls {
+			c.do(n)
 		}
 		if closed {
 			return
@@ -82,18 +85,34 @@ func (d *Driver) poke() {
 	}
 }
 
-func (d *Driver) call(f func(*Node)) error {
+// call is something that waits for the goroutine.
+type call struct{ do func(*Node) }
+
+func (d *Driver) call(f func(*Node)) (*call, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.closed:
-		return ErrStopped
+		return nil, ErrStopped
 	case len(d.calls) >= mostCalls:
-		return ErrBusy
+		return nil, ErrBusy
 	}
-	d.calls = append(d.calls, f)
+	c := &call{f}
+	d.calls = append(d.calls, c)
 	d.poke()
-	return nil
+	return c, nil
+}
+
+// takeBack takes a call away that was not begun, and reports whether it was not. One that stayed would take the place of another while a round lasts
+// long, though nobody waits for it.
+func (d *Driver) takeBack(c *call) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	i := slices.Index(d.calls, c)
+	if i >= 0 {
+		d.calls = slices.Delete(d.calls, i, i+1)
+	}
+	return i >= 0
 }
 
 // Deliver takes a message from the transport, and does not wait.
@@ -108,6 +127,22 @@ func (d *Driver) Deliver(m Message) {
 	d.poke()
 }
 
+// Still returns for how long no round has begun: more than a tick when the disk of the log, or the machine of a group, does not answer. Such a node
+// is heard of by nobody, and leads nothing any more.
+func (d *Driver) Still() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return time.Since(d.began)
+}
+
+// GiveUp has all who wait for an answer of Propose and Read wait no longer: ErrBusy when nothing was begun, else ErrUncertain.
+func (d *Driver) GiveUp() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.given)
+	d.given = make(chan struct{})
+}
+
 type answer struct {
 	bytes []byte
 	err   error
@@ -118,19 +153,31 @@ func (d *Driver) ask(ctx context.Context, f func(n *Node, done func([]byte, erro
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	given := d.given
+	d.mu.Unlock()
 	c := make(chan answer, 1)
-	if err := d.call(func(n *Node) { f(n, func(b []byte, err error) { c <- answer{b, err} }) }); err != nil {
+	asked, err := d.call(func(n *Node) { f(n, func(b []byte, err error) { c <- answer{b, err} }) })
+	if err != nil {
 		return nil, err
 	}
 	select {
 	case a := <-c:
 		return a.bytes, a.err
 	case <-ctx.Done():
+		if d.takeBack(asked) {
+			return nil, ctx.Err()
+		}
 		return nil, fmt.Errorf("%w: %w", ErrUncertain, ctx.Err())
+	case <-given:
+		if d.takeBack(asked) {
+			return nil, ErrBusy
+		}
+		return nil, ErrUncertain
 	}
 }
 
-// Propose is Node.Propose. When ctx ends before an answer, the command may take effect.
+// Propose is Node.Propose. When ctx ends before an answer, the command may take effect if the error is ErrUncertain.
 func (d *Driver) Propose(ctx context.Context, group uint64, data []byte) ([]byte, error) {
 	return d.ask(ctx, func(n *Node, done func([]byte, error)) { n.Propose(group, data, done) })
 }
@@ -144,7 +191,7 @@ func (d *Driver) Read(ctx context.Context, group uint64) error {
 // Do calls f with the node, between its rounds.
 func (d *Driver) Do(f func(*Node) error) error {
 	c := make(chan error, 1)
-	if err := d.call(func(n *Node) { c <- f(n) }); err != nil {
+	if _, err := d.call(func(n *Node) { c <- f(n) }); err != nil {
 		return err
 	}
 	return <-c

@@ -241,3 +241,51 @@ func BenchmarkCommits(b *testing.B) {
 		})
 	}
 }
+
+// impatient is the context of somebody who goes as soon as the call is in line.
+type impatient struct {
+	context.Context
+	asked bool
+}
+
+func (c *impatient) Err() error {
+	if !c.asked {
+		c.asked = true
+		return nil
+	}
+	return context.Canceled
+}
+
+func (c *impatient) Done() <-chan struct{} {
+	gone := make(chan struct{})
+	close(gone)
+	return gone
+}
+
+// TestGivenUp: calls of those who have gone while a round lasts long take nobody's place, and are not begun.
+func TestGivenUp(t *testing.T) {
+	n, err := Open(Config{Dir: t.TempDir(), FS: vfs.OS{}, Send: func(Message) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := Drive(n, time.Hour)
+	began, end := make(chan struct{}), make(chan struct{})
+	var round sync.WaitGroup
+	round.Go(func() { d.Do(func(*Node) error { close(began); <-end; return nil }) })
+	<-began
+	for range mostCalls + 1 {
+		if _, err := d.Propose(&impatient{Context: t.Context()}, 1, nil); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUncertain) {
+			t.Fatal(err)
+		}
+	}
+	round.Go(func() {
+		if err := d.Do(func(*Node) error { return nil }); err != nil {
+			t.Error(err)
+		}
+	})
+	close(end)
+	round.Wait()
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -203,3 +203,31 @@ func TestEnormousMessages(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRemovedStaysOff: a node that was removed is refused with what it has, by whomever it asks; one that is known is not, nor a new one.
+func TestRemovedStaysOff(t *testing.T) {
+	all := circle(t, 4, quick)
+	lead, gone := all[0], all[2]
+	for _, p := range all {
+		testkit.Await(t, "all to know all", func() bool { return len(p.View().Table.Nodes()) == 4 && p.View().Leader == "a" })
+	}
+	for _, e := range []ring.Event{ring.Drain{Node: "c"}, ring.Remove{Node: "c"}} {
+		if _, err := lead.ChangeRing(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, by := range []*place{lead, all[1]} {
+		if _, _, _, err := gone.Join(t.Context(), []string{by.address()}, gone.self, "BP-1"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "node c was removed") {
+			t.Errorf("asking %s: %v", by.name, err)
+		}
+	}
+	if _, there := lead.View().Table.Node("c"); there {
+		t.Error("it is on the ring again")
+	}
+	if _, _, _, err := all[3].Join(t.Context(), []string{all[1].address()}, all[3].self, "BP-1"); err != nil {
+		t.Error(err)
+	}
+	if _, _, _, err := gone.join(t, all[1].address()); err != nil { // with an empty directory: its name is as good as a new one
+		t.Error(err)
+	}
+}

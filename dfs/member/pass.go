@@ -76,6 +76,12 @@ func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a pr
 		a, err = here.Serve(ctx, c)
 		return undone(err) || numbered && errors.Is(err, dfs.ErrUncertain), err
 	}, func(leader dfs.Member) (bool, error) {
+		ctx := ctx
+		if numbered {
+			var stop func()
+			ctx, stop = m.while(ctx, leader.Name)
+			defer stop()
+		}
 		w, err := m.client(targetOf(leader)).Pass(ctx, passed(c))
 		switch {
 		case err != nil:
@@ -93,6 +99,35 @@ func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a pr
 		return nil, ipc.Throw(classStandby, "%s", err)
 	}
 	return a, err
+}
+
+// while returns a context that ends when another node has led for some time, or nobody: the one that is asked may hang, and never answer.
+func (m *Circle) while(ctx context.Context, leader string) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		var since time.Time // nobody has taken it for the one that leads
+		for {
+			var late <-chan time.Time
+			changed := m.node.Changed()
+			if m.node.View().Leader == leader {
+				since = time.Time{}
+			} else {
+				if since.IsZero() {
+					since = time.Now()
+				}
+				late = time.After(beatTime - time.Since(since))
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			case <-late:
+				cancel()
+				return
+			}
+		}
+	}()
+	return ctx, cancel
 }
 
 // undone reports whether an error says that nothing was done, since this node does not lead, or has too much to do.

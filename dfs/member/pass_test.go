@@ -238,3 +238,27 @@ func TestPassWeb(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestLeaderHangs: a call that was passed to a node which never answers goes to the one that leads after it.
+func TestLeaderHangs(t *testing.T) {
+	all := circle(t, 3, quick)
+	asked, end := make(chan struct{}), make(chan struct{})
+	defer close(end)
+	all[0].served = func(*ipc.Call) (proto.Message, error) {
+		close(asked)
+		<-end
+		return info("too late"), nil
+	}
+	all[2].served = func(*ipc.Call) (proto.Message, error) { return info("of the next one"), nil }
+	answer := make(chan string, 1)
+	go func() {
+		path, err := all[1].pass(call(9, 1, "anna"))
+		answer <- fmt.Sprint(path, err)
+	}()
+	<-asked
+	all[2].leadFrom(all[0], 2)
+	testkit.Await(t, "an answer", func() bool { return len(answer) > 0 })
+	if got := <-answer; got != "of the next one<nil>" {
+		t.Error(got)
+	}
+}

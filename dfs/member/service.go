@@ -98,6 +98,16 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 	}
 	var a *wire.RingJoinResponse
 	err = s.lead(ctx, func() (bool, error) {
+		if q.Pool != "" {
+			// Whoever has a file system was admitted once. That it is still known is asked by an event that changes nothing, as a node that has
+			// begun to lead may not know all yet.
+			_, err := s.node.ChangeRing(ctx, ring.Confirm{Node: m.Name})
+			if errors.Is(err, ring.ErrUnknown) {
+				return false, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("node %s was removed, and what it has counts no more", m.Name))
+			} else if err != nil {
+				return undone(err) || errors.Is(err, dfs.ErrUncertain), err
+			}
+		}
 		v, number, err := s.node.Admit(ctx, m)
 		if err == nil {
 			a = &wire.RingJoinResponse{FileSystem: s.system, Number: number, View: v.Encode()}

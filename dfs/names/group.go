@@ -132,7 +132,13 @@ func Open(c Config) (*Group, error) {
 	g := &Group{known: newKnown(c.Self, v), config: c, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
 		waiting: make(chan struct{}, mostWaiting), terms: terms{holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), walking: make(chan struct{}, walksAtOnce()), full: make(chan struct{}, 1), failed: make(chan struct{})}
 	m.changed, g.seats.alone = g.Learn, g.alone.Store
-	g.asking.read = func() error { return g.driver.Read(g.ctx, group) }
+	g.asking.read = func() error {
+		err := g.driver.Read(g.ctx, group)
+		if errors.Is(err, quorum.ErrUncertain) {
+			err = quorum.ErrBusy // there is nothing that might have been done
+		}
+		return err
+	}
 	m.urge = func() {
 		select {
 		case g.full <- struct{}{}:
@@ -152,6 +158,7 @@ func Open(c Config) (*Group, error) {
 	g.driver = quorum.Drive(q, c.Tick)
 	g.running.Go(g.flush)
 	g.running.Go(g.tend)
+	g.running.Go(g.watch)
 	return g, nil
 }
 
@@ -246,7 +253,7 @@ func (g *Group) tend() {
 		if err == nil && g.machine.agreed() == nil && (kept == nil || kept.Table != v.Table || kept.Index != v.Index) {
 			kept, err = v, g.machine.store.keepView(v)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, quorum.ErrBusy) { // of that it is for others to have less to ask
 			g.fail(err)
 			return
 		}
@@ -255,6 +262,39 @@ func (g *Group) tend() {
 			return
 		case <-changed:
 		case <-t.C:
+		}
+	}
+}
+
+// stillTicks is for how many ticks quorum may stand still until others have elected somebody, and stillTold the time between two complaints.
+const (
+	stillTicks = 20
+	stillTold  = time.Minute
+)
+
+// watch has this node not take itself for the one that leads while quorum stands still, as when the disk of the log hangs: who asks it, or tells it that it
+// is there, is to find the one that others have elected meanwhile.
+func (g *Group) watch() {
+	t := time.NewTicker(tendTime)
+	defer t.Stop()
+	var told time.Duration
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-t.C:
+		}
+		d := g.driver.Still()
+		still := d > stillTicks*g.config.Tick && !g.alone.Load()
+		if g.stand(still); still {
+			g.driver.GiveUp()
+		}
+		if d < told {
+			told = 0
+			g.config.Log.Warn("the log is written again")
+		} else if d > told+stillTold {
+			told = d
+			g.config.Log.Error("the log cannot be written: its disk does not answer; this node does not vote until it does", "for", d.Round(time.Second))
 		}
 	}
 }
@@ -371,6 +411,9 @@ func (g *Group) propose(ctx context.Context, data []byte) ([]byte, error) {
 		return nil, ctx.Err()
 	}
 	for {
+		if err := g.answers(); err != nil {
+			return nil, err
+		}
 		b, err := g.driver.Propose(ctx, group, data)
 		if err == nil {
 			return decodeAnswer(b)

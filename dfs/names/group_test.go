@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/internal/testkit"
 	"headrace/internal/vfs"
 	"headrace/meta"
 	"headrace/quorum"
@@ -249,6 +250,53 @@ func TestWalks(t *testing.T) {
 	close(end)
 	walks.Wait()
 	if err := g.Walk(context.Background(), person, none); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLogHangs: a node whose log's disk does not answer does not take itself for the one that leads, and keeps nobody waiting; when the disk answers, it leads
+// on if nobody else does.
+func TestLogHangs(t *testing.T) {
+	dir := t.TempDir()
+	var hangs atomic.Bool
+	hanging, end := make(chan struct{}), make(chan struct{})
+	fs := &vfs.Faulty{FS: vfs.OS{}, Fail: func(o vfs.Op) error {
+		if o.Kind == "sync" && hangs.CompareAndSwap(true, false) {
+			close(hanging)
+			<-end
+		}
+		return nil
+	}}
+	g, err := Open(Config{DB: database(t, dir).db, Dir: filepath.Join(dir, "log"), Self: "one", Send: func(quorum.Message) {}, Now: time.Now, Log: testLog(t), fs: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if err := g.mkdir("before"); err != nil {
+		t.Fatal(err)
+	}
+	hangs.Store(true)
+	began, queued := make(chan error, 1), make(chan error, 1)
+	go func() { began <- g.mkdir("began") }()
+	<-hanging
+	if !g.Leads() {
+		t.Error("it leads no more, and it is all of the group")
+	}
+	g.alone.Store(false)
+	go func() { queued <- g.mkdir("queued") }()
+	testkit.Await(t, "it not to lead", func() bool { return !g.Leads() })
+	if err := <-began; !errors.Is(err, ErrUncertain) {
+		t.Errorf("what had begun: %v", err)
+	}
+	if _, is := errors.AsType[*NotLeader](<-queued); !is {
+		t.Errorf("what had not begun is not for another node to do")
+	}
+	if err := g.Query(person, func(meta.Query) error { return nil }); err == nil {
+		t.Error("it answers")
+	}
+	close(end)
+	testkit.Await(t, "it to lead again", g.Leads)
+	if err := g.mkdir("after"); err != nil {
 		t.Error(err)
 	}
 }

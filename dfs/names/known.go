@@ -16,6 +16,8 @@ type known struct {
 	// leads is the replica that quorum says leads in a term; its member may not be known yet.
 	leads quorum.Replica
 	term  uint64
+	// still: quorum stands still, so others may have elected somebody long ago.
+	still bool
 }
 
 func newKnown(self string, v *View) *known {
@@ -67,8 +69,23 @@ func (k *known) leader(term uint64, leader quorum.Replica) {
 	k.replace(&n)
 }
 
+// stand says whether quorum stands still: if so, this node does not lead as far as it knows, whatever quorum said last.
+func (k *known) stand(still bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.still == still {
+		return
+	}
+	k.still = still
+	n := *k.view
+	if still && n.Leader == k.self {
+		n.Leader = ""
+	}
+	k.replace(&n)
+}
+
 func (k *known) replace(v *View) {
-	if m, ok := v.Number(k.leads.Node()); ok && v.Leader == "" && k.leads != 0 && v.Term == k.term {
+	if m, ok := v.Number(k.leads.Node()); ok && !(k.still && m.Name == k.self) && v.Leader == "" && k.leads != 0 && v.Term == k.term {
 		n := *v
 		n.Leader = m.Name
 		v = &n

@@ -98,6 +98,15 @@ func hostPort(host string, port uint32) string {
 // shortName is as much of a node's name as tells it from others, mostly.
 func shortName(name string) string { return name[:min(8, len(name))] }
 
+// share is a part of the ring in percent. Little is not nothing: a node that leaves is still needed for it.
+func share(n, of uint32) string {
+	percent := fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(1, of)))
+	if n > 0 && percent == "0.0 %" {
+		return "< 0.1 %"
+	}
+	return percent
+}
+
 func (a verbs) showRing(w *wire.RingResponse) error {
 	r := ringOf(w)
 	if a.Format == cli.FormatJSON {
@@ -113,9 +122,7 @@ func (a verbs) showRing(w *wire.RingResponse) error {
 	right := report.Right
 	t := &report.Table{Title: title, Columns: []report.Column{{Title: "node"}, {Title: "address"}, {Title: "rack"}, {Title: "state"}, {Title: "heard", Align: right}, {Title: "owns", Align: right},
 		{Title: "holds", Align: right}, {Title: "to get", Align: right}, {Title: "used", Align: right}, {Title: "free", Align: right}, {Title: "blocks", Align: right}}}
-	part := func(n uint32) report.Cell {
-		return report.Str(fmt.Sprintf("%.1f %%", 100*float64(n)/float64(max(1, r.Segments))))
-	}
+	part := func(n uint32) report.Cell { return report.Str(share(n, r.Segments)) }
 	for _, n := range r.Nodes {
 		state := n.State
 		switch {
@@ -142,8 +149,9 @@ func drainVerb(a verbs) *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Have others take what a node has, so that it can be taken away",
 		Long: `Drain has other nodes get copies of all that a node has. It serves on meanwhile.
-When headrace dfs ring says that it holds nothing any more, it can be stopped, and
-taken off the ring by headrace dfs remove. Headrace dfs fill takes a drain back.`,
+Headrace dfs ring shows how much of the ring it holds yet. When headrace dfs remove
+succeeds, which it does only if nothing of the node is needed any more, the node can
+be stopped, and its disks can be wiped. Headrace dfs fill takes a drain back.`,
 		Example: `  headrace dfs drain 10.1.2.4`,
 	})
 }

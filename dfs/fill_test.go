@@ -1,0 +1,216 @@
+package dfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"headrace/block"
+	"headrace/internal/testkit"
+	"headrace/meta"
+	"headrace/ring"
+	"headrace/wire"
+)
+
+// TestFillingIsInterrupted: a node that is fetching much finds out at once that a disk of its has failed, and says so.
+func TestFillingIsInterrupted(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Upkeep: time.Hour, Reconcile: time.Hour})
+	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
+	came, let := make(chan net.Conn), make(chan struct{}) // let: who has come is refused, and so are so many others
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		defer close(came)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			came <- c
+		}
+	})
+	const files, most = 100, leastFetched + 2*mostFetches
+	waiting := make(chan int, files+1)
+	serving.Go(func() {
+		var held []net.Conn
+		drop := func() {
+			for _, c := range held {
+				c.Close()
+			}
+			held = nil
+		}
+		defer drop()
+		open, all := let, 0
+		for {
+			select {
+			case c, ok := <-came:
+				if !ok {
+					return
+				}
+				all++
+				if held = append(held, c); open == nil && all < most {
+					drop()
+				}
+				select {
+				case waiting <- all:
+				default:
+				}
+			case <-open:
+				open = nil
+				drop()
+			}
+		}
+	})
+	t.Cleanup(func() { l.Close(); serving.Wait() })
+	source := Member{Name: "source", Storage: "s", Host: "127.0.0.1", Data: uint16(l.Addr().(*net.TCPAddr).Port), RPC: 1, Peer: 1}
+	v, _, err := n.Admit(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []uint16
+	for s := range v.Table.Segments() {
+		all = append(all, uint16(s))
+	}
+	must[*View](t)(n.ChangeRing(t.Context(), ring.Confirm{Node: source.Name, Epoch: v.Table.Epoch(), Segments: all}))
+	settled := func(path string, segment uint16) block.Block {
+		t.Helper()
+		b := writeIn(t, n, path, "some bytes", segment)
+		must[meta.Result](t)(n.do(&meta.SetReplication{Path: path, Copies: 3}))
+		must[meta.Result](t)(n.do(&meta.Relocate{Blocks: []meta.Relocation{{Block: b.ID, Stamp: b.Stamp}}}))
+		return block.Block{ID: int64(b.ID), Stamp: b.Stamp}
+	}
+	const one, many = 7, 8 // segments
+	last := settled("/one", one)
+	var blocks []block.Block
+	for i := range files {
+		blocks = append(blocks, settled(fmt.Sprint("/f", i), many))
+	}
+	if err := n.Blocks.Delete(blocks...); err != nil {
+		t.Fatal(err)
+	}
+	n.Keeper.lookSoon()
+	for range mostFetches {
+		<-waiting
+	}
+	if !slices.Contains(n.View().Table.Holders(one), n.Identity.Node) {
+		t.Fatal("it is not counted on for what it has")
+	}
+	if err := n.Blocks.Delete(last); err != nil {
+		t.Fatal(err)
+	}
+	n.Keeper.lookSoon()
+	close(let)
+	testkit.Await(t, "it to say what it has lost", func() bool {
+		return !slices.Contains(n.View().Table.Holders(one), n.Identity.Node)
+	})
+	l.Close()
+}
+
+// TestOvertakes: what nodes are there, and who has lost copies, changes what is to be fetched first; what others have fetched does not.
+func TestOvertakes(t *testing.T) {
+	var nodes []ring.Node
+	for i := range 5 {
+		nodes = append(nodes, ring.Node{Name: fmt.Sprint("n", i), Weight: 1})
+	}
+	apply := func(plan *ring.Table, e ring.Event) *ring.Table {
+		t.Helper()
+		next, _, err := plan.Apply(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return next
+	}
+	plan := apply(must[*ring.Table](t)(ring.New(64, 3, nodes...)), ring.Join{Node: ring.Node{Name: "new", Weight: 1}})
+	plan = apply(plan, ring.Join{Node: ring.Node{Name: "other", Weight: 1}})
+	moves := func(of *ring.Table, node string) []ring.Move { return of.Reconcile(node, nil).Fetch }
+	mine := moves(plan, "new")
+	if len(mine) == 0 {
+		t.Fatal("there is nothing to be fetched")
+	}
+	var all []uint16
+	for _, m := range moves(plan, "other") {
+		all = append(all, m.Segment)
+	}
+	confirmed := apply(plan, ring.Confirm{Node: "other", Epoch: plan.Epoch(), Segments: all})
+	if confirmed == plan || overtakes(confirmed, plan, mine) {
+		t.Error("what another one has fetched changes what is to be fetched first")
+	}
+	for _, e := range []ring.Event{ring.Down{Node: "n1"}, ring.Drain{Node: "n1"}, ring.Lost{Node: mine[0].From, Segments: []uint16{mine[0].Segment}}} {
+		if !overtakes(apply(plan, e), plan, mine) {
+			t.Errorf("%+v changes nothing", e)
+		}
+	}
+}
+
+// TestHeldTakesLong: a node that is asked what it has by somebody who does not wait long enough has the answer for the next one.
+func TestHeldTakesLong(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour, Reconcile: time.Hour})
+	testkit.Await(t, "its own first look", func() bool {
+		n.Keeper.mu.Lock()
+		defer n.Keeper.mu.Unlock()
+		return len(n.Keeper.fills.has) > 0
+	})
+	n.Keeper.all.settling.Lock() // no segments are listed
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if r, err := n.Keeper.Service().Held(ctx, &wire.HeldRequest{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("%v, %v", r, err)
+	}
+	n.Keeper.mu.Lock()
+	looking := n.Keeper.fills.finding
+	n.Keeper.mu.Unlock()
+	n.Keeper.all.settling.Unlock()
+	<-looking.done
+	n.Keeper.all.settling.Lock()
+	r, err := n.Keeper.Service().Held(t.Context(), &wire.HeldRequest{})
+	n.Keeper.all.settling.Unlock()
+	if err != nil || len(r.Segments) != n.View().Table.Segments() {
+		t.Errorf("%v, %v", r, err)
+	}
+	n.Keeper.mu.Lock()
+	defer n.Keeper.mu.Unlock()
+	if n.Keeper.fills.finding != nil {
+		t.Error("the next one is told the same, whatever has happened since")
+	}
+}
+
+// TestLookWhileDeleting: what is being deleted is not here, and to say so does not wait for its end.
+func TestLookWhileDeleting(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour, Reconcile: time.Hour})
+	b := write(t, n, "/f", "some bytes")
+	w := must[*block.Writer](t)(n.Blocks.Create(block.Block{ID: int64(b.ID) + 1000, Stamp: 1}, 1000, 1<<20, false))
+	if err := errors.Join(w.Write([]byte("x"), 0), w.Finalize(1), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	look := func() (states []wire.BlockCopy_State) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for _, c := range must[*wire.LookResponse](t)(n.Keeper.Service().Look(ctx, &wire.LookRequest{Blocks: []uint64{b.ID, b.ID + 1000}})).Copies {
+			states = append(states, c.State)
+		}
+		return states
+	}
+	both := []wire.BlockCopy_State{wire.BlockCopy_FINAL, wire.BlockCopy_FINAL}
+	if got := look(); !slices.Equal(got, both) {
+		t.Fatal(got)
+	}
+	going, err := n.Keeper.condemn(t.Context(), n.Blocks.Blocks())
+	if err != nil || len(going) != 1 || going[0].ID != int64(b.ID)+1000 {
+		t.Fatalf("%v, %v", going, err)
+	}
+	one := []wire.BlockCopy_State{wire.BlockCopy_FINAL, wire.BlockCopy_NONE}
+	if got := look(); !slices.Equal(got, one) {
+		t.Error(got)
+	}
+	if err := n.Keeper.dropNow(t.Context(), n.Blocks.Blocks()); err != nil {
+		t.Error(err)
+	}
+	if got := look(); !slices.Equal(got, one) || len(n.Keeper.condemned) > 0 {
+		t.Error(got)
+	}
+}
