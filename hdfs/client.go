@@ -139,7 +139,7 @@ func (c *Client) Stat(ctx context.Context, path string) (FileInfo, error) {
 // nothing.
 func (c *Client) ReadDir(ctx context.Context, path string) ([]FileInfo, error) {
 	var list []FileInfo
-	for f, err := range c.entries(ctx, path) {
+	for f, err := range c.Entries(ctx, path) {
 		if err != nil {
 			return nil, err
 		}
@@ -148,10 +148,10 @@ func (c *Client) ReadDir(ctx context.Context, path string) ([]FileInfo, error) {
 	return list, nil
 }
 
-// entries yields what is in a directory, in the order of the name node: by the bytes of
+// Entries yields what is in a directory, in the order of the name node: by the bytes of
 // names. One answer has as many as the name node gives at once (dfs.ls.limit, 1000 as a
 // rule), so that a directory may be of any size. An error is the last that it yields.
-func (c *Client) entries(ctx context.Context, path string) iter.Seq2[FileInfo, error] {
+func (c *Client) Entries(ctx context.Context, path string) iter.Seq2[FileInfo, error] {
 	return func(yield func(FileInfo, error) bool) {
 		for after, more := "", true; more; {
 			var out struct {

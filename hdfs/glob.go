@@ -24,8 +24,8 @@ func badPattern(format string, args ...any) error {
 	return fmt.Errorf("%w: %w; put \\ before a character that stands for itself", errPattern, fmt.Errorf(format, args...))
 }
 
-// isPattern reports whether a path stands for what it matches and not for itself.
-func isPattern(path string) bool { return strings.ContainsAny(path, `*?[{\`) }
+// IsPattern reports whether a path stands for what it matches and not for itself.
+func IsPattern(path string) bool { return strings.ContainsAny(path, `*?[{\`) }
 
 // expand returns patterns without slashes in braces that together are the same as one
 // with them.

@@ -82,7 +82,7 @@ func (f *finder) path(p string) error {
 	if !path.IsAbs(p) {
 		return f.problem(p, errPath)
 	}
-	if !isPattern(p) {
+	if !IsPattern(p) {
 		p = path.Clean(p)
 		info, err := f.c.Stat(f.ctx, p)
 		if err != nil {
@@ -142,7 +142,7 @@ func (f *finder) match(dir string, parts []glob) (any bool, err error) {
 		}
 		return true, f.root(at, info)
 	}
-	for info, err := range f.c.entries(f.ctx, at) {
+	for info, err := range f.c.Entries(f.ctx, at) {
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				return any, nil
@@ -188,7 +188,7 @@ func (f *finder) root(at string, info FileInfo) error {
 
 // below finds what is in a directory.
 func (f *finder) below(dir string) error {
-	for info, err := range f.c.entries(f.ctx, dir) {
+	for info, err := range f.c.Entries(f.ctx, dir) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

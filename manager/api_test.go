@@ -506,3 +506,31 @@ func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	pool.AddCert(parsed)
 	return write("cert.pem", "CERTIFICATE", der), write("key.pem", "EC PRIVATE KEY", keyDER), pool
 }
+
+// TestSilentCallers: who sends nothing loses the connection when others come, or after a while; nodes that are
+// there, and who has the token, do not notice.
+func TestSilentCallers(t *testing.T) {
+	s := start(t, func(c *Config) { c.timing.prove = time.Second })
+	n := s.machine("n1", task("c1"))
+	var silent []net.Conn
+	for range 20 {
+		conn, err := net.Dial("tcp", s.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	io.WriteString(silent[0], "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // HTTP/2 lets who asks nothing wait for minutes
+	for i, conn := range silent {
+		conn.SetReadDeadline(time.Now().Add(quick.send * 10))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("connection %d is still open", i)
+		}
+	}
+	n.report()
+	s.preempt("c1")
+	if o := n.order(); o.Container != "c1" {
+		t.Errorf("the order is about %s", o.Container)
+	}
+}

@@ -1,6 +1,7 @@
 package manager
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -18,8 +19,11 @@ type container struct {
 	// state is the one in task; seen is when it was first heard of.
 	state headrace.TaskState
 	seen  time.Time
-	// doing is what the node is doing to it, as far as that is known here: see busy.
+	// doing is what the node is doing to it, as far as that is known here: see busy. began is when that was first heard
+	// of; stuck says why nobody waits for it any more.
 	doing headrace.Operation
+	began time.Time
+	stuck string
 	// order is the outstanding order, nil without one; paging one that only writes
 	// memory to swap.
 	order, paging *order
@@ -57,6 +61,11 @@ type refusal struct {
 // busy reports whether the node is doing something to it, known here or not.
 func (k *container) busy() bool { return convert.Doing(k.task) != "" }
 
+// lasts says that what the node is doing to it does not end.
+func (k *container) lasts(d time.Duration) string {
+	return fmt.Sprintf("its node has been at it for %v (%s), and is not waited for any longer", d.Round(time.Second), convert.Doing(k.task))
+}
+
 // outstanding returns the orders for k that are not done.
 func (k *container) outstanding() []*order {
 	return slices.DeleteFunc([]*order{k.order, k.paging}, func(o *order) bool { return o == nil })
@@ -77,6 +86,8 @@ func (k *container) expected(now time.Time) headrace.Operation {
 	switch {
 	case now.Before(k.killed):
 		return headrace.Killing
+	case k.stuck != "":
+		return headrace.Idle
 	case k.order == nil, k.order.command == headrace.CommandArchive: // that moves nothing
 		return k.doing
 	}
@@ -96,6 +107,7 @@ func (k *container) settled(now time.Time) *wire.PreemptDecision {
 		return wait("it is just being brought back")
 	}
 	switch by := k.doing.LeavesBy(); {
+	case k.stuck != "":
 	case by == headrace.Kill:
 		return wait("it is being killed")
 	case by != headrace.Wait:
@@ -110,6 +122,8 @@ func (k *container) settled(now time.Time) *wire.PreemptDecision {
 		return k.decision(policy.Verdict{Mechanism: headrace.Checkpoint, Reason: "it is checkpointed already"})
 	case now.Before(k.killed):
 		return k.decision(policy.Verdict{Mechanism: headrace.Kill, Reason: "it was to be killed a moment ago"})
+	case k.stuck != "": // there is no answer, so the scheduler does what it is told to do without one
+		return &wire.PreemptDecision{Container: k.id, Reason: k.stuck}
 	}
 	return nil
 }

@@ -70,6 +70,9 @@ func (c *containers) show(k *container) {
 	if k.failed != "" && k.order == nil {
 		p.Reason = k.failed
 	}
+	if k.stuck != "" {
+		p.Operation, p.Doing, p.Reason = 0, "", cmp.Or(k.failed, k.stuck) // what it is, the reason says
+	}
 	if aside := k.stood(p); aside != k.stands || !same(k.public, p) {
 		c.aside.stale = c.aside.stale || aside || k.stands
 		k.public, k.stands = p, aside
@@ -92,7 +95,9 @@ func (c *containers) hosting(h *wire.Hosting) *wire.Hosting {
 	if h.Queue != "" || app.GetQueue() == "" {
 		return h
 	}
-	return &wire.Hosting{Scheduler: h.Scheduler, Application: h.Application, Queue: app.Queue, Submitter: h.Submitter}
+	is := convert.Hosting(h)
+	is.Queue = app.Queue
+	return convert.HostingMessage(is)
 }
 
 // priority returns that of the application, which nodes of YARN do not know, else of t.
@@ -226,17 +231,21 @@ func (c *containers) update(n *node, t *wire.Task, state headrace.TaskState, now
 		if len(c.all) >= maxContainers {
 			return errFull
 		}
-		k = &container{id: t.Id, node: n, state: state, seen: now, task: t}
+		k = &container{id: t.Id, node: n, state: state, seen: now, began: now, task: t}
 		c.all[t.Id], h.containers[t.Id] = k, k
 		c.ended.remove(t.Id) // it was launched again
 		h.claims.Come(convert.Bytes(t.Memory))
 	}
 	if state != k.state || t.SinceMs != k.task.SinceMs {
-		k.state, k.seen, k.failed, k.told = state, now, "", ""
+		k.state, k.seen, k.began, k.stuck, k.failed, k.told = state, now, now, "", "", ""
 	} else if convert.Doing(t) != convert.Doing(k.task) {
-		k.failed = ""
+		k.began, k.stuck, k.failed = now, "", ""
 	}
 	k.task, k.doing = t, convert.Operation(t)
+	if k.busy() && k.order == nil && k.stuck == "" && now.Sub(k.began) > c.timing.unasked {
+		k.stuck = k.lasts(now.Sub(k.began))
+		c.log.Warn("a container is not waited for any longer", "node", n.name, "container", k.id, "reason", k.stuck)
+	}
 	c.show(k)
 	return nil
 }

@@ -16,7 +16,11 @@
 // given up: its end is remembered for some minutes.
 //
 // An order is outstanding from the moment it is given until its result comes with a
-// report, its container has ended, its node is away, or its time is over. At most one
+// report, its container has ended, its node is away, or its time is over: ten times what
+// was expected and a minute, and ten minutes more while its node is at something with the
+// container. When these are over too the container counts as stuck: nothing is said to be
+// done to it, and there is no answer about it, until its node tells something else. So does
+// one at which its node has been for an hour without an order from here. At most one order
 // per container is; meanwhile the container's field ordered names it. When a node joins
 // again before it counts as away, it gets its outstanding orders again, by the same
 // numbers, and knows by these which it has had.
@@ -44,4 +48,6 @@
 //
 // Whoever presents the token may do everything; nobody else may do anything but ask
 // whether the manager is there. What callers send is bounded, not believed to be sane.
+// Connections on which nobody has shown the token are few, short, and give way to later
+// ones (serve.Strangers).
 package manager

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/internal/accept"
 	"headrace/internal/linux"
 	"headrace/manager/inputs"
@@ -50,6 +52,8 @@ type timing struct {
 	// alive is how often a stream shows that it is alive; send is how long a node may
 	// take to accept a message, or to send that it joins.
 	alive, send time.Duration
+	// prove is how long a connection may have shown no token.
+	prove time.Duration
 	// away is how long a node may be without a stream, silent how long without a report.
 	away, silent time.Duration
 	// forget is when a node is forgotten that is away.
@@ -60,8 +64,9 @@ type timing struct {
 	gather time.Duration
 	// claim is for how long room that was made counts as taken though nobody has come.
 	claim time.Duration
-	// patience is how long an order may take beyond ten times what is expected.
-	patience time.Duration
+	// patience is how long an order may take beyond ten times what is expected, busy how much longer if its node is at
+	// something with the container meanwhile; unasked is how long a node may be at something that was not ordered from here.
+	patience, busy, unasked time.Duration
 	// spare is for how long a mechanism is not tried again that has failed.
 	spare time.Duration
 	// settle is how long after the start of the manager nodes may still be coming back.
@@ -77,10 +82,10 @@ type timing struct {
 }
 
 var usualTiming = timing{
-	alive: 3 * time.Second, send: 10 * time.Second,
+	alive: 3 * time.Second, send: 10 * time.Second, prove: 10 * time.Second,
 	away: 5 * time.Second, silent: 10 * time.Second, forget: time.Hour,
 	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
-	claim: 10 * time.Second, patience: time.Minute, spare: time.Minute, settle: 8 * time.Second,
+	claim: 10 * time.Second, patience: time.Minute, busy: 10 * time.Minute, unasked: time.Hour, spare: time.Minute, settle: 8 * time.Second,
 	doubt: 20 * time.Second, remember: 5 * time.Minute, fresh: 20 * time.Second,
 	weigh: 3 * time.Second,
 }
@@ -130,7 +135,7 @@ func New(cfg Config) (*Manager, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read the certificate %s and its key %s: %w", cfg.Cert, cfg.Key, err)
 		}
-		m.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		m.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	}
 	m.cluster = newCluster(&m.cfg, m.counts)
 	cfg.Inputs.Log = cfg.Log
@@ -156,10 +161,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		return fmt.Errorf("serve the cluster: %w; choose another address with --listen", err)
 	}
 	m.addr = tcp.Addr()
-	var socket net.Listener = &accept.Listener{Listener: tcp, Name: "the cluster", Log: m.cfg.Log}
-	if m.tls != nil {
-		socket = tls.NewListener(socket, withProtocols(m.tls))
-	}
+	strangers := serve.NewStrangers(&accept.Listener{Listener: tcp, Name: "the cluster", Log: m.cfg.Log}, mostStrangers(), m.cfg.timing.prove)
 	base, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	server := serve.Server(m.handler(), base, 64<<10)
@@ -178,7 +180,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	})
 	m.announce()
 	close(m.ready)
-	err = server.Serve(socket)
+	err = strangers.Serve(server, m.tls)
 	close(over)
 	work.Wait()
 	if !errors.Is(err, http.ErrServerClosed) {
@@ -204,8 +206,14 @@ func (m *Manager) announce() {
 	}
 }
 
-func withProtocols(c *tls.Config) *tls.Config {
-	c = c.Clone()
-	c.NextProtos = []string{"h2", "http/1.1"}
-	return c
+// mostStrangers is how many connections from other machines may have shown no token: enough for all nodes
+// of a large cluster that come at once, and a quarter of what this process may have open, so that the
+// others are left to those who have.
+func mostStrangers() int {
+	const enough = 4096
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return enough
+	}
+	return int(min(enough, limit.Cur/4))
 }

@@ -19,7 +19,8 @@ type order struct {
 	wire  *wire.NodeOrder
 	of    *container
 	given time.Time
-	until time.Time
+	until time.Time // then it is late, unless the node is at something with the container
+	last  time.Time // then it is given up
 	// decision is what was answered, nil for a resume and for a page-out.
 	decision *wire.PreemptDecision
 	// bytes is what a checkpoint writes and dump how long that takes; swapped what was
@@ -68,6 +69,7 @@ func (s *orders) give(o *order) {
 	convert.SetCommand(o.wire, o.command)
 	o.given = time.Now()
 	o.until = o.given.Add(10*convert.Seconds(o.wire.ExpectedDelay) + s.timing.patience)
+	o.last = o.until.Add(s.timing.busy)
 	s.all[o.wire.Number] = o
 	o.of.failed = ""
 	s.counts.ordered.WithLabelValues(o.command.String()).Inc()
@@ -121,13 +123,27 @@ func (s *orders) expire(now time.Time) {
 	for _, o := range s.all {
 		switch {
 		case !now.After(o.until):
+		case o.of.busy() && now.Before(o.last):
+			o.until = now.Add(min(s.timing.patience, o.last.Sub(now))) // it is being done
 		case o.of.busy():
-			o.until = now.Add(s.timing.patience) // it is being done
+			s.giveUp(o, now)
 		default:
 			s.log.Warn("an order was not carried out in time", "node", o.of.node.name, "container", o.of.id, "verb", o.command, "number", o.wire.Number)
 			s.fail(o, "its node has not done it in time", "late")
 		}
 	}
+}
+
+// giveUp forgets an order at which its node has been for too long. The container counts as one of which nothing is
+// known, until the node tells something else of it.
+func (s *orders) giveUp(o *order, now time.Time) {
+	k := o.of
+	why := k.lasts(now.Sub(o.given))
+	if o == k.order {
+		k.stuck = why
+	}
+	s.log.Warn("an order is given up", "node", k.node.name, "container", k.id, "verb", o.command, "number", o.wire.Number, "reason", why)
+	s.fail(o, why, "late")
 }
 
 // reached reports whether the container is in the state that the order was for.

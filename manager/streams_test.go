@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
+	"headrace"
 	"headrace/internal/testkit"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // TestStreamLost: a node that comes back at once gets its outstanding orders again, by
@@ -160,6 +163,64 @@ func TestBusyIsNotLate(t *testing.T) {
 			t.Fatalf("%v", c)
 		}
 		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// TestBusyForEver: a node that is at something with a container and does not end it is waited for a stated time. Then
+// an order is given up, and there is no answer about the container: its scheduler does what it does without one.
+func TestBusyForEver(t *testing.T) {
+	for _, c := range []struct {
+		name, line string
+		order      bool
+	}{
+		{"ordered", "an order is given up", true}, {"not ordered", "a container is not waited for any longer", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, nil)
+			m := s.machine("n1", task("c1"))
+			if c.order {
+				s.preempt("c1")
+				m.order()
+			}
+			m.set("c1", func(t *wire.Task) { t.Doing, t.Operation = "suspending", wire.Operation(headrace.Suspending) })
+			m.report()
+			later := func(d time.Duration) {
+				defer s.cluster.lock()()
+				now := time.Now().Add(d)
+				s.cluster.orders.expire(now)
+				if err := s.cluster.containers.update(s.cluster.members.all["n1"], proto.CloneOf(m.tasks[0]), headrace.Running, now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			later(quick.busy - time.Minute)
+			wantDecision(t, s.preempt("c1")[0], "suspend", "")
+			if k := s.container("c1"); convert.Doing(k) != "suspending" || (convert.Ordered(k) == "suspend") != c.order {
+				t.Fatalf("before its time is over: %v", k)
+			}
+			later(quick.busy + 5*time.Minute)
+			k := s.container("c1")
+			if convert.Ordered(k) != "" || convert.Doing(k) != "" || !strings.Contains(k.Reason, "its node has been at it for 1h") || !strings.Contains(k.Reason, "(suspending)") {
+				t.Errorf("when its time is over: %v", k)
+			}
+			if n := s.log.count(c.line); n != 1 {
+				t.Errorf("%d lines:\n%s", n, s.log)
+			}
+			wantDecision(t, s.preempt("c1")[0], "", "its node has been at it")
+			prices, err := s.api.Price(t.Context(), &wire.PriceRequest{Victims: []*wire.Victim{{Container: "c1"}}})
+			if err != nil || prices.Prices[0].Cost != nil {
+				t.Errorf("it has a price: %v, %v", prices, err)
+			}
+			m.none()
+			// It ends all the same.
+			m.set("c1", func(t *wire.Task) {
+				t.State, t.TaskState, t.Doing, t.Operation, t.SinceMs = "suspended", wire.TaskState(headrace.Suspended)+1, "", 0, time.Now().UnixMilli()
+			})
+			m.report()
+			if k := s.container("c1"); !convert.In(k, headrace.Suspended) || k.Reason != "" {
+				t.Errorf("when it has ended all the same: %v", k)
+			}
+			wantDecision(t, s.preempt("c1")[0], "suspend", "already")
+		})
 	}
 }
 

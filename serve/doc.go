@@ -1,6 +1,6 @@
 // Package serve has what the servers of all daemons share: who is calling, by the
-// kernel's word (Peers) or by a token (Token), what they may see and how much they may
-// hold (Front), metrics, the kinds of refusals with their codes in the protocol, and
+// kernel's word (Peers) or by a token (Token, Strangers), what they may see and how much they may
+// hold (Front, Applications), metrics, the kinds of refusals with their codes in the protocol, and
 // checks of what requests name.
 //
 // Whether a caller is served at all is decided here, by the Interceptor. What somebody may

@@ -40,6 +40,7 @@ func NewToken(token string, patience time.Duration, log *slog.Logger, refused fu
 func (g *Token) Protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.knows(r) {
+			known(r.Context())
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -56,12 +57,14 @@ func (g *Token) Protect(next http.Handler) http.Handler {
 	})
 }
 
-// ProtectUnlessLocal asks only callers from other machines for the token.
+// ProtectUnlessLocal asks only callers from other machines for the token. Who does not show it has one
+// answer on a connection.
 func (g *Token) ProtectUnlessLocal(next http.Handler) http.Handler {
 	protected := g.Protect(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
-		if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
+		if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() && !g.knows(r) {
+			w.Header().Set("Connection", "close")
 			next.ServeHTTP(w, r)
 			return
 		}

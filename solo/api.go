@@ -48,11 +48,12 @@ func (s *service) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(wireconnect.NewTaskServiceHandler(s, opts...))
 	mux.Handle(wireconnect.NewNodeServiceHandler(s, opts...))
-	mux.Handle(wireconnect.NewHostServiceHandler(s, opts...))
+	ofApplications := append(slices.Clone(opts), connect.WithInterceptors(serve.NewApplications(maxPerApplication)))
+	mux.Handle(wireconnect.NewHostServiceHandler(s, ofApplications...))
 	mux.Handle(wireconnect.NewDataServiceHandler(s.files.Service(), opts...))
 	if c := s.loop.cfg.Cluster; c != nil {
 		if inputs := c.Inputs(); inputs != nil {
-			mux.Handle(wireconnect.NewInputServiceHandler(inputs, opts...))
+			mux.Handle(wireconnect.NewInputServiceHandler(inputs, ofApplications...))
 		}
 	}
 	return mux

@@ -544,6 +544,53 @@ func (f farCluster) Application(_ context.Context, scheduler, application string
 	return all, nil
 }
 
+// stuckCluster is a manager that does not answer about one application.
+type stuckCluster struct {
+	farCluster
+	entered, let chan struct{}
+}
+
+func (c stuckCluster) Application(ctx context.Context, _, application string, _ bool) ([]*wire.Container, error) {
+	if application == "hog" {
+		c.entered <- struct{}{}
+		select {
+		case <-c.let:
+		case <-ctx.Done():
+		}
+	}
+	return nil, nil
+}
+
+// TestOneApplicationAlone: one that asks again and again and waits for all answers does not keep others of its user
+// from having theirs.
+func TestOneApplicationAlone(t *testing.T) {
+	b := &hostBed{bed: newBed(t, policy.Cost)}
+	far := stuckCluster{entered: make(chan struct{}, 100), let: make(chan struct{})}
+	b.cfg.Cluster = far
+	b.start()
+	codes := make(chan connect.Code, 20)
+	for range cap(codes) {
+		go func() {
+			_, err := b.host.Application(b.ctx(), &wire.ApplicationRequest{Scheduler: "yarn", Application: "hog"})
+			codes <- connect.CodeOf(err)
+		}()
+	}
+	for range maxPerApplication {
+		<-far.entered
+	}
+	ctx, cancel := context.WithTimeout(b.ctx(), 30*time.Second)
+	defer cancel()
+	if _, err := b.host.Application(ctx, &wire.ApplicationRequest{Scheduler: "yarn", Application: "application_1"}); err != nil {
+		t.Fatalf("another application: %v", err)
+	}
+	for range cap(codes) - maxPerApplication {
+		if code := <-codes; code != connect.CodeResourceExhausted {
+			t.Errorf("more of the one: %v", code)
+		}
+	}
+	close(far.let)
+}
+
 func TestApplication(t *testing.T) {
 	b := newHostBed(t)
 	id := b.launch(someContainer)

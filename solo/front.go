@@ -16,6 +16,8 @@ const (
 	maxFollowsPerUser, maxFollowsOthers = 128, 512
 	// Answers that grow with what a user has; more of them wait.
 	maxListsPerUser = 4
+	// Answers of one kind to one application, whose user may have others: fewer than lists of a user.
+	maxPerApplication = 3
 )
 
 // followed are the requests whose answers go on.

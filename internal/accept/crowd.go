@@ -11,12 +11,12 @@ import (
 // place of the one that is idle for longest, so who holds connections without need keeps nobody
 // out, and who uses them keeps them. It is safe for concurrent use.
 type Crowd struct {
-	// Most connections, of all addresses and of one.
+	// Most connections, of all and of one address, or of one of whoever EnterOf is told.
 	Most, MostOfAddress int
 
 	mu      sync.Mutex
 	members map[*Member]struct{}
-	address map[netip.Addr]int // members
+	each    map[any]int // members of one
 }
 
 // A Member is a connection of a Crowd.
@@ -24,24 +24,27 @@ type Member struct {
 	net.Conn
 	Remote netip.AddrPort // of the other end; zero when that has none
 
+	of   any
 	idle func() (since time.Time, idle bool)
 }
 
 // Enter takes a connection in, with what tells since when it has nothing to do. It returns
 // nil when there are too many, and none of them is idle. A connection that has to give way is closed.
 func (c *Crowd) Enter(conn net.Conn, idle func() (since time.Time, idle bool)) *Member {
-	m := &Member{Conn: conn, idle: idle}
-	if a, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err == nil {
-		m.Remote = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
-	}
+	return c.EnterOf(Remote(conn).Addr(), conn, idle)
+}
+
+// EnterOf is Enter for a connection that counts as one of somebody who is not known by an address.
+func (c *Crowd) EnterOf(who any, conn net.Conn, idle func() (since time.Time, idle bool)) *Member {
+	m := &Member{Conn: conn, Remote: Remote(conn), of: who, idle: idle}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.members == nil {
-		c.members, c.address = map[*Member]struct{}{}, map[netip.Addr]int{}
+		c.members, c.each = map[*Member]struct{}{}, map[any]int{}
 	}
-	ofAddress := c.address[m.Remote.Addr()] >= c.MostOfAddress
-	if ofAddress || len(c.members) >= c.Most {
-		victim := c.idlest(func(o *Member) bool { return !ofAddress || o.Remote.Addr() == m.Remote.Addr() })
+	ofOne := c.each[who] >= c.MostOfAddress
+	if ofOne || len(c.members) >= c.Most {
+		victim := c.idlest(func(o *Member) bool { return !ofOne || o.of == who })
 		if victim == nil {
 			return nil
 		}
@@ -49,8 +52,22 @@ func (c *Crowd) Enter(conn net.Conn, idle func() (since time.Time, idle bool)) *
 		victim.Close()
 	}
 	c.members[m] = struct{}{}
-	c.address[m.Remote.Addr()]++
+	c.each[who]++
 	return m
+}
+
+// Remote returns the address of the other end; zero when it has none.
+func Remote(conn net.Conn) netip.AddrPort { return address(conn.RemoteAddr()) }
+
+// Local returns the address of this end; zero when it has none.
+func Local(conn net.Conn) netip.AddrPort { return address(conn.LocalAddr()) }
+
+func address(a net.Addr) netip.AddrPort {
+	at, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
 // idlest returns who has had nothing to do for longest.
@@ -69,8 +86,8 @@ func (c *Crowd) remove(m *Member) {
 		return
 	}
 	delete(c.members, m)
-	if c.address[m.Remote.Addr()]--; c.address[m.Remote.Addr()] == 0 {
-		delete(c.address, m.Remote.Addr())
+	if c.each[m.of]--; c.each[m.of] == 0 {
+		delete(c.each, m.of)
 	}
 }
 

@@ -44,11 +44,20 @@ func TestCrowd(t *testing.T) {
 	if conn, m := enter("10.0.0.5", busy); m != nil || conn.closed {
 		t.Error("entered where all are busy")
 	}
-	if n := c.Members(); n != 3 || len(c.address) != 3 {
-		t.Errorf("%d members of %d addresses", n, len(c.address))
+	if n := c.Members(); n != 3 || len(c.each) != 3 {
+		t.Errorf("%d members of %d addresses", n, len(c.each))
+	}
+	// Who is named is bounded like an address.
+	who := &Crowd{Most: 3, MostOfAddress: 1}
+	busyNow := func() (time.Time, bool) { return time.Time{}, false }
+	if a, b := who.EnterOf(7, &addressed{from: "10.0.0.1"}, busyNow), who.EnterOf(7, &addressed{from: "10.0.0.2"}, busyNow); a == nil || b != nil {
+		t.Errorf("one has entered as two: %v, %v", a, b)
+	}
+	if m := who.EnterOf(8, &addressed{from: "10.0.0.1"}, busyNow); m == nil {
+		t.Error("another one does not enter from the same address")
 	}
 	c.Each(c.Leave)
-	if n := c.Members(); n != 0 || len(c.address) != 0 {
-		t.Errorf("%d members of %d addresses are left", n, len(c.address))
+	if n := c.Members(); n != 0 || len(c.each) != 0 {
+		t.Errorf("%d members of %d addresses are left", n, len(c.each))
 	}
 }

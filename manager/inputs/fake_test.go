@@ -49,7 +49,9 @@ func newInputs(t testing.TB, c Config) *Inputs {
 type nameNode struct {
 	mu    sync.Mutex
 	files map[string]nameFile
-	users []string // who has asked, and for whom
+	users []string        // who has asked, and for whom
+	asked map[string]int  // how often, by what
+	gate  func(op string) // is called before an answer; nil: nothing is
 }
 
 type nameFile struct {
@@ -74,9 +76,16 @@ func (f *nameNode) start(t testing.TB) FileSystem {
 type object = map[string]any
 
 func (f *nameNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, at := r.URL.Query(), strings.TrimPrefix(r.URL.Path, "/webhdfs/v1")
+	if f.gate != nil {
+		f.gate(q.Get("op"))
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	q, at := r.URL.Query(), strings.TrimPrefix(r.URL.Path, "/webhdfs/v1")
+	if f.asked == nil {
+		f.asked = map[string]int{}
+	}
+	f.asked[q.Get("op")]++
 	f.users = append(f.users, q.Get("user.name")+"+"+q.Get("doas"))
 	file, isFile := f.files[at]
 	isDir := slices.ContainsFunc(f.names(), func(name string) bool { return strings.HasPrefix(name, strings.TrimSuffix(at, "/")+"/") })

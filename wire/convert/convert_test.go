@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	"headrace"
 	"headrace/wire"
 )
@@ -38,9 +40,14 @@ func TestAmounts(t *testing.T) {
 }
 
 func TestThereAndBack(t *testing.T) {
-	h := headrace.Hosting{Scheduler: "yarn", Application: "a", Queue: "q"}
+	h := headrace.Hosting{Scheduler: "yarn", Application: "a", Queue: "q", Submitter: "s"}
 	if got := Hosting(HostingMessage(h)); got != h {
 		t.Errorf("%+v comes back as %+v", h, got)
+	}
+	fields, told := HostingMessage(h).ProtoReflect(), 0
+	fields.Range(func(protoreflect.FieldDescriptor, protoreflect.Value) bool { told++; return true })
+	if all := fields.Descriptor().Fields().Len(); told != all { // the manager copies messages so
+		t.Errorf("of %d fields of the message %d are told", all, told)
 	}
 	if got := Hosting(nil); got != (headrace.Hosting{}) {
 		t.Errorf("no hosting is %+v", got)

@@ -2,8 +2,10 @@ package headrace.locality;
 
 import headrace.client.Residency;
 import java.io.IOException;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Deque;
 import java.util.List;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
@@ -34,6 +36,9 @@ public final class LocalityInputs implements AutoCloseable {
     /** What was found in between is followed, and ordered by. */
     private static final int BATCH = 1000;
     private static final long BATCH_NANOS = 100_000_000;
+    /** How long the file system is asked for one stage or query while others wait, and for how many files or tasks at least. */
+    private static final long TURN_NANOS = 200_000_000;
+    private static final int TURN = 50;
     private static final Logger LOG = LoggerFactory.getLogger(LocalityInputs.class);
 
     private final Residency residency;
@@ -68,7 +73,7 @@ public final class LocalityInputs implements AutoCloseable {
     /** Finds out what a stage reads. Does not wait. */
     public void add(StageInputs.Stage stage) {
         enqueue(() -> {
-            lookUp(new StageInputs(stage));
+            begin(new StageInputs(stage));
             return null;
         });
     }
@@ -76,15 +81,31 @@ public final class LocalityInputs implements AutoCloseable {
     /** A query will read files. Does not wait. */
     public void query(Callable<Collection<Path>> files) {
         enqueue(() -> {
-            for (Path file : expect(files.call())) {
-                blocks.of(file, 0, 0, System.nanoTime());
-                if (blocks.found() >= BATCH) {
-                    blocks.follow();
-                }
-            }
-            blocks.follow();
+            lookUp(new ArrayDeque<>(expect(files.call())));
             return null;
         });
+    }
+
+    private void lookUp(Deque<Path> files) {
+        long began = System.nanoTime();
+        for (int done = 0; !files.isEmpty() && !othersTurn(done, began); done++) {
+            blocks.of(files.remove(), 0, 0, System.nanoTime());
+            if (blocks.found() >= BATCH) {
+                blocks.follow();
+            }
+        }
+        blocks.follow();
+        if (!files.isEmpty()) {
+            enqueue(() -> {
+                blocks.expect(files, System.nanoTime());
+                lookUp(files);
+                return null;
+            });
+        }
+    }
+
+    private boolean othersTurn(int done, long began) {
+        return done >= TURN && System.nanoTime() - began > TURN_NANOS && !queue.isEmpty();
     }
 
     private void enqueue(Callable<Void> work) {
@@ -125,13 +146,24 @@ public final class LocalityInputs implements AutoCloseable {
         return files;
     }
 
-    private void lookUp(StageInputs stage) throws ReflectiveOperationException, IOException, InterruptedException {
+    private void begin(StageInputs stage) throws ReflectiveOperationException, IOException, InterruptedException {
         expect(stage.files());
         synchronized (stages) {
             stages.add(stage);
         }
-        long told = System.nanoTime();
-        for (int task = 0; task < stage.tasks() && !stage.over(); task++) {
+        lookUp(stage, 0);
+    }
+
+    private void lookUp(StageInputs stage, int from) throws InterruptedException {
+        long began = System.nanoTime();
+        long told = began;
+        for (int task = from; task < stage.tasks() && !stage.over(); task++) {
+            if (othersTurn(task - from, began)) {
+                blocks.follow();
+                score(stage);
+                goOn(stage, task);
+                return;
+            }
             long now = System.nanoTime();
             Object[] found = stage.lookUp(task, blocks, now);
             synchronized (stages) {
@@ -151,6 +183,14 @@ public final class LocalityInputs implements AutoCloseable {
             stage.complete();
         }
         score(stage);
+    }
+
+    private void goOn(StageInputs stage, int from) {
+        enqueue(() -> {
+            blocks.expect(stage.files(from), System.nanoTime());
+            lookUp(stage, from);
+            return null;
+        });
     }
 
     private void score(StageInputs stage) {

@@ -79,6 +79,17 @@ public final class StageInputs {
         return files;
     }
 
+    /** Returns those of the tasks from a number on, which were not looked up. Not guarded. */
+    Set<Path> files(int from) {
+        Set<Path> files = new HashSet<>();
+        for (int task = from; task < ranges.length; task++) {
+            for (Range range : ranges[task]) {
+                files.add(range.file);
+            }
+        }
+        return files;
+    }
+
     /** Finds out what one task reads of these, which may ask the file system. Not guarded: the result is for {@link #set}. */
     Object[] lookUp(int task, InputBlocks blocks, long now) {
         List<Piece> found = new ArrayList<>();

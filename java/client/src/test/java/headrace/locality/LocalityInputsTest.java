@@ -1,6 +1,7 @@
 package headrace.locality;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.client.BlockCopies.Block;
 import headrace.client.ClaimedFiles;
@@ -42,6 +43,8 @@ import org.junit.jupiter.api.io.TempDir;
 class LocalityInputsTest {
     private static final AtomicInteger FILES = new AtomicInteger();
     private static final AtomicInteger LISTED = new AtomicInteger();
+    /** The number of the last file that was asked for and is not slow. */
+    private static final AtomicInteger LAST_QUICK = new AtomicInteger();
 
     /** Local files as hdfs://c/..., each of one block, whose number is its name; what is asked is counted. */
     public static final class Counted extends ClaimedFiles {
@@ -56,9 +59,22 @@ class LocalityInputsTest {
 
         @Override
         public BlockLocation[] getFileBlockLocations(FileStatus file, long start, long length) {
-            FILES.incrementAndGet();
+            int number = FILES.incrementAndGet();
             LocatedBlock block = block(file);
+            if (file.getPath().getParent().getName().startsWith("slow")) {
+                pause();
+            } else {
+                LAST_QUICK.set(number);
+            }
             return new BlockLocation[] {new HdfsBlockLocation(DFSUtilClient.locatedBlocks2Locations(List.of(block))[0], block)};
+        }
+
+        private static void pause() {
+            try {
+                Thread.sleep(20);
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
         }
 
         /** As HDFS's client does: with the blocks in the status, and not in the locations. */
@@ -187,6 +203,48 @@ class LocalityInputsTest {
         await(() -> inputs.residency().followed() == 20);
         assertEquals(20, FILES.get());
         assertEquals(0, inputs.doubts());
+    }
+
+    @Test
+    void whoseFilesAreAskedForOneByOneLeavesOthersTheirTurn() throws Exception {
+        List<Path> many = new ArrayList<>();
+        for (int i = 0; i < 20; i++) { // of none so many that it is listed
+            many.addAll(files("slow" + i, 1000 + 10 * i, 5));
+        }
+        List<Path> one = files("few", 1, 1);
+        CountDownLatch all = new CountDownLatch(1);
+        inputs.query(() -> {
+            all.await();
+            return many;
+        });
+        inputs.add(new Lone(many));
+        inputs.query(() -> one);
+        all.countDown();
+        await(() -> inputs.residency().followed() == 101);
+        assertEquals(101, FILES.get());
+        assertTrue(LAST_QUICK.get() < 100, "the one is asked for after " + LAST_QUICK.get());
+        assertEquals(0, inputs.doubts());
+    }
+
+    /** A stage with a task for each file. */
+    private record Lone(List<Path> files) implements StageInputs.Stage {
+        @Override
+        public int tasks() {
+            return files.size();
+        }
+
+        @Override
+        public void ranges(int task, StageInputs.Taker taker) {
+            taker.take(files.get(task), 0, 1);
+        }
+
+        @Override
+        public void publish(ResidentShares now) { }
+
+        @Override
+        public boolean over() {
+            return false;
+        }
     }
 
     @Test
