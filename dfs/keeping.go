@@ -42,9 +42,8 @@ func openCache(c Config) (pagecache.Cache, error) {
 	if c.CacheMemory < 0 {
 		return nil, nil
 	}
-	// Who has read a block is this process, as a rule, or one that serves it, so what is there already is locked as well. What is in memory is not asked for: it
-	// has just been read.
-	p, err := pagecache.New(pagecache.Config{Budget: c.CacheMemory, LockResident: true, Method: pagecache.None, Log: c.Log})
+	// Who has read a block is this process, so that what is there already is locked as it is.
+	p, err := pagecache.New(pagecache.Config{Budget: c.CacheMemory, Own: true, Method: pagecache.None, Log: c.Log})
 	if err != nil && c.CacheMemory == 0 {
 		c.Log.Warn("nothing is kept in memory for cache directives", "err", err)
 		return nil, nil

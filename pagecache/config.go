@@ -17,6 +17,9 @@ type Config struct {
 	Budget int64
 	// Limits are those of this process (ReadLimits) unless they are given.
 	Limits *Limits
+	// Own says that what is in memory of the files was read by this process, or for it, and
+	// is charged to its cgroup: Pin locks that as it is. Otherwise it is not locked; see Pin.
+	Own bool
 	// Method, if not empty, is the only way to find out residency; New fails if it
 	// is not to be had. Otherwise it takes the best.
 	Method Method

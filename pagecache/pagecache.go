@@ -53,8 +53,8 @@ type Cache interface {
 	// fails with ErrBudget. Ranges that overlap count each for itself. When ctx
 	// ends, Pin stops after the present piece and nothing stays locked.
 	//
-	// If half of the range or more is in memory already, other than by Pins that
-	// hold it, Pin reads what is missing, locks nothing and fails with ErrResident.
+	// Config.Own has what is in memory locked as it is. Otherwise, if half of the range
+	// or more is there already, other than by Pins that hold it, Pin reads what is missing, locks nothing and fails with ErrResident.
 	// If less is, that is read again before it is locked; what is mapped, or not yet
 	// on the disk, stays as it is and is not locked, but counts. Of a file that has
 	// become shorter, what exists is locked. A lock keeps pages from being reclaimed; where a file is changed

@@ -68,7 +68,10 @@ func (c *cache) pin(ctx context.Context, f *os.File, r Range, progress func(n in
 	}
 	defer c.active.Done()
 	cached := c.cachedOf(fsType(fd))
-	refused := p.disown(cached, fd, r)
+	var refused error
+	if !c.cfg.Own {
+		refused = p.disown(cached, fd, r)
+	}
 	if refused != nil {
 		progress = nil
 	}

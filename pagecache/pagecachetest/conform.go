@@ -39,6 +39,7 @@ func Conform(t *testing.T, w World) {
 		{"pin nothing", (*trial).pinNothing},
 		{"budget", (*trial).budget},
 		{"already resident", (*trial).refuse},
+		{"what is one's own is locked", (*trial).lockOwn},
 		{"overlapping pins", (*trial).overlap},
 		{"what cannot be", (*trial).special},
 		{"cancelled", (*trial).cancelled},

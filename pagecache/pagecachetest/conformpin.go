@@ -117,6 +117,16 @@ func (t *trial) refuse() {
 	}
 }
 
+func (t *trial) lockOwn() {
+	c := t.open(pagecache.Config{Own: true})
+	f := t.file(mib)
+	t.Load(t, c, f, pagecache.Range{Len: mib})
+	p := t.pinned(func() (pagecache.Pinned, error) { return c.Pin(t.Context(), f, pagecache.Range{Len: mib}, nil) }, mib, mib)
+	t.must(c.Evict(f, pagecache.Range{Len: mib}))
+	t.want(f, pagecache.Range{Len: mib}, mib)
+	t.must(p.Release())
+}
+
 // Ranges that overlap count each for itself; what the other holds is no reason to
 // refuse, and stays when one is released.
 func (t *trial) overlap() {

@@ -49,7 +49,7 @@ const (
 var pageSize = int64(os.Getpagesize())
 
 // NewMemory makes a model in which nothing is in memory. Of the configuration it
-// uses Budget (1 TiB if that is 0), Files (any number if that is 0)
+// uses Budget (1 TiB if that is 0), Own, Files (any number if that is 0)
 // and Method: None is a machine without cachestat, all else means BPF.
 func NewMemory(c pagecache.Config) *Memory {
 	if c.Budget == 0 {

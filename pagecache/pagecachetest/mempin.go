@@ -103,7 +103,7 @@ func (m *Memory) reserve(f *os.File, r pagecache.Range) (*pinned, func(context.C
 	if free := m.cfg.Budget - m.locked; p.r.Len > free {
 		return nil, nil, &pagecache.BudgetError{Need: p.r.Len, Free: free, Budget: m.cfg.Budget}
 	}
-	if m.cfg.Method != pagecache.None {
+	if !m.cfg.Own && m.cfg.Method != pagecache.None {
 		if n := i.resident(r, true, p); n > 0 && n >= r.Len/2 {
 			i.load(r) // what is missing
 			return nil, nil, pagecache.ErrResident
