@@ -50,7 +50,7 @@ type cacheWalk struct {
 	cache interface {
 		Resident(*os.File, pagecache.Range) (int64, error)
 	}
-	pins  func(f *os.File) (bytes int64, by []string)
+	pins  func(path string, f *os.File) (bytes int64, by []string)
 	send  func(*wire.CacheChunk) error
 	chunk *wire.CacheChunk
 	began time.Time
@@ -73,7 +73,7 @@ func (w *cacheWalk) file(found fileset.File) error {
 	case err != nil:
 		return w.failed(found.Path, err)
 	}
-	c.Pinned, c.PinnedBy = w.pins(f)
+	c.Pinned, c.PinnedBy = w.pins(found.Path, f)
 	w.chunk.Files = append(w.chunk.Files, c)
 	return w.next()
 }

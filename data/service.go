@@ -404,24 +404,26 @@ func (w *warming) except(e *warmEntry, paths []string) error {
 	})
 }
 
-// pinsFor tells what of an open file is kept in memory, and for whom, as far as the
-// viewer may know.
-func (s *service) pinsFor(v serve.Viewer) func(f *os.File) (bytes int64, by []string) {
+// pinsFor tells what of an open file is kept in memory, and for whom it is kept or followed,
+// as far as the viewer may know.
+func (s *service) pinsFor(v serve.Viewer) func(path string, f *os.File) (bytes int64, by []string) {
+	if s.warming == nil {
+		return func(string, *os.File) (int64, []string) { return 0, nil }
+	}
 	type inode struct{ dev, ino uint64 }
 	pins := map[inode]warm.Pin{}
-	if s.warming != nil {
-		for _, p := range s.warming.engine.Pins() {
-			pins[inode{p.Dev, p.Ino}] = p
-		}
+	for _, p := range s.warming.engine.Pins() {
+		pins[inode{p.Dev, p.Ino}] = p
 	}
 	users := map[uint32]string{}
-	return func(f *os.File) (int64, []string) {
+	return func(path string, f *os.File) (int64, []string) {
 		var st unix.Stat_t
-		if len(pins) == 0 || unix.Fstat(int(f.Fd()), &st) != nil {
+		if unix.Fstat(int(f.Fd()), &st) != nil {
 			return 0, nil
 		}
 		p := pins[inode{uint64(st.Dev), st.Ino}]
-		return min(p.Bytes, st.Size), s.holderNames(v, p.By, users) // not the rest of the last page
+		by := slices.Concat(p.By, s.warming.engine.Followers(path, v.Sees))
+		return min(p.Bytes, st.Size), s.holderNames(v, by, users) // not the rest of the last page
 	}
 }
 

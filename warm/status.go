@@ -249,6 +249,27 @@ func (e *Engine) Pins() []Pin {
 	return all
 }
 
+// Followers lists the requests for which something of a file with that path is in memory
+// that is not locked, of users that may be seen.
+func (e *Engine) Followers(path string, sees func(uid uint32) bool) (by []Holder) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.requests {
+		if r.blocks[resident] > 0 && sees(r.Owner.UID) && r.follows(path) {
+			by = append(by, Holder{r.ID, r.Job, r.Owner.UID})
+		}
+	}
+	slices.SortFunc(by, func(a, b Holder) int { return cmp.Compare(a.Request, b.Request) })
+	return by
+}
+
+// follows reports whether something of a file with that path is in memory without being locked.
+func (r *request) follows(path string) bool {
+	return slices.ContainsFunc(r.named(path), func(file int32) bool {
+		return slices.Contains(r.state[r.start[file]:r.start[file+1]], resident)
+	})
+}
+
 // Counters are totals since the engine was made, and what is the case now. All
 // sizes are bytes.
 type Counters struct {
