@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -105,6 +106,20 @@ func (t *trial) want(f *os.File, r pagecache.Range, want int64) {
 	if got, err := t.c.Resident(f, r); got != want || err != nil {
 		t.Errorf("%d bytes of %v are resident (%v), want %d", got, r, err, want)
 	}
+}
+
+// empty has all of a range leave that may, and wants so much to be left. What the kernel has
+// in use for a moment, to move it for example, stays the first time.
+func (t *trial) empty(f *os.File, r pagecache.Range, want int64) {
+	t.Helper()
+	for range 100 {
+		t.must(t.c.Evict(f, r))
+		if got, err := t.c.Resident(f, r); got <= want || err != nil {
+			break
+		}
+		runtime.Gosched()
+	}
+	t.want(f, r, want)
 }
 
 func (t *trial) resident() {

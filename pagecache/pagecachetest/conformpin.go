@@ -39,8 +39,7 @@ func (t *trial) pin() {
 		t.Errorf("%d bytes are still locked", c.Pinned())
 	}
 	t.want(f, all, 3*mib+10) // left to the kernel
-	t.must(c.Evict(f, all))
-	t.want(f, all, 0)
+	t.empty(f, all, 0)
 
 	part := t.pinned(func() (pagecache.Pinned, error) {
 		return c.Pin(t.Context(), f, pagecache.Range{Off: mib + 1, Len: 2*pageSize - 2}, nil)
@@ -141,11 +140,9 @@ func (t *trial) overlap() {
 	b := t.pinned(pin(0, mib), mib, 2*mib)
 	d := t.pinned(pin(mib/2, mib), mib, 3*mib)
 	t.must(a.Release())
-	t.must(c.Evict(f, pagecache.Range{Len: 2 * mib}))
-	t.want(f, pagecache.Range{Len: 2 * mib}, 3*mib/2)
+	t.empty(f, pagecache.Range{Len: 2 * mib}, 3*mib/2)
 	t.must(b.Release())
-	t.must(c.Evict(f, pagecache.Range{Len: 2 * mib}))
-	t.want(f, pagecache.Range{Len: 2 * mib}, mib)
+	t.empty(f, pagecache.Range{Len: 2 * mib}, mib)
 	if _, err := pin(0, 2*mib)(); err != nil { // half is there, but it is ours
 		t.Error(err)
 	}
@@ -169,8 +166,7 @@ func (t *trial) cancelled() {
 	if _, err := c.Pin(ctx, t.file(mib), pagecache.Range{Len: mib}, func(int64) { t.Error("something was read") }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	t.must(c.Evict(f, pagecache.Range{Len: 8 * mib})) // nothing is locked
-	t.want(f, pagecache.Range{Len: 8 * mib}, 0)
+	t.empty(f, pagecache.Range{Len: 8 * mib}, 0) // nothing is locked
 }
 
 func (t *trial) shorter() {
