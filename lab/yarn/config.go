@@ -242,11 +242,13 @@ func (m *machine) site() properties {
 		"yarn.nodemanager.container-monitor.interval-ms":  "1000",
 		"yarn.nodemanager.container-manager.thread-count": "4", // as the ResourceManager's
 		// Else YARN leaves it to cgroups to keep the limits on memory.
-		"yarn.nodemanager.resource.memory.enforced":             "false",
-		"yarn.nodemanager.disk-health-checker.enable":           "false",
-		"yarn.nodemanager.env-whitelist":                        "JAVA_HOME," + belong.Marker,
-		"yarn.nodemanager.aux-services":                         "mapreduce_shuffle",
-		"yarn.nodemanager.aux-services.mapreduce_shuffle.class": "org.apache.hadoop.mapred.ShuffleHandler",
+		"yarn.nodemanager.resource.memory.enforced":   "false",
+		"yarn.nodemanager.disk-health-checker.enable": "false",
+		// It looks once all the same, and takes no directory on a disk that is fuller than this.
+		"yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",
+		"yarn.nodemanager.env-whitelist":                                                "JAVA_HOME," + belong.Marker,
+		"yarn.nodemanager.aux-services":                                                 "mapreduce_shuffle",
+		"yarn.nodemanager.aux-services.mapreduce_shuffle.class":                         "org.apache.hadoop.mapred.ShuffleHandler",
 		// Containers outlive a NodeManager that is killed.
 		"yarn.nodemanager.recovery.enabled":    "true",
 		"yarn.nodemanager.recovery.supervised": "true",

@@ -118,7 +118,8 @@ func shortMemory(t *testing.T, w *warming) {
 	m := w.c.machines[0]
 	group := cgroup.Group{Memory: m.group}
 	kills := group.OOMKills()
-	w.keep(t, "memory", "/a")
+	w.begin(t, "memory", "/a") // what is in memory already would not be locked
+	w.await(t, "memory", w.allOf)
 	use, ok := group.Use()
 	if !ok || locked(t, m.agent) == 0 {
 		t.Fatalf("%+v, %v; %d kB are locked", use, ok, locked(t, m.agent))
