@@ -77,7 +77,7 @@ func (d *collection) hive(t *testing.T) {
 		return err == nil, err
 	}))(t)
 	all := d.inputs(t)
-	if len(all) != 1 || all[0].Files != 2 || all[0].Bytes != d.size || all[0].Pinned != d.size || all[0].Left+all[0].NotFit != 0 {
+	if len(all) != 1 || all[0].Files != 2 || all[0].Bytes != d.size || all[0].Pinned+all[0].Resident != d.size || all[0].Left+all[0].NotFit != 0 {
 		t.Errorf("when the first task has begun: %v", all)
 	}
 	if n := d.pinned(t); n < d.size {
