@@ -54,9 +54,9 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		common: common{cfg: cfg}, streams: map[string]*stream{}, links: map[*link]bool{}, broken: map[string]error{},
-		budget: budget.New("connections to streams", maxLinks, maxLinksOthers),
+		budget: budget.Ordinary("connections to streams", maxLinks, maxLinksOthers),
 		hellos: budget.New("bytes of lists", maxHellos, maxHellosOthers),
-		lists:  budget.New("bytes of names of files that streams deal", maxLists, maxListsOthers),
+		lists:  budget.Ordinary("bytes of names of files that streams deal", maxLists, maxListsOthers),
 	}
 	e.scans = scan.NewSet(scan.Config{
 		Lock: &e.mu, Source: cfg.Source, NoResidentFirst: cfg.NoResidentFirst, Forget: e.forget, Log: cfg.Log,
@@ -99,7 +99,7 @@ func (e *Engine) reopen(dir string, spec *Spec, p *deal.Plan) error {
 		return err
 	}
 	s := newStream(&e.common, dir, *spec, p, j)
-	if s.listed = listed(p); e.takeList(spec.Owner.UID, s.listed) != nil {
+	if s.listed = listed(p); e.lists.Take(spec.Owner.UID, s.listed) != nil {
 		s.listed = 0 // it was accepted once
 	}
 	for i := range entries {
@@ -131,7 +131,7 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 	opened := false
 	defer func() {
 		if !opened {
-			e.giveList(spec.Owner.UID, listed(p))
+			e.lists.Give(spec.Owner.UID, listed(p))
 		}
 	}()
 	spec.Paths = nil // the plan has what they mean
@@ -159,22 +159,8 @@ func (e *Engine) Open(ctx context.Context, spec Spec) (Info, error) {
 	return s.info(), nil
 }
 
-// takeList counts what it takes to remember files of a user's streams; there may be very many without
-// any units, being empty. giveList gives it back.
-func (e *Engine) takeList(uid uint32, n int64) error {
-	if budget.Privileged(uid) {
-		return nil
-	}
-	return e.lists.Take(uid, n)
-}
-
-func (e *Engine) giveList(uid uint32, n int64) {
-	if !budget.Privileged(uid) {
-		e.lists.Give(uid, n)
-	}
-}
-
-// listed returns what it takes to remember the files of a plan, in bytes.
+// listed returns what it takes to remember the files of a plan, in bytes: there may be very many
+// without any units, being empty.
 func listed(p *deal.Plan) (n int64) {
 	for i := range p.Files {
 		n += int64(len(p.Files[i].Path)) + fileCost
@@ -232,13 +218,13 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
 			}
 		}
 		if err == nil {
-			err = e.takeList(spec.Owner.UID, cost)
+			err = e.lists.Take(spec.Owner.UID, cost)
 		}
 		if err != nil {
 			return err
 		}
 		if err := p.Add(path, f.Was().Identity, codec); err != nil {
-			e.giveList(spec.Owner.UID, cost)
+			e.lists.Give(spec.Owner.UID, cost)
 			return err
 		}
 		file := &p.Files[len(p.Files)-1]
@@ -253,7 +239,7 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
 		err = &fileset.Problem{Path: strings.Join(spec.Paths, ", "), Err: errNoFiles}
 	}
 	if err != nil {
-		e.giveList(spec.Owner.UID, listed(p))
+		e.lists.Give(spec.Owner.UID, listed(p))
 	}
 	return p, err
 }
@@ -380,7 +366,7 @@ func (e *Engine) Remove(id string) error {
 	s.Failed(errRemoved)
 	s.feed.Close()
 	e.mu.Unlock()
-	e.giveList(s.spec.Owner.UID, s.listed)
+	e.lists.Give(s.spec.Owner.UID, s.listed)
 
 	s.journalMu.Lock()
 	defer s.journalMu.Unlock()

@@ -63,3 +63,20 @@ func TestBudgetOfMany(t *testing.T) {
 		t.Errorf("something is left: %v", b.used)
 	}
 }
+
+// TestOrdinary: root and the daemon's own user are not limited, and take nothing of what others have.
+func TestOrdinary(t *testing.T) {
+	b := Ordinary("things", 2, 3)
+	for _, uid := range []uint32{0, uint32(os.Geteuid())} {
+		if err := b.Take(uid, 100); err != nil {
+			t.Errorf("user %d: %v", uid, err)
+		}
+	}
+	if b.Take(7001, 3) == nil || b.Take(7001, 2) != nil || b.Take(7002, 2) == nil || b.Take(7002, 1) != nil {
+		t.Error("ordinary users are not limited as in any budget")
+	}
+	b.Give(0, 100)
+	if b.Users() != 2 {
+		t.Errorf("%d users have something", b.Users())
+	}
+}
