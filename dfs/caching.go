@@ -3,7 +3,6 @@ package dfs
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -220,16 +219,9 @@ func (n *Node) planCache() {
 }
 
 func (s service) Keep(_ context.Context, q *wire.KeepRequest) (*wire.KeepResponse, error) {
-	v := s.k.n.View()
-	if v.Leader != s.k.n.Identity.Node {
-		return nil, said(&NotLeader{Leader: v.Leader})
-	}
-	if _, ok := v.Members[q.Node]; !ok {
-		return &wire.KeepResponse{Unknown: true}, nil
+	if _, member, err := s.heardFrom(q.Node); err != nil || !member {
+		return &wire.KeepResponse{Unknown: true}, err
 	}
 	keep, known := s.k.caching.hear(q)
 	return &wire.KeepResponse{Unknown: !known, Keep: keep}, nil
 }
-
-// sortedKeys are those of a map, in order.
-func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }

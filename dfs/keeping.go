@@ -3,7 +3,9 @@ package dfs
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
@@ -42,7 +44,8 @@ func openCache(c Config) (pagecache.Cache, error) {
 	if c.CacheMemory < 0 {
 		return nil, nil
 	}
-	// Who has read a block is this process, so that what is there already is locked as it is.
+	// Who has read a block is this process, so that what is there already is locked as it is,
+	// and need not be found out.
 	p, err := pagecache.New(pagecache.Config{Budget: c.CacheMemory, Own: true, Method: pagecache.None, Log: c.Log})
 	if err != nil && c.CacheMemory == 0 {
 		c.Log.Warn("nothing is kept in memory for cache directives", "err", err)
@@ -84,7 +87,7 @@ func (h *holder) round() error {
 	}
 	ctx, cancel := context.WithTimeout(h.n.ctx, askTime)
 	defer cancel()
-	a, err := at.Keep(ctx, &wire.KeepRequest{Node: h.n.Identity.Node, Budget: h.budget(), Used: h.cache.Pinned(), Kept: sortedKeys(h.held)})
+	a, err := at.Keep(ctx, &wire.KeepRequest{Node: h.n.Identity.Node, Budget: h.budget(), Used: h.cache.Pinned(), Kept: slices.Sorted(maps.Keys(h.held))})
 	switch {
 	case err != nil && (leaderless(err) || connect.CodeOf(err) == connect.CodeUnimplemented): // of an older version
 		return nil

@@ -170,13 +170,21 @@ func (m *memories) keepOnly(v *View) {
 	}
 }
 
-func (s service) InMemory(_ context.Context, q *wire.InMemoryRequest) (*wire.InMemoryResponse, error) {
-	v := s.k.n.View()
+// heardFrom tells whether a node that tells this one of itself is a member. The error is that this
+// node does not lead, so that it is to tell another one.
+func (s service) heardFrom(node string) (v *View, member bool, err error) {
+	v = s.k.n.View()
 	if v.Leader != s.k.n.Identity.Node {
-		return nil, said(&NotLeader{Leader: v.Leader})
+		return nil, false, said(&NotLeader{Leader: v.Leader})
 	}
-	if _, ok := v.Members[q.Node]; !ok {
-		return &wire.InMemoryResponse{Unknown: true}, nil
+	_, member = v.Members[node]
+	return v, member, nil
+}
+
+func (s service) InMemory(_ context.Context, q *wire.InMemoryRequest) (*wire.InMemoryResponse, error) {
+	v, member, err := s.heardFrom(q.Node)
+	if err != nil || !member {
+		return &wire.InMemoryResponse{Unknown: true}, err
 	}
 	s.k.memories.keepOnly(v)
 	return &wire.InMemoryResponse{Unknown: !s.k.memories.hear(q)}, nil
