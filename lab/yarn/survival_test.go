@@ -202,7 +202,15 @@ func killCheckpointed(t *testing.T, j *jobs) {
 	low.kill(t)
 	high.kill(t)
 	idle(t, j.c)
-	if entries := must(os.ReadDir(j.c.machines[0].stateDir() + "/checkpoints"))(t); len(entries) > 1 {
-		t.Errorf("checkpoints are left: %v", entries)
+	// They are removed beside all else, a moment after the end is recorded.
+	err := await(within(t, patience), "the checkpoints to be removed", settleTime, func(context.Context) (bool, error) {
+		entries, err := os.ReadDir(j.c.machines[0].stateDir() + "/checkpoints")
+		if err == nil && len(entries) > 1 {
+			err = fmt.Errorf("left: %v", entries)
+		}
+		return err == nil, err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
