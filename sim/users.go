@@ -11,14 +11,17 @@ type User struct {
 	Tasks int    `json:"tasks"`
 	// Run is the sum of what tasks had to run, Response that of their times from submission
 	// to end, Lost that of the running that was thrown away.
-	Run         float64 `json:"run"`
-	Response    float64 `json:"response"`
+	Run      float64 `json:"run"`
+	Response float64 `json:"response"`
+	// Bounded is Run with at least ten seconds for each task; 0 in results of before there was it.
+	Bounded     float64 `json:"bounded,omitempty"`
 	Lost        float64 `json:"lost"`
 	Preemptions int     `json:"preemptions"`
 }
 
-// Slowdown returns how many times as long tasks took as they ran, all of them together.
-func (u *User) Slowdown() float64 { return u.Response / max(u.Run, 1e-3) }
+// Slowdown returns how many times as long tasks took as they ran, all of them together. Each is taken to
+// have run for ten seconds at least, or else users whose jobs failed at once would stand before all others.
+func (u *User) Slowdown() float64 { return u.Response / max(u.Bounded, u.Run, 1e-3) }
 
 // users counts that for each user; the first is for tasks of which it is not known.
 type users []User
@@ -43,6 +46,7 @@ func (u users) complete(t *task, response float64) {
 	who := &u[t.spec.User]
 	who.Tasks++
 	who.Run += t.spec.Run.Seconds()
+	who.Bounded += max(t.spec.Run.Seconds(), leastRun)
 	who.Response += response
 	who.Lost += t.v.Progress.Lost.Seconds()
 	who.Preemptions += t.v.Preemptions

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace"
 	"headrace/policy"
 	"headrace/trace"
 )
@@ -40,5 +41,18 @@ func TestUsers(t *testing.T) {
 	}
 	if r, err = Run(t.Context(), w, c, nil); err != nil || r.Users != nil {
 		t.Errorf("one user is compared with others: %+v, %v", r.Users, err)
+	}
+}
+
+// TestUsersOfNothing: whose tasks hardly ran is not worse off than who waited for hours.
+func TestUsersOfNothing(t *testing.T) {
+	u := newUsers([]string{"idle", "patient"})
+	ended := func(user int32, run, response time.Duration) {
+		u.complete(&task{spec: &trace.Task{User: user, Run: run}, v: &headrace.TaskView{}}, response.Seconds())
+	}
+	ended(1, 0, 1200*time.Millisecond)
+	ended(2, time.Hour, 40*time.Hour)
+	if worst := u.worst(); worst[0].Name != "patient" || worst[0].Slowdown() != 40 || worst[1].Slowdown() >= 1 {
+		t.Errorf("the worst-off users are %+v", worst)
 	}
 }

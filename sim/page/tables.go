@@ -209,7 +209,7 @@ func (s set) worstTable() *report.Table {
 // usersTable lists, for each policy, the users whose tasks were held up most.
 func (s set) usersTable() *report.Table {
 	t := &report.Table{
-		Title: "The worst-off users", Note: "Those whose tasks took longest for what they ran. Slowdown: the sum of the times from submission to end, over that of the times that tasks run. Lost: running that was thrown away.",
+		Title: "The worst-off users", Note: "Those whose tasks took longest for what they ran. Slowdown: the sum of the times from submission to end, over that of the times that tasks run, at least ten seconds each. Lost: running that was thrown away.",
 		Columns: []report.Column{{Title: "policy"}, {Title: "user"}, right("tasks"), right("mean response"), right("slowdown"), right("preempted"), right("lost")},
 	}
 	for i, r := range s.results {

@@ -16,11 +16,15 @@ const Format = "JobID,Submit,Elapsed,Start,JobName,User,Partition,QOS,NCPUS,NNod
 
 // reader makes tasks of rows: each job with the steps that come after it.
 type reader struct {
-	given  *workload.Given
-	to     workload.Sink
-	tasks  workload.Rebased
-	jobs   map[string]*job
-	last   *element
+	given *workload.Given
+	to    workload.Sink
+	tasks workload.Rebased
+	jobs  map[string]*job
+	last  *element
+	// again are jobs that were ended to be queued again, by ID: a later row of the same ID is the run
+	// that counts. ended has all that ever were among them, in their order.
+	again  map[string]*element
+	ended  []*element
 	counts struct{ never, running, failed, preempted, memory, orphans int64 }
 }
 
@@ -29,7 +33,10 @@ type job struct{ number, next int32 }
 
 // element is a job, or an element of a job array, as long as steps may come.
 type element struct {
-	id       string
+	id, array, title string
+	// requeued: it may come again; count is of what it is if it does not.
+	requeued bool
+	count    *int64
 	task     workload.Task
 	nodes    int64
 	rss      float64
@@ -42,7 +49,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	if err := g.Check(); err != nil {
 		return a, err
 	}
-	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}, jobs: map[string]*job{}}
+	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}, jobs: map[string]*job{}, again: map[string]*element{}}
 	err = m.WithFile(name, func(r io.Reader) error {
 		for row, err := range input.Table(r, '|') {
 			if err != nil {
@@ -53,7 +60,10 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 				return err
 			}
 		}
-		return s.flush()
+		if err := s.flush(); err != nil {
+			return err
+		}
+		return s.notAgain()
 	})
 	if err != nil {
 		return a, err
@@ -118,16 +128,22 @@ func (s *reader) begin(row *input.Row, id string) error {
 	if err != nil || !known {
 		return row.Wrong("Submit", row.Get("Submit"), "want a time such as 2026-01-02T15:04:05")
 	}
+	e := &element{id: id, nodes: 1}
+	if before := s.again[id]; before != nil {
+		submit = min(submit, before.task.Submit) // some versions print when it was queued again
+		delete(s.again, id)
+	}
 	switch state {
 	case "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED":
 		s.counts.running++
 	case "PREEMPTED", "REQUEUED":
-		s.counts.preempted++
+		e.requeued, e.count = true, &s.counts.preempted
+	case "NODE_FAIL":
+		e.requeued, e.count = true, &s.counts.failed
 	case "COMPLETED", "":
 	default:
 		s.counts.failed++
 	}
-	e := &element{id: id, nodes: 1}
 	cpus := int64(1)
 	for _, n := range []struct {
 		to    *int64
@@ -148,18 +164,8 @@ func (s *reader) begin(row *input.Row, id string) error {
 	if err := s.asks(row, e, cpus); err != nil {
 		return err
 	}
-	array, _, _ := strings.Cut(id, "_")
-	j := s.jobs[array]
-	if j == nil {
-		name := input.Shown(array)
-		if title := input.Shown(row.Get("JobName")); title != "" {
-			name += ":" + title
-		}
-		j = &job{number: s.to.Job(name)}
-		s.jobs[array] = j
-	}
-	e.task.Job, e.task.Index = j.number, j.next
-	j.next += int32(e.nodes)
+	e.array, _, _ = strings.Cut(id, "_")
+	e.array, e.title = input.Shown(e.array), input.Shown(row.Get("JobName"))
 	s.last = e
 	return nil
 }
@@ -199,19 +205,54 @@ func (s *reader) asks(row *input.Row, e *element, cpus int64) error {
 	return nil
 }
 
-// flush gives away the tasks of the last job.
+// flush gives away the last job, unless it may come again.
 func (s *reader) flush() error {
 	e := s.last
 	s.last = nil
-	if e == nil || e.nodes == 0 {
+	switch {
+	case e == nil || e.nodes == 0:
+		return nil
+	case e.requeued:
+		s.again[e.id] = e
+		s.ended = append(s.ended, e)
 		return nil
 	}
+	return s.give(e)
+}
+
+// notAgain gives away jobs that were to be queued again, and did not come.
+func (s *reader) notAgain() error {
+	for _, e := range s.ended {
+		if s.again[e.id] != e {
+			continue
+		}
+		*e.count++
+		if err := s.give(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// give gives away the tasks of e.
+func (s *reader) give(e *element) error {
 	if e.noMemory {
 		s.counts.memory++
 		if e.task.Memory = int64(min(e.rss, maxBytes)); e.task.Memory == 0 {
 			e.task.Memory = 1 << 30
 		}
 	}
+	j := s.jobs[e.array]
+	if j == nil {
+		name := e.array
+		if e.title != "" {
+			name += ":" + e.title
+		}
+		j = &job{number: s.to.Job(name)}
+		s.jobs[e.array] = j
+	}
+	e.task.Job, e.task.Index = j.number, j.next
+	j.next += int32(e.nodes)
 	t := s.given.Task(e.task)
 	t.Need = s.to.Need(e.need)
 	if e.nodes > 1 {

@@ -38,6 +38,30 @@ func TestRead(t *testing.T) {
 `, "2 jobs never ran", "1 jobs were still running", "1 jobs failed", "1 jobs were preempted", "2 jobs do not say what memory")
 }
 
+// TestRequeued: of the runs of a job that was ended and queued again (sacct -D), the last one counts, from the
+// first submission.
+func TestRequeued(t *testing.T) {
+	w, err := tracetest.Text(t, Read, `JobID|Submit|Start|Elapsed|NCPUS|NNodes|ReqMem|State
+7|2026-01-02T03:00:00|2026-01-02T03:00:00|03:00:00|1|1|1G|PREEMPTED
+7.batch|2026-01-02T03:00:00|2026-01-02T03:00:00|03:00:00|1|1||CANCELLED
+8|2026-01-02T03:00:00|2026-01-02T03:00:00|01:00:00|1|1|1G|NODE_FAIL
+7|2026-01-02T06:00:00|2026-01-02T06:10:00|02:00:00|1|1|1G|PREEMPTED
+9|2026-01-02T03:00:00|2026-01-02T03:00:00|00:30:00|4|2|1G|REQUEUED
+8|2026-01-02T03:00:00|2026-01-02T04:10:00|04:00:00|1|1|1G|COMPLETED
+7|2026-01-02T08:10:00|2026-01-02T09:00:00|05:00:00|1|1|1G|COMPLETED
+9|2026-01-02T03:30:00|Unknown|00:00:00|4|2|1G|PENDING
+`, workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, `
+8/0 at 0s for 4h0m0s priority 4, 1 cpus, 1024 MiB
+7/0 at 0s for 5h0m0s priority 4, 1 cpus, 1024 MiB
+9/0 at 0s for 30m0s priority 4, 2 cpus, 512 MiB, gang 1
+9/1 at 0s for 30m0s priority 4, 2 cpus, 512 MiB, gang 1
+`, "1 jobs never ran", "1 jobs were preempted and are not in the list again")
+}
+
 func TestReadRefuses(t *testing.T) {
 	const head = "JobID|Submit|Start|Elapsed|NCPUS|ReqMem|AllocTRES\n"
 	tracetest.Refused(t, Read, map[string]string{
