@@ -81,7 +81,7 @@ func TestHangupWithoutAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	log, to := io.Pipe()
-	s.onHangup(t.Context(), slog.New(slog.NewTextHandler(to, nil)))
+	s.keep(t.Context(), slog.New(slog.NewTextHandler(to, nil)))
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
