@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"os/user"
 	"path"
 	"path/filepath"
 	"syscall"
 	"time"
 
 	"headrace/hdfs"
+	"headrace/internal/accounts"
 )
 
 // findTime is how long Find waits to learn about a directory: a file server that is
@@ -47,11 +47,11 @@ func Find(where string) (open func(context.Context) (Place, error), err error) {
 		return nil, fmt.Errorf("%q is no place: %w; %s", where, err, forms)
 	}
 	if o.User == "" && o.Kerberos == nil {
-		who, err := user.Current()
+		who, err := accounts.Here.Self()
 		if err != nil {
 			return nil, err
 		}
-		o.User = who.Username
+		o.User = who.Name
 	}
 	client, err := hdfs.New(o)
 	if err != nil {

@@ -1,11 +1,12 @@
 package dfs
 
 import (
-	"os/user"
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
+	"headrace/internal/accounts"
 	"headrace/meta"
 )
 
@@ -34,7 +35,8 @@ type membership struct {
 }
 
 const (
-	groupsTime = 5 * time.Minute // hadoop.security.groups.cache.secs
+	groupsTime = 5 * time.Minute  // hadoop.security.groups.cache.secs
+	silentTime = 10 * time.Second // until they are asked for again that could not be
 	mostKnown  = 10_000
 )
 
@@ -45,11 +47,16 @@ func (c *Callers) groups(name string) []string {
 	if ok && time.Now().Before(m.until) {
 		return m.groups
 	}
-	ask := c.Groups
-	if ask == nil {
-		ask = groupsHere
+	if c.Groups != nil {
+		m = membership{c.Groups(name), time.Now().Add(groupsTime)}
+	} else if groups, err := groupsOf(accounts.Here, name); err == nil {
+		m = membership{groups, time.Now().Add(groupsTime)}
+	} else {
+		m.until = time.Now().Add(silentTime) // with the groups of before; who never had any has none
+		if c.Node != nil {
+			c.Node.Config.Log.Warn("the groups of a caller cannot be looked up: those of before count, or none", "user", name, "err", err)
+		}
 	}
-	m = membership{ask(name), time.Now().Add(groupsTime)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.known == nil || len(c.known) >= mostKnown { // names are whatever callers say
@@ -59,21 +66,27 @@ func (c *Callers) groups(name string) []string {
 	return m.groups
 }
 
-// groupsHere asks this machine. A user that it does not know is in no group.
-func groupsHere(name string) []string {
-	u, err := user.Lookup(name)
-	if err != nil {
-		return nil
+// groupsOf asks a machine. A user that it does not know is in no group.
+func groupsOf(db *accounts.Database, name string) ([]string, error) {
+	u, err := db.User(name)
+	if errors.Is(err, accounts.ErrUnknown) {
+		return nil, nil
 	}
-	ids, err := u.GroupIds()
 	if err != nil {
-		return nil
+		return nil, err
+	}
+	ids, err := db.GroupsOf(u)
+	if err != nil {
+		return nil, err
 	}
 	var names []string
 	for _, id := range ids {
-		if g, err := user.LookupGroupId(id); err == nil {
-			names = append(names, g.Name)
+		switch g, err := db.GroupOf(id); {
+		case err == nil:
+			names = append(names, g)
+		case !errors.Is(err, accounts.ErrUnknown):
+			return nil, err
 		}
 	}
-	return names
+	return names, nil
 }

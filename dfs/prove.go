@@ -6,10 +6,9 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/user"
 	"slices"
-	"strconv"
 
+	"headrace/internal/accounts"
 	"headrace/internal/linux"
 )
 
@@ -37,12 +36,12 @@ func (c *Callers) Prove(name string, near, far netip.AddrPort) error {
 	case mayAll(uid):
 		return nil
 	}
-	u, err := user.LookupId(strconv.Itoa(int(uid)))
+	u, err := accounts.Here.UserOf(uid)
 	if err != nil {
 		return fmt.Errorf("nothing proves that user %d is %s: %w", uid, name, err)
 	}
-	if u.Username != name {
-		return fmt.Errorf("user %s is not %s", u.Username, name)
+	if u.Name != name {
+		return fmt.Errorf("user %s is not %s", u.Name, name)
 	}
 	return nil
 }

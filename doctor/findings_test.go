@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,6 +65,12 @@ func TestUserAndTracing(t *testing.T) {
 		expect(t, tree(t, map[string]string{"proc/sys/kernel/yama/ptrace_scope": scope}).tracing(), want, "", "")
 	}
 	expect(t, tree(t, nil).tracing(), OK, "no Yama", "")
+}
+
+func TestAccounts(t *testing.T) {
+	expect(t, tree(t, map[string]string{"etc/nsswitch.conf": "passwd: files\n"}).accounts(), OK, "in local files", "")
+	expect(t, accountsFinding([]string{"sss"}, nil), OK, "by getent in sss", "")
+	expect(t, accountsFinding([]string{"sss"}, errors.New("getent is missing")), Warning, "getent is missing", "libc-bin")
 }
 
 func TestCapabilities(t *testing.T) {

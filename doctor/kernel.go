@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/accounts"
 )
 
 func (m machine) user() Finding {
@@ -32,6 +34,24 @@ func (m machine) user() Finding {
 	f.Status = Warning
 	f.What = fmt.Sprintf("user %d: no checkpoints, no page-out on demand, no memory limits", m.uid)
 	f.How = "Run the daemon as root (sudo headrace solo, or the systemd unit): it runs each command as the user who asked."
+	return f
+}
+
+func (m machine) accounts() Finding {
+	db := accounts.New(m.path("etc"), "")
+	return accountsFinding(db.Services(), db.Problem())
+}
+
+func accountsFinding(services []string, problem error) Finding {
+	f := Finding{Name: "users and groups", Status: OK, What: "in local files",
+		Why: "Limits by name and the groups of a task need those that directory services have, such as LDAP; they are asked with getent."}
+	if len(services) > 0 {
+		f.What = "in local files, and by getent in " + strings.Join(services, ", ")
+	}
+	if problem != nil {
+		f.Status, f.What = Warning, problem.Error()
+		f.How = "Install getent: apt-get install libc-bin, or dnf install glibc-common."
+	}
 	return f
 }
 

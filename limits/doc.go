@@ -3,7 +3,8 @@
 // A Table holds the limits of everybody: those of all users, of groups, and of
 // single users. A user's own section counts before those of the user's groups,
 // these before the one for all, key by key; of several groups the most generous
-// counts. Root and the daemon's own user have none.
+// counts. Root and the daemon's own user have none. What forbids something to a name
+// that nobody knows counts for all who may be meant, until somebody does.
 //
 // Three rules follow from it, each pure: what is refused when it is handed in or
 // asked for (Limits.Refuse, RefuseGrace), what waits because its owner has as much

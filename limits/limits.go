@@ -161,6 +161,16 @@ func (v values) most(w values) values {
 	return v
 }
 
+// least returns the stricter of v and w, key by key.
+func (v values) least(w values) values {
+	for k := range v {
+		if math.IsNaN(v[k]) || v[k] > w[k] {
+			v[k] = w[k]
+		}
+	}
+	return v
+}
+
 func (v values) limits() Limits {
 	whole := func(k int) int64 {
 		if v[k] >= None {

@@ -2,6 +2,7 @@ package limits
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"headrace"
 	"headrace/config"
+	"headrace/internal/accounts"
 )
 
 func parsed(t *testing.T, text string) *config.File {
@@ -22,12 +24,24 @@ func parsed(t *testing.T, text string) *config.File {
 
 var groupIDs = map[string]uint32{"staff": 50, "ops": 60, "zero": 0}
 
-func lookUp(name string) (uint32, error) {
+// directory knows the groups of groupIDs and these users.
+type directory map[string]uint32
+
+func (d directory) User(name string) (accounts.Account, error) {
+	if uid, ok := d[name]; ok {
+		return accounts.Account{Name: name, UID: uid}, nil
+	}
+	return accounts.Account{}, errors.New("no such user")
+}
+
+func (directory) Group(name string) (uint32, error) {
 	if id, ok := groupIDs[name]; ok {
 		return id, nil
 	}
 	return 0, errors.New("no such group")
 }
+
+var lookUp = directory{"alice": 6, "bob": 8, "carl": 9}
 
 func table(t *testing.T, text string, flags ...string) *Table {
 	t.Helper()
@@ -149,12 +163,59 @@ grace = -1s
 			t.Errorf("got %q, want %q", lines[i], w)
 		}
 	}
-	tab, warnings, err := Read(parsed(t, "[limits group gone]\nwaiting = 1\n"), "f", nil, lookUp)
-	if err != nil || len(warnings) != 1 {
-		t.Fatal(err, warnings)
+}
+
+// TestUnknownNames: what limits of a name forbid that nobody knows counts for all who may be
+// meant, what they allow for nobody; and when somebody does, they hold for whom they are.
+func TestUnknownNames(t *testing.T) {
+	text := `[limits]
+waiting = 500
+[limits group ops]
+waiting = 700
+[limits group gone]
+waiting = 100
+priority = production
+slots = 3
+[limits  group  1234]
+running = 9
+[limits user ghost]
+running = 1
+waiting = none
+`
+	tab, unknown, err := Read(parsed(t, text), "f", []string{"group:lost:waiting=50", "user:alice:waiting=800"}, lookUp)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := tab.Of(Who{UID: 5, Name: "eve", GID: 0}).Waiting; got == 1 {
-		t.Error("the limit of a group that does not exist counts for group 0")
+	if said := fmt.Sprint(unknown); len(unknown) != 3 || !strings.Contains(said, "f:5: ") || !strings.Contains(said, "f:11: ") || !strings.Contains(said, "--limit group:lost:waiting=50: ") {
+		t.Errorf("unknown: %v", unknown)
+	}
+	check := func(name string, who Who, waiting int64, p headrace.Priority, slots float64, running int64) {
+		t.Helper()
+		l := tab.Of(who)
+		if l.Waiting != waiting || l.Priority != p || l.Slots != slots || l.Running != running {
+			t.Errorf("%s: %d waiting, %v, %v slots, %d running, want %d, %v, %v, %d", name, l.Waiting, l.Priority, l.Slots, l.Running, waiting, p, slots, running)
+		}
+	}
+	eve, ops := Who{UID: 5, Name: "eve"}, Who{UID: 5, Name: "eve", GID: 60}
+	nameless := Who{UID: 70012, Name: "70012", GID: 70012}
+	check("eve", eve, 50, headrace.High, 3, None)
+	check("ops, of whom something is said", ops, 700, headrace.High, 3, None)
+	check("alice", Who{UID: 6, Name: "alice"}, 800, headrace.High, 3, None)
+	check("a group by number", Who{UID: 5, Name: "eve", Groups: []uint32{1234}}, 50, headrace.High, 3, 9)
+	check("one without a name", nameless, 50, headrace.High, 3, 1)
+
+	groupIDs["gone"], groupIDs["lost"] = 99, 98
+	defer func() { delete(groupIDs, "gone"); delete(groupIDs, "lost") }()
+	before := tab
+	if tab, unknown = tab.Resolve(directory{"ghost": 70012}); len(unknown) > 0 {
+		t.Fatal(unknown)
+	}
+	check("eve, when all are known", eve, 500, headrace.High, math.Inf(1), None)
+	check("gone", Who{UID: 5, Name: "eve", GID: 99}, 100, headrace.Production, 3, None)
+	check("whose name was not known", nameless, None, headrace.High, math.Inf(1), 1)
+	check("another without a name", Who{UID: 70013, Name: "70013"}, 500, headrace.High, math.Inf(1), None)
+	if got := before.Of(eve).Waiting; got != 50 {
+		t.Errorf("a table has changed: %d", got)
 	}
 }
 

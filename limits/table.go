@@ -3,13 +3,15 @@ package limits
 import (
 	"errors"
 	"fmt"
-	"os/user"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"headrace/config"
+	"headrace/internal/accounts"
 )
 
 // section is the name of the section with the limits of everybody; those of
@@ -20,30 +22,29 @@ const section = "limits"
 type Table struct {
 	file string
 	all  values
-	// said are the sections of users and groups by name, order their names.
-	said   map[string]values
-	order  []string
-	groups map[uint32]string // section by id
+	// said are the sections of users and groups by name, order their names, at where each
+	// is, for messages.
+	said  map[string]values
+	order []string
+	at    map[string]string
+	// users and groups are the sections of those that are known, by number.
+	users, groups map[uint32]string
+	// unknown are the sections of names that nobody knows. others is what everybody has of
+	// whom nothing else is said, and nameless what those have at most whose name nobody knows.
+	unknown          []string
+	others, nameless values
 }
 
 // Default returns the table when nothing was said; file is where something could be.
 func Default(file string) *Table {
-	return &Table{file: file, all: defaults, said: map[string]values{}, groups: map[uint32]string{}}
+	return &Table{file: file, all: defaults, others: defaults, nameless: unsaid, said: map[string]values{}, at: map[string]string{}}
 }
 
-// Groups finds a group's id by its name.
-type Groups func(name string) (uint32, error)
-
-// SystemGroups asks the group database. It may block.
-func SystemGroups(name string) (uint32, error) {
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		if g, err = user.LookupGroupId(name); err != nil {
-			return 0, fmt.Errorf("there is no group %q on this machine", name)
-		}
-	}
-	id, err := strconv.ParseUint(g.Gid, 10, 32)
-	return uint32(id), err
+// Accounts finds users and groups by name. An accounts.Database is one. Its methods may
+// block, and are called concurrently.
+type Accounts interface {
+	User(name string) (accounts.Account, error)
+	Group(name string) (uint32, error)
 }
 
 // IsSection reports whether a section of a file is about limits.
@@ -51,9 +52,9 @@ func IsSection(name string) bool { return name == section || strings.HasPrefix(n
 
 // Read makes a table of a file's sections of limits (f may be nil) and then of
 // flags, which count before them: KEY=VALUE, user:NAME:KEY=VALUE or
-// group:NAME:KEY=VALUE. Groups that do not exist are returned as warnings: nobody
-// is in them. The error is all that is wrong.
-func Read(f *config.File, file string, flags []string, lookUp Groups) (t *Table, warnings []error, err error) {
+// group:NAME:KEY=VALUE. A NAME may be a number. The error is all that is wrong; unknown
+// are the names that nobody knows, as Resolve has them. It blocks as db does.
+func Read(f *config.File, file string, flags []string, db Accounts) (t *Table, unknown []error, err error) {
 	t = Default(file)
 	var wrong []error
 	said := unsaid
@@ -69,25 +70,71 @@ func Read(f *config.File, file string, flags []string, lookUp Groups) (t *Table,
 			wrong = append(wrong, fmt.Errorf("--limit %s: %w", flag, err))
 		}
 	}
-	t.all = said.or(defaults)
-	for _, s := range t.order {
-		name, is := strings.CutPrefix(s, section+" group ")
-		if !is {
-			continue
-		}
-		gid, err := lookUp(name)
-		if err != nil {
-			warnings = append(warnings, fmt.Errorf("limits of group %s: %w", name, err))
-			continue
-		}
-		t.groups[gid] = s
+	t.all, t.unknown = said.or(defaults), t.order
+	t, unknown = t.Resolve(db)
+	return t, unknown, errors.Join(wrong...)
+}
+
+// Resolve returns the table with names looked up again that nobody knew, and an error for
+// each that nobody knows still. It blocks as db does, for all names at once.
+//
+// Who has such a name, or is in such a group, cannot be told. So what its section
+// forbids counts for all who may be meant, and what it allows for nobody: a group may be
+// anybody's of whom nothing is said but in [limits], a user may be one without a name.
+func (t *Table) Resolve(db Accounts) (*Table, []error) {
+	n := *t
+	n.users, n.groups, n.unknown = map[uint32]string{}, map[uint32]string{}, nil
+	maps.Copy(n.users, t.users)
+	maps.Copy(n.groups, t.groups)
+	n.others, n.nameless = t.all, unsaid
+	ids, errs := make([]uint32, len(t.unknown)), make([]error, len(t.unknown))
+	var each sync.WaitGroup
+	for i, s := range t.unknown {
+		each.Go(func() { ids[i], errs[i] = idOf(s, db) })
 	}
-	return t, warnings, errors.Join(wrong...)
+	each.Wait()
+	var unknown []error
+	for i, s := range t.unknown {
+		switch user := isUser(s); {
+		case errs[i] != nil:
+			unknown = append(unknown, fmt.Errorf("%s%w", t.at[s], errs[i]))
+			n.unknown = append(n.unknown, s)
+			if user {
+				n.nameless = n.nameless.least(t.said[s])
+			} else {
+				n.others = n.others.least(t.said[s])
+			}
+		case user:
+			n.users[ids[i]] = s
+		default:
+			n.groups[ids[i]] = s
+		}
+	}
+	return &n, unknown
+}
+
+func isUser(section string) bool { return strings.Fields(section)[1] == "user" }
+
+// idOf looks up whom a section is about. A number is one, whether anybody has it or not.
+func idOf(section string, db Accounts) (id uint32, err error) {
+	name := strings.Fields(section)[2]
+	if isUser(section) {
+		var a accounts.Account
+		a, err = db.User(name)
+		id = a.UID
+	} else {
+		id, err = db.Group(name)
+	}
+	if n, bad := accounts.ParseID(name); err != nil && bad == nil {
+		return n, nil
+	}
+	return id, err
 }
 
 // take reads one section.
 func (t *Table) take(f *config.File, s config.Section, all *values) error {
-	v, err := t.of(s.Name, all)
+	name := strings.Join(strings.Fields(s.Name), " ")
+	v, err := t.of(name, all)
 	if err != nil {
 		return f.Errorf(s.Line, "%w", err)
 	}
@@ -97,7 +144,7 @@ func (t *Table) take(f *config.File, s config.Section, all *values) error {
 			wrong = append(wrong, f.Errorf(e.Line, "%w", err))
 		}
 	}
-	t.put(s.Name, v, all)
+	t.put(name, fmt.Sprintf("%s:%d: ", f.Name, s.Line), v, all)
 	return errors.Join(wrong...)
 }
 
@@ -116,13 +163,14 @@ func (t *Table) of(name string, all *values) (values, error) {
 	return values{}, fmt.Errorf("[%s]: want [limits], [limits user NAME] or [limits group NAME]", name)
 }
 
-func (t *Table) put(name string, v values, all *values) {
+func (t *Table) put(name, at string, v values, all *values) {
 	if name == section {
 		*all = v
 		return
 	}
 	if _, ok := t.said[name]; !ok {
 		t.order = append(t.order, name)
+		t.at[name] = at
 	}
 	t.said[name] = v
 }
@@ -145,7 +193,7 @@ func (t *Table) flag(s string, all *values) error {
 	if err := v.set(parts[len(parts)-1], value); err != nil {
 		return err
 	}
-	t.put(name, v, all)
+	t.put(name, "--limit "+s+": ", v, all)
 	return nil
 }
 
@@ -172,10 +220,12 @@ type Who struct {
 
 // Of returns the limits of a user who is neither root nor the daemon's own.
 func (t *Table) Of(w Who) Limits {
-	own, ok := t.said[section+" user "+w.Name]
-	if number := strconv.FormatUint(uint64(w.UID), 10); !ok {
-		if own, ok = t.said[section+" user "+number]; !ok {
-			own = unsaid
+	number := strconv.FormatUint(uint64(w.UID), 10)
+	own := unsaid
+	for _, s := range []string{section + " user " + w.Name, t.users[w.UID], section + " user " + number} {
+		if v, ok := t.said[s]; ok {
+			own = v
+			break
 		}
 	}
 	grouped := unsaid
@@ -188,7 +238,11 @@ func (t *Table) Of(w Who) Limits {
 			grouped = grouped.most(t.said[s])
 		}
 	}
-	return own.or(grouped).or(t.all).limits()
+	all := own.or(grouped).or(t.others)
+	if w.Name == number {
+		all = all.least(t.nameless)
+	}
+	return all.limits()
 }
 
 // File returns where limits are set, for messages.

@@ -2,10 +2,13 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/accounts"
 	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -23,8 +26,16 @@ var _ wireconnect.InputServiceHandler = forward{}
 // serve.Interceptor. Every request is the manager's to answer, or to refuse.
 func (a *Agent) Inputs() wireconnect.InputServiceHandler { return forward{a.inputs} }
 
-// as returns the name by which the manager and the file system know the caller.
-func as(ctx context.Context) string { return serve.UserName(serve.CallerOf(ctx).UID) }
+// as returns the name by which the manager and the file system know the caller: the number
+// of one whom nobody knows. It may block, as accounts do.
+func as(ctx context.Context) (string, error) {
+	uid := serve.CallerOf(ctx).UID
+	who, err := accounts.Here.UserOf(uid)
+	if errors.Is(err, accounts.ErrUnknown) {
+		return strconv.FormatUint(uint64(uid), 10), nil
+	}
+	return who.Name, err
+}
 
 // away says whose fault an error is that is not the manager's answer.
 func away(err error) error {
@@ -35,36 +46,46 @@ func away(err error) error {
 }
 
 // Warm passes on.
-func (f forward) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.InputsStatus, error) {
-	q.User = as(ctx)
-	res, err := f.to.Warm(ctx, q)
+func (f forward) Warm(ctx context.Context, q *wire.WarmInputsRequest) (res *wire.InputsStatus, err error) {
+	if q.User, err = as(ctx); err != nil {
+		return nil, err
+	}
+	res, err = f.to.Warm(ctx, q)
 	return res, away(err)
 }
 
 // Cool passes on.
-func (f forward) Cool(ctx context.Context, q *wire.CoolInputsRequest) (*wire.CoolInputsResponse, error) {
-	q.User = as(ctx)
-	res, err := f.to.Cool(ctx, q)
+func (f forward) Cool(ctx context.Context, q *wire.CoolInputsRequest) (res *wire.CoolInputsResponse, err error) {
+	if q.User, err = as(ctx); err != nil {
+		return nil, err
+	}
+	res, err = f.to.Cool(ctx, q)
 	return res, away(err)
 }
 
 // Inputs passes on.
-func (f forward) Inputs(ctx context.Context, q *wire.InputsRequest) (*wire.InputsResponse, error) {
-	q.User = as(ctx)
-	res, err := f.to.Inputs(ctx, q)
+func (f forward) Inputs(ctx context.Context, q *wire.InputsRequest) (res *wire.InputsResponse, err error) {
+	if q.User, err = as(ctx); err != nil {
+		return nil, err
+	}
+	res, err = f.to.Inputs(ctx, q)
 	return res, away(err)
 }
 
 // Places passes on.
-func (f forward) Places(ctx context.Context, q *wire.PlacesRequest) (*wire.PlacesResponse, error) {
-	q.User = as(ctx)
-	res, err := f.to.Places(ctx, q)
+func (f forward) Places(ctx context.Context, q *wire.PlacesRequest) (res *wire.PlacesResponse, err error) {
+	if q.User, err = as(ctx); err != nil {
+		return nil, err
+	}
+	res, err = f.to.Places(ctx, q)
 	return res, away(err)
 }
 
 // CachedInputs passes on.
-func (f forward) CachedInputs(ctx context.Context, q *wire.CachedInputsRequest, out *connect.ServerStream[wire.CachedInputsChunk]) error {
-	q.User = as(ctx)
+func (f forward) CachedInputs(ctx context.Context, q *wire.CachedInputsRequest, out *connect.ServerStream[wire.CachedInputsChunk]) (err error) {
+	if q.User, err = as(ctx); err != nil {
+		return err
+	}
 	in, err := f.to.CachedInputs(ctx, q)
 	if err != nil {
 		return away(err)
@@ -79,9 +100,11 @@ func (f forward) CachedInputs(ctx context.Context, q *wire.CachedInputsRequest, 
 }
 
 // Follow passes on.
-func (f forward) Follow(ctx context.Context, q *wire.FollowRequest) (*wire.FollowResponse, error) {
-	q.User = as(ctx)
-	res, err := f.to.Follow(ctx, q)
+func (f forward) Follow(ctx context.Context, q *wire.FollowRequest) (res *wire.FollowResponse, err error) {
+	if q.User, err = as(ctx); err != nil {
+		return nil, err
+	}
+	res, err = f.to.Follow(ctx, q)
 	return res, away(err)
 }
 

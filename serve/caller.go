@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
-	"strconv"
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/accounts"
 	"headrace/internal/budget"
 	"headrace/internal/linux"
 )
@@ -39,7 +38,8 @@ func (c Caller) Viewer() Viewer {
 }
 
 // Credentials returns what the caller's files are looked up and opened with. A
-// daemon of an ordinary user acts as that user for everybody it serves.
+// daemon of an ordinary user acts as that user for everybody it serves. It may block, as
+// accounts do, and fails as they do where groups cannot be known.
 func (c Caller) Credentials() (linux.Credentials, error) {
 	if euid := os.Geteuid(); euid != 0 {
 		return linux.Credentials{UID: uint32(euid), GID: uint32(os.Getegid())}, nil
@@ -49,51 +49,19 @@ func (c Caller) Credentials() (linux.Credentials, error) {
 	if c.UID == 0 {
 		return cred, nil
 	}
-	who, err := user.LookupId(strconv.FormatUint(uint64(c.UID), 10))
-	if errors.As(err, new(user.UnknownUserIdError)) {
+	who, err := accounts.Here.UserOf(c.UID)
+	if errors.Is(err, accounts.ErrUnknown) {
 		return cred, nil
 	}
-	if err != nil {
-		return cred, fmt.Errorf("look up user %d: %w", c.UID, err)
+	if err == nil {
+		cred.Groups, err = accounts.Here.GroupsOf(who)
 	}
-	cred.Groups, err = GroupsOf(who)
 	return cred, err
 }
 
-// UserName returns what people call a user: the number of one without a name.
-func UserName(uid uint32) string {
-	id := strconv.FormatUint(uint64(uid), 10)
-	if who, err := user.LookupId(id); err == nil {
-		return who.Username
-	}
-	return id
-}
-
-// GroupsOf looks up the groups of an account. It may block.
-func GroupsOf(who *user.User) ([]uint32, error) {
-	ids, err := who.GroupIds()
-	if err != nil {
-		return nil, fmt.Errorf("look up the groups of %s: %w", who.Username, err)
-	}
-	groups := make([]uint32, 0, len(ids))
-	for _, s := range ids {
-		g, err := ParseID(s)
-		if err != nil {
-			return nil, err
-		}
-		groups = append(groups, g)
-	}
-	return groups, nil
-}
-
-// ParseID reads a number of the user database.
-func ParseID(s string) (uint32, error) {
-	n, err := strconv.ParseUint(s, 10, 32)
-	if err != nil {
-		return 0, fmt.Errorf("user database: id %q is not a number", s)
-	}
-	return uint32(n), nil
-}
+// UserName returns what people call a user, to be shown: the number of one without a name, or
+// whose name is not known soon.
+func UserName(uid uint32) string { return accounts.Here.Shown(uid) }
 
 type callerKey struct{}
 

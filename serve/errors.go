@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"connectrpc.com/connect"
+
+	"headrace/internal/accounts"
 )
 
 // Kinds of errors that a request can meet; test with errors.Is.
@@ -39,6 +41,7 @@ var kinds = []Kind{
 	{ErrDenied, connect.CodePermissionDenied},
 	{ErrBusy, connect.CodeResourceExhausted},
 	{ErrStopping, connect.CodeUnavailable},
+	{accounts.ErrSilent, connect.CodeUnavailable},
 	{ErrState, connect.CodeFailedPrecondition},
 }
 

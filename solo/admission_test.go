@@ -11,6 +11,7 @@ import (
 
 	"headrace"
 	"headrace/config"
+	"headrace/internal/accounts"
 	"headrace/limits"
 	"headrace/policy"
 	"headrace/serve"
@@ -29,7 +30,7 @@ func limitsFrom(t *testing.T, text string) *limits.Table {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, _, err := limits.Read(f, "f", nil, limits.SystemGroups)
+	table, _, err := limits.Read(f, "f", nil, accounts.Here)
 	if err != nil {
 		t.Fatal(err)
 	}

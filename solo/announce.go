@@ -120,10 +120,5 @@ func accountOf(name string, by serve.Caller) (serve.Caller, error) {
 	if err != nil {
 		return by, err
 	}
-	uid, err := serve.ParseID(who.Uid)
-	if err != nil {
-		return by, err
-	}
-	gid, err := serve.ParseID(who.Gid)
-	return serve.Caller{UID: uid, GID: gid}, err
+	return serve.Caller{UID: who.UID, GID: who.GID}, nil
 }

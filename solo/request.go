@@ -1,16 +1,17 @@
 package solo
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"headrace"
+	"headrace/internal/accounts"
 	"headrace/proc"
 	"headrace/serve"
 	"headrace/wire"
@@ -135,43 +136,38 @@ func fillIdentity(t *task, q *wire.RunRequest, by serve.Caller) error {
 	if euid := os.Geteuid(); euid != 0 {
 		uid, gid = uint32(euid), uint32(os.Getegid())
 	}
-	who, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
-	if q.User != "" {
+	var who accounts.Account
+	var err error
+	if q.User == "" {
+		who, err = accounts.Here.UserOf(uid)
+	} else {
 		if by.UID != 0 || os.Geteuid() != 0 {
 			return fmt.Errorf("%w: only root may run tasks as another user; leave out the user", serve.ErrDenied)
 		}
 		if who, err = lookUp(q.User); err != nil {
 			return err
 		}
-		if uid, err = serve.ParseID(who.Uid); err != nil {
-			return err
-		}
-		if gid, err = serve.ParseID(who.Gid); err != nil {
-			return err
-		}
+		uid, gid = who.UID, who.GID
 	}
 	t.rec.UID, t.spec.UID, t.spec.GID = uid, uid, gid
-	if err != nil || who == nil { // an account without an entry, as in some containers
+	switch {
+	case errors.Is(err, accounts.ErrUnknown): // an account without an entry, as in some containers
 		t.rec.User = strconv.FormatUint(uint64(uid), 10)
 		return nil
+	case err != nil: // who it is decides on limits
+		return err
 	}
-	t.rec.User = who.Username
-	t.spec.Groups, err = serve.GroupsOf(who)
+	t.rec.User = who.Name
+	t.spec.Groups, err = accounts.Here.GroupsOf(who)
 	return err
 }
 
-func lookUp(name string) (*user.User, error) {
-	if strings.ContainsAny(name, "\x00:\n") {
-		return nil, serve.Refusal("%q is not a user name", name)
+func lookUp(name string) (accounts.Account, error) {
+	who, err := accounts.Here.Find(name)
+	if errors.Is(err, accounts.ErrUnknown) {
+		err = serve.Refusal("there is no user %q on this machine", name)
 	}
-	who, err := user.Lookup(name)
-	if err == nil {
-		return who, nil
-	}
-	if who, idErr := user.LookupId(name); idErr == nil {
-		return who, nil
-	}
-	return nil, serve.Refusal("there is no user %q on this machine", name)
+	return who, err
 }
 
 // parseGrace reads a grace in seconds.

@@ -13,12 +13,14 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"headrace/cmd/headrace/filesystem"
 	"headrace/config"
+	"headrace/internal/accounts"
 	"headrace/limits"
 	"headrace/report"
 )
@@ -48,8 +50,8 @@ type settings struct {
 	known  []string
 	from   map[string]string // where the value of a flag is from
 	limits *limits.Source
-	// warnings are about limits of groups that do not exist.
-	warnings []error
+	// unknown are about limits of names that nobody knows.
+	unknown []error
 }
 
 // loadSettings reads the file and sets those flags that were not given.
@@ -62,11 +64,14 @@ func loadSettings(flags *pflag.FlagSet, own *configFlags) (*settings, error) {
 	flags.Visit(func(f *pflag.Flag) { s.from[f.Name] = "flag" })
 	file, unreadable := s.read()
 	wrong := s.set(file)
-	table, warnings, limitsWrong := s.table(file)
+	table, unknown, limitsWrong := s.table(file)
+	if own.check { // a daemon starts all the same: the service that knows them may be down
+		limitsWrong = errors.Join(limitsWrong, errors.Join(unknown...))
+	}
 	if err := errors.Join(unreadable, wrong, limitsWrong); err != nil {
 		return nil, err
 	}
-	s.limits, s.warnings = limits.NewSource(table), warnings
+	s.limits, s.unknown = limits.NewSource(table), unknown
 	return s, nil
 }
 
@@ -200,7 +205,7 @@ func (s *settings) table(file *config.File) (*limits.Table, []error, error) {
 	if where == "" {
 		where = defaultConfig
 	}
-	return limits.Read(file, where, s.own.limits, limits.SystemGroups)
+	return limits.Read(file, where, s.own.limits, accounts.Here)
 }
 
 // reload puts the limits of the file in force, if nothing is wrong with it, and
@@ -214,15 +219,14 @@ func (s *settings) reload(log *slog.Logger) {
 		return
 	}
 	file, unreadable := s.read()
-	table, warnings, wrong := s.table(file)
+	table, unknown, wrong := s.table(file)
 	if err := errors.Join(unreadable, s.checkKeys(file), wrong); err != nil {
 		log.Error("the limits stay as they are: the file cannot be used", "err", err)
 		return
 	}
 	s.limits.Replace(table)
-	for _, w := range warnings {
-		log.Warn(w.Error())
-	}
+	s.unknown = unknown
+	s.sayUnknown(log)
 	log.Info("limits were read again; other settings count when the daemon is started again", "file", s.path)
 }
 
@@ -236,20 +240,50 @@ func (s *settings) checkKeys(file *config.File) error {
 	return errors.Join(wrong...)
 }
 
-// onHangup reads the limits again on every SIGHUP until ctx ends. Where no file is to be
-// read a SIGHUP does what it does to any program.
-func (s *settings) onHangup(ctx context.Context, log *slog.Logger) {
-	if s.path == "" && !s.byDefault() {
+// askAgain is how often names in the limits are looked up again that nobody knows.
+const askAgain = time.Minute
+
+// sayUnknown logs the names in the limits that nobody knows.
+func (s *settings) sayUnknown(log *slog.Logger) {
+	for _, err := range s.unknown {
+		log.Error("limits are of a name that nobody knows; until somebody does, what they forbid counts for all who may be meant, and what they allow for nobody", "err", err)
+	}
+}
+
+// resolve looks names in the limits up again that nobody knew.
+func (s *settings) resolve(log *slog.Logger, db limits.Accounts) {
+	before := len(s.unknown)
+	if before == 0 {
 		return
 	}
+	table, unknown := s.limits.Now().Resolve(db)
+	if s.unknown = unknown; len(unknown) == before {
+		return
+	}
+	s.limits.Replace(table)
+	log.Info("names in the limits are known by now, and their limits hold", "names", before-len(unknown), "unknown", len(unknown))
+	s.sayUnknown(log)
+}
+
+// keep logs names in the limits that nobody knows, and looks them up again, and reads the
+// limits again on every SIGHUP, until ctx ends. Where no file is to be
+// read a SIGHUP does what it does to any program.
+func (s *settings) keep(ctx context.Context, log *slog.Logger) {
+	s.sayUnknown(log)
 	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
+	if s.path != "" || s.byDefault() {
+		signal.Notify(hangups, syscall.SIGHUP)
+	}
 	go func() {
 		defer signal.Stop(hangups)
+		again := time.NewTicker(askAgain)
+		defer again.Stop()
 		for {
 			select {
 			case <-hangups:
 				s.reload(log)
+			case <-again.C:
+				s.resolve(log, accounts.Here)
 			case <-ctx.Done():
 				return
 			}
@@ -281,9 +315,6 @@ func (s *settings) show(a *app) error {
 			}
 		}
 		t.Add(report.Str(name), report.Str(value), report.Str(from))
-	}
-	for _, w := range s.warnings {
-		a.Say("%v", w)
 	}
 	rows := s.limits.Now().Rows()
 	l := &report.Table{}

@@ -15,6 +15,7 @@ import (
 
 	"headrace"
 	"headrace/cmd/headrace/filesystem"
+	"headrace/internal/accounts"
 	"headrace/limits"
 )
 
@@ -65,6 +66,52 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// later is a machine on which one group is known by now.
+type later struct{}
+
+func (later) User(string) (accounts.Account, error) { return accounts.Account{}, accounts.ErrUnknown }
+
+func (later) Group(name string) (uint32, error) {
+	if name == "no-such-group" {
+		return 4002, nil
+	}
+	return 0, accounts.ErrUnknown
+}
+
+// TestUnknownNamesOfLimits: a daemon starts with names that nobody knows, says so, and their limits hold
+// when they are known.
+func TestUnknownNamesOfLimits(t *testing.T) {
+	var f soloFlags
+	cmd := &cobra.Command{}
+	f.define(cmd)
+	if err := cmd.ParseFlags([]string{"--config", "", "--limit", "group:no-such-group:waiting=5", "--limit", "group:nor-this-one:running=9"}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := loadSettings(cmd.Flags(), &f.configFlags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eve := limits.Who{UID: 5, Name: "eve"}
+	if l := s.limits.Now().Of(eve); l.Waiting != 5 || l.Running != 9 {
+		t.Errorf("before: %+v", l)
+	}
+	var said bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&said, nil))
+	s.sayUnknown(log)
+	for _, want := range []string{"level=ERROR", "no-such-group", "nor-this-one"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("the log has no %s:\n%s", want, &said)
+		}
+	}
+	s.resolve(log, later{})
+	if l := s.limits.Now().Of(eve); l.Waiting == 5 || l.Running != 9 {
+		t.Errorf("after: %+v", l)
+	}
+	if l := s.limits.Now().Of(limits.Who{UID: 5, Name: "eve", GID: 4002}); l.Waiting != 5 {
+		t.Errorf("in the group: %+v", l)
+	}
+}
+
 // TestHangupWithoutAFile: the daemon of a service goes on when it is reloaded and its settings are not there.
 func TestHangupWithoutAFile(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -81,7 +128,7 @@ func TestHangupWithoutAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	log, to := io.Pipe()
-	s.onHangup(t.Context(), slog.New(slog.NewTextHandler(to, nil)))
+	s.keep(t.Context(), slog.New(slog.NewTextHandler(to, nil)))
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}

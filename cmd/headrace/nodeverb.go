@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"os/user"
 	"strconv"
 	"sync"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"headrace/cmd/headrace/filesystem"
 	"headrace/data/blocks"
 	"headrace/hdfs/replica"
+	"headrace/internal/accounts"
 	"headrace/node"
 	"headrace/solo"
 	"headrace/wire"
@@ -102,7 +102,8 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings) error
 	if f.check {
 		return s.show(a.app)
 	}
-	s.onHangup(ctx, log)
+	filesystem.WarnOfAccounts(log)
+	s.keep(ctx, log)
 	config.Operators, config.Limits = operators, s.limits
 	if config.DataNode, err = f.dataNode(log); err != nil {
 		return err
@@ -206,15 +207,17 @@ func runNode(ctx context.Context, config solo.Config, agent node.Config) error {
 func userIDs(names []string) ([]uint32, error) {
 	var ids []uint32
 	for _, name := range names {
-		id := name
-		if who, err := user.Lookup(name); err == nil {
-			id = who.Uid
+		who, err := accounts.Here.User(name)
+		id := who.UID
+		if errors.Is(err, accounts.ErrUnknown) { // a number is one, whether anybody has it or not
+			if id, err = accounts.ParseID(name); err != nil {
+				return nil, cli.UsageErrorf("--operator %q: there is no such user on this machine", name)
+			}
 		}
-		n, err := strconv.ParseUint(id, 10, 32)
 		if err != nil {
-			return nil, cli.UsageErrorf("--operator %q: there is no such user on this machine", name)
+			return nil, fmt.Errorf("--operator %q: %w", name, err)
 		}
-		ids = append(ids, uint32(n))
+		ids = append(ids, id)
 	}
 	return ids, nil
 }

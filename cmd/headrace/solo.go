@@ -153,7 +153,8 @@ func (a *app) solo(ctx context.Context, f *soloFlags, fs *filesystem.StartFlags,
 	if err := checkShim(config.Shim); err != nil {
 		return err
 	}
-	s.onHangup(ctx, log)
+	filesystem.WarnOfAccounts(log)
+	s.keep(ctx, log)
 	go notifyReady(ctx, daemon.Ready(), log)
 	defer filesystem.Beside(ctx, &a.App, fs, log)()
 	if err := daemon.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {

@@ -6,14 +6,13 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/user"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"headrace/cli"
+	"headrace/internal/accounts"
 	"headrace/report"
 )
 
@@ -112,15 +111,12 @@ func give(f *os.File, name string) error {
 	if name == "" {
 		return nil
 	}
-	who, err := user.Lookup(name)
-	if err != nil {
-		if who, err = user.LookupId(name); err != nil {
-			return cli.UsageErrorf("there is no user %q on this machine", name)
-		}
+	who, err := accounts.Here.Find(name)
+	if errors.Is(err, accounts.ErrUnknown) {
+		return cli.UsageErrorf("there is no user %q on this machine", name)
 	}
-	uid, err := strconv.Atoi(who.Uid)
 	if err == nil {
-		err = f.Chown(uid, -1)
+		err = f.Chown(int(who.UID), -1)
 	}
 	if err != nil {
 		return fmt.Errorf("give %s to %s: %w", f.Name(), name, err)

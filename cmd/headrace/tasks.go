@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"os/user"
 	"slices"
 	"strconv"
 	"strings"
 
 	"headrace"
+	"headrace/internal/accounts"
 	"headrace/report"
 	"headrace/wire"
 	"headrace/wire/convert"
@@ -42,11 +42,11 @@ func tasksTable(tasks []*wire.Task, me string) *report.Table {
 
 // userName returns that of the user who calls; empty: unknown.
 func userName() string {
-	who, err := user.Current()
+	who, err := accounts.Here.Self()
 	if err != nil {
 		return ""
 	}
-	return who.Username
+	return who.Name
 }
 
 // limitsTable tells which tasks cannot be preempted in which way, and why; nil

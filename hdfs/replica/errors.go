@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/user"
-	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/accounts"
 )
 
 var (
@@ -44,11 +44,7 @@ func (v *volume) owner() string {
 	if err != nil {
 		return "the user of the data node"
 	}
-	uid := strconv.FormatUint(uint64(st.Sys().(*syscall.Stat_t).Uid), 10)
-	if u, err := user.LookupId(uid); err == nil {
-		return u.Username + ", whose it is"
-	}
-	return "user " + uid + ", whose it is"
+	return accounts.Here.Shown(st.Sys().(*syscall.Stat_t).Uid) + ", whose it is"
 }
 
 func missing(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/user"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"headrace/cli"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
+	"headrace/internal/accounts"
 	"headrace/report"
 )
 
@@ -40,11 +40,11 @@ func (a verbs) reachFor(ctx context.Context, fs, protocol string, f func(asker) 
 	}
 	name := os.Getenv("HADOOP_USER_NAME")
 	if name == "" {
-		u, err := user.Current()
+		u, err := accounts.Here.Self()
 		if err != nil {
 			return fmt.Errorf("find out who asks: %w; or set HADOOP_USER_NAME", err)
 		}
-		name = u.Username
+		name = u.Name
 	}
 	var unheard error
 	for _, address := range addresses {

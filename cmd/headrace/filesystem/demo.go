@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -22,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/internal/accounts"
 	"headrace/wire"
 )
 
@@ -84,14 +84,14 @@ func (d *demo) tell(format string, args ...any) {
 }
 
 func (d *demo) run(ctx context.Context) (err error) {
-	u, err := user.Current()
+	u, err := accounts.Here.Self()
 	if err != nil {
 		return err
 	}
 	if d.dir, err = os.MkdirTemp("", "headrace-dfs-"); err != nil {
 		return err
 	}
-	d.user, d.began, d.files = u.Username, time.Now(), map[string][]byte{}
+	d.user, d.began, d.files = u.Name, time.Now(), map[string][]byte{}
 	defer func() {
 		for _, n := range d.nodes {
 			n.end(syscall.SIGTERM)

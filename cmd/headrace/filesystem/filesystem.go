@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -23,6 +22,7 @@ import (
 	"headrace/dfs"
 	"headrace/dfs/gateway"
 	"headrace/dfs/web"
+	"headrace/internal/accounts"
 	"headrace/internal/linux"
 	"headrace/meta"
 )
@@ -93,6 +93,7 @@ reach each other at --peer-port; nobody else can do anything there.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
+			WarnOfAccounts(log)
 			f.up = func(addresses string) {
 				fmt.Fprint(a.Out, addresses) // at once: some read one line and no more
 				if err := linux.NotifyReady(); err != nil {
@@ -170,6 +171,14 @@ func (f *StartFlags) addresses() (listen, advertise netip.Addr, err error) {
 	return listen, advertise, nil
 }
 
+// WarnOfAccounts logs, for a daemon that starts, why it does not know users and groups that
+// this machine has.
+func WarnOfAccounts(log *slog.Logger) {
+	if err := accounts.Here.Problem(); err != nil {
+		log.Warn(err.Error())
+	}
+}
+
 func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error {
 	if f.Dir == "" {
 		return cli.UsageErrorf("--dir is missing: name the directory of the file system")
@@ -181,7 +190,7 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 	if err != nil {
 		return err
 	}
-	owner, err := user.Current()
+	owner, err := accounts.Here.Self()
 	if err != nil {
 		return fmt.Errorf("find out who owns the file system: %w", err)
 	}
@@ -208,7 +217,7 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 	if rate == 0 {
 		rate = -1
 	}
-	c := dfs.Config{Dir: f.Dir, FetchRate: rate, CacheMemory: f.cacheBytes(), Disks: f.disks, NewDisks: f.newDisks, Owner: owner.Username, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
+	c := dfs.Config{Dir: f.Dir, FetchRate: rate, CacheMemory: f.cacheBytes(), Disks: f.disks, NewDisks: f.newDisks, Owner: owner.Name, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
 		Self: dfs.Member{Host: advertise.String(), RPC: uint16(portOf(rpc)), Data: uint16(portOf(data)), Rack: f.peers.rack}}
 	if http != nil {
 		c.Self.Web = uint16(portOf(http))

@@ -198,6 +198,24 @@ func TestIOWeight(t *testing.T) {
 	}
 }
 
+// TestWithoutControllers: a limit, and a share that is another than all have, for which there is
+// no controller are told.
+func TestWithoutControllers(t *testing.T) {
+	b, err := fakeTree(t, "freezer", nil)
+	if b == nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Make("t1", Limits{CPUs: 1}, nil); err != nil {
+		t.Errorf("without limits: %v", err)
+	}
+	_, err = b.Make("t2", Limits{Memory: 1 << 20, CPUs: 2, PIDs: 100}, nil)
+	for _, want := range []string{"no limit of memory", "no share of the processors", "no limit of processes"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+}
+
 // TestScaleWeight: the least, the standard and the greatest weight correspond in all
 // ranges, and none between is out of order.
 func TestScaleWeight(t *testing.T) {

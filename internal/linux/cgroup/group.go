@@ -32,10 +32,18 @@ func (g Group) limit(l Limits) error {
 	default:
 		problems = append(problems, LimitMemory(g.Memory, l.Memory+initMemory))
 	}
-	if g.CPU != "" && l.CPUs > 0 {
+	switch {
+	case l.CPUs <= 0:
+	case g.CPU != "":
 		problems = append(problems, weigh(g.CPU, l.CPUs))
+	case l.CPUs != 1: // which is what the kernel gives by itself
+		problems = append(problems, errors.New("no share of the processors: there is no cpu cgroup"))
 	}
-	if g.PIDs != "" && l.PIDs > 0 {
+	switch {
+	case l.PIDs <= 0:
+	case g.PIDs == "":
+		problems = append(problems, errors.New("no limit of processes: there is no pids cgroup"))
+	default:
 		n := l.PIDs
 		if !g.SeparatePIDs() {
 			n += initPIDs

@@ -1,0 +1,331 @@
+package accounts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	passwd = "root:x:0:0:root:/root:/bin/sh\n" +
+		"# a comment\n+nis\nbroken:x:y:1::/:\n" +
+		"local:x:1000:1000:A Local,,,:/home/local:/bin/sh\n"
+	group = "root:x:0:\nlocal:x:1000:\nwheel:x:10:root,local\nusers:x:100:remote\n"
+	nss   = "# who\npasswd: files [!UNAVAIL=return] sss # and no others\ngroup:\tfiles sss\nhosts: files dns\n"
+)
+
+// directory is a getent: a script, with the questions that it was asked in a file.
+const directory = `#!/bin/sh
+echo "$1 $2" >>"$(dirname "$0")/asked"
+case "$1 $2" in
+"passwd remote"|"passwd 70001") echo "remote:*:70001:70000:R:/home/remote:/bin/sh" ;;
+"passwd two words@dom") echo "two words@dom:*:70002:70000::/:" ;;
+"passwd imposter"|"passwd 70003") echo "root:*:70003:70000::/:" ;;
+"group staff"|"group 70010") echo "staff:*:70010:remote,local" ;;
+"initgroups remote") echo "remote                70010 70011 70000" ;;
+"initgroups local") echo "local                 70010 10" ;;
+"initgroups two words@dom") echo "two words@dom 70010" ;;
+*) exit 2 ;;
+esac
+`
+
+// machine makes a database of files and a script for getent; empty: there is none.
+func machine(t *testing.T, nsswitch, script string) *Database {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"passwd": passwd, "group": group, "nsswitch.conf": nsswitch, "getent": script} {
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return New(dir, filepath.Join(dir, "getent"))
+}
+
+// asked returns how often the script was asked a question; "": anything.
+func asked(t *testing.T, d *Database, question string) (n int) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(d.etc, "asked"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if question == "" || line == question+"\n" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestLookUps(t *testing.T) {
+	d := machine(t, nss, directory)
+	remote, local, spaced := Account{"remote", 70001, 70000}, Account{"local", 1000, 1000}, Account{"two words@dom", 70002, 70000}
+	for _, c := range []struct {
+		text string
+		want Account
+	}{
+		{"remote", remote}, {"70001", remote}, {"local", local}, {"1000", local}, {"root", Account{Name: "root"}}, {"0", Account{Name: "root"}}, {spaced.Name, spaced},
+	} {
+		if got, err := d.Find(c.text); got != c.want || err != nil {
+			t.Errorf("%s: %+v, %v, want %+v", c.text, got, err, c.want)
+		}
+	}
+	for _, text := range []string{"nobody-at-all", "70099", "broken", "+nis", "", "4294967295", "99999999999999"} {
+		if got, err := d.Find(text); !errors.Is(err, ErrUnknown) || got != (Account{}) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	if gid, err := d.Group("staff"); gid != 70010 || err != nil {
+		t.Errorf("staff: %d, %v", gid, err)
+	}
+	if name, err := d.GroupOf(10); name != "wheel" || err != nil {
+		t.Errorf("10: %s, %v", name, err)
+	}
+	if name, err := d.GroupOf(70010); name != "staff" || err != nil {
+		t.Errorf("70010: %s, %v", name, err)
+	}
+	for who, want := range map[Account][]uint32{
+		remote: {70000, 100, 70010, 70011}, local: {1000, 10, 70010}, {Name: "root"}: {0, 10}, spaced: {70000, 70010}, {"other", 5, 6}: {6},
+	} {
+		if got, err := d.GroupsOf(who); !slices.Equal(got, want) || err != nil {
+			t.Errorf("groups of %s: %v, %v, want %v", who.Name, got, err, want)
+		}
+	}
+	if d.Shown(70001) != "remote" || d.Shown(70099) != "70099" {
+		t.Error(d.Shown(70001), d.Shown(70099))
+	}
+	if n := asked(t, d, "initgroups root"); n != 0 {
+		t.Error("root waits for the directory")
+	}
+}
+
+// TestOddNames: what getent could take for an option or a number, or what is no text, does not reach it.
+func TestOddNames(t *testing.T) {
+	d := machine(t, nss, directory)
+	for _, name := range []string{"", "-s", "--help", "+a", "a:b", "a/b", "a,b", "a\nb", "a\x00b", " a", "a ", "a\x7f", "a\xff", "\u202ea", "12345", strings.Repeat("x", 300)} {
+		if _, err := d.User(name); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%q: %v", name, err)
+		}
+		if _, err := d.Group(name); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%q: %v", name, err)
+		}
+		if _, err := d.GroupsOf(Account{name, 70001, 5}); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if n := asked(t, d, ""); n != 1 { // that groups of 12345 were asked for is fine: there no number is meant
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// TestImposter: a name of a local user is nobody else's.
+func TestImposter(t *testing.T) {
+	d := machine(t, nss, directory)
+	if a, err := d.UserOf(70003); err == nil || errors.Is(err, ErrUnknown) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if got := d.Shown(70003); got != "70003" {
+		t.Error(got)
+	}
+}
+
+func TestFilesAlone(t *testing.T) {
+	for name, nsswitch := range map[string]string{"no file": "", "files": "passwd: files\ngroup: files\n", "others": "hosts: dns\n"} {
+		d := machine(t, nsswitch, directory)
+		if _, err := d.User("remote"); !errors.Is(err, ErrUnknown) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, err := d.GroupsOf(Account{"local", 1000, 1000}); !slices.Equal(got, []uint32{1000, 10}) || err != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		if asked(t, d, "") != 0 || d.Problem() != nil || len(d.Services()) != 0 {
+			t.Errorf("%s: asked, %v, %v", name, d.Problem(), d.Services())
+		}
+	}
+}
+
+// TestMissing: without getent there are local files, and Problem says what is not known.
+func TestMissing(t *testing.T) {
+	d := machine(t, nss+"initgroups: files [SUCCESS=continue NOTFOUND=return] ldap\n", "")
+	if _, err := d.User("remote"); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	if got, err := d.GroupsOf(Account{"local", 1000, 1000}); !slices.Equal(got, []uint32{1000, 10}) || err != nil {
+		t.Error(got, err)
+	}
+	if err := d.Problem(); err == nil || !strings.Contains(err.Error(), "of ldap and sss are not known") || !strings.Contains(err.Error(), "getent") {
+		t.Error(err)
+	}
+	if err := machine(t, nss, directory).Problem(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInPath: without a path getent is the one in PATH.
+func TestInPath(t *testing.T) {
+	d := machine(t, nss, directory)
+	t.Setenv("PATH", d.etc+":"+os.Getenv("PATH"))
+	if a, err := New(d.etc, "").User("remote"); a.UID != 70001 || err != nil {
+		t.Error(a, err)
+	}
+}
+
+// TestRemembered: an answer counts for its time, also that there is none, and is asked for once by
+// all who ask at a time.
+func TestRemembered(t *testing.T) {
+	d := machine(t, nss, directory)
+	now := time.Now()
+	d.now = func() time.Time { return now }
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if a, err := d.User("remote"); a.UID != 70001 || err != nil {
+				t.Error(a, err)
+			}
+			if _, err := d.User("nobody"); !errors.Is(err, ErrUnknown) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	times := func(remote, nobody int) {
+		t.Helper()
+		d.User("remote")
+		d.User("nobody")
+		if r, n := asked(t, d, "passwd remote"), asked(t, d, "passwd nobody"); r != remote || n != nobody {
+			t.Errorf("asked %d and %d times, want %d and %d", r, n, remote, nobody)
+		}
+	}
+	times(1, 1)
+	now = now.Add(unknownTime)
+	times(1, 2)
+	now = now.Add(knownTime)
+	times(2, 3)
+}
+
+// TestBounded: what is remembered does not grow with what is asked.
+func TestBounded(t *testing.T) {
+	d := machine(t, nss, directory)
+	for i := range mostAnswers + 50 {
+		d.answers[question{"passwd", fmt.Sprint("u", i)}] = &answer{}
+	}
+	if _, err := d.User("remote"); err != nil {
+		t.Error(err)
+	}
+	if len(d.answers) > mostAnswers {
+		t.Error(len(d.answers))
+	}
+}
+
+const hangs = "#!/bin/sh\necho \"$1 $2\" >>\"$(dirname \"$0\")/asked\"\nexec sleep 30\n"
+
+// TestHangs: a directory that does not answer costs who asks a bounded time, once in a while;
+// local users and root do not wait, and what was known counts for longer.
+func TestHangs(t *testing.T) {
+	d := machine(t, nss, directory)
+	now := time.Now()
+	d.now = func() time.Time { return now }
+	if _, err := d.User("remote"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.program, []byte(hangs), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.patience = time.Second
+	now = now.Add(knownTime)
+	var all sync.WaitGroup
+	begun := time.Now()
+	for i := range 2 * mostAtOnce {
+		all.Go(func() {
+			if _, err := d.User(fmt.Sprint("u", i)); !errors.Is(err, ErrSilent) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if took := time.Since(begun); took > 5*d.patience {
+		t.Errorf("took %v", took)
+	}
+	asks := asked(t, d, "")
+	if _, err := d.User("u0"); !errors.Is(err, ErrSilent) || asked(t, d, "") != asks {
+		t.Errorf("asked again at once: %v", err)
+	}
+	if a, err := d.User("remote"); a.UID != 70001 || err != nil {
+		t.Errorf("what was known: %v, %v", a, err)
+	}
+	if a, err := d.User("local"); a.UID != 1000 || err != nil {
+		t.Error(a, err)
+	}
+	if _, err := d.GroupsOf(Account{"root", 0, 0}); err != nil {
+		t.Error(err)
+	}
+	if _, err := d.GroupsOf(Account{"local", 1000, 1000}); !errors.Is(err, ErrSilent) {
+		t.Errorf("groups that are not all known: %v", err)
+	}
+	begun = time.Now()
+	if got := d.Shown(70005); got != "70005" || time.Since(begun) >= time.Second { // others were not answered
+		t.Errorf("%s after %v", got, time.Since(begun))
+	}
+	now = now.Add(staleTime)
+	if _, err := d.User("remote"); !errors.Is(err, ErrSilent) {
+		t.Errorf("after an hour: %v", err)
+	}
+}
+
+// TestRubbish: what is not an answer is an error, not an account, nor that there is none.
+func TestRubbish(t *testing.T) {
+	for _, script := range []string{
+		"echo rubbish", "echo remote:x:70001", "echo remote:x:-1:5::/:", "echo remote:x:4294967295:5::/:", "printf 'a:x:1:2::/:\\nb:x:1:2::/:\\n'",
+		"exit 1", "exit 3", "kill -9 $$", "head -c 3000000 /dev/zero | tr '\\0' x", "true", "echo '-a:x:7:7::/:'",
+	} {
+		d := machine(t, nss, "#!/bin/sh\n"+script+"\n")
+		if a, err := d.User("remote"); !errors.Is(err, ErrSilent) || a != (Account{}) {
+			t.Errorf("%s: %+v, %v", script, a, err)
+		}
+		if g, err := d.GroupsOf(Account{"local", 1000, 1000}); !errors.Is(err, ErrSilent) || g != nil {
+			t.Errorf("%s: %v, %v", script, g, err)
+		}
+	}
+	d := machine(t, nss, "#!/bin/sh\necho remote:x:70001:5::/:\n")
+	if a, err := d.UserOf(70002); !errors.Is(err, ErrSilent) {
+		t.Errorf("another's entry: %v, %v", a, err)
+	}
+	d = machine(t, nss, "#!/bin/sh\nprintf 'staff:x:70010:'; head -c 3000000 /dev/zero | tr '\\0' x\n")
+	if gid, err := d.Group("staff"); gid != 70010 || err != nil {
+		t.Errorf("of a group with very many members: %d, %v", gid, err)
+	}
+}
+
+func FuzzParseAnswer(f *testing.F) {
+	for _, database := range []string{"passwd", "group", "initgroups"} {
+		for _, out := range []string{"remote:*:70001:70000:R:/h:/s\n", "staff:*:70010:a,b\n", "remote     1 2 3\n", "", "\n", "a:b:c:d:e:f:g", "remote 4294967295", "70001:::", "remote\t1"} {
+			f.Add(database, "remote", out, false)
+			f.Add(database, "70001", out, true)
+		}
+	}
+	f.Fuzz(func(t *testing.T, database, key, out string, cut bool) {
+		e, err := parseAnswer(question{database, key}, out, cut)
+		if err != nil {
+			if !errors.Is(err, errRubbish) || e.name != "" || e.groups != nil {
+				t.Fatalf("%+v, %v", e, err)
+			}
+			return
+		}
+		if database != "initgroups" && !isName(e.name) || len(e.groups) > mostGroups || e.members != nil {
+			t.Fatalf("%+v", e)
+		}
+		for _, id := range append(e.groups, e.id, e.gid) {
+			if id == 1<<32-1 {
+				t.Fatalf("%+v", e)
+			}
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package accounts
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+var (
+	// ErrUnknown: there is no such account, or the service that has it is down.
+	ErrUnknown = errors.New("no file and no directory service of this machine knows it")
+	// ErrSilent: getent has failed, or has not answered in time.
+	ErrSilent = errors.New("the directory service cannot be asked")
+)
+
+// Account is a user.
+type Account struct {
+	Name     string
+	UID, GID uint32
+}
+
+// Database is where the accounts of a machine are looked up. It is safe for concurrent use.
+// All that asks may block for Patience.
+type Database struct {
+	etc, program string
+	patience     time.Duration
+	now          func() time.Time
+	slots        chan struct{}
+
+	mu      sync.Mutex
+	answers map[question]*answer
+	// silent is until when nobody waits for names that are only shown.
+	silent time.Time
+}
+
+// Here is the database of this machine.
+var Here = New("/etc", "")
+
+// Patience is how long getent may take to answer.
+const Patience = 5 * time.Second
+
+// New returns a database of the passwd, group and nsswitch.conf in a directory, that asks
+// the program getent beyond them; empty: the one in PATH or in /usr/bin.
+func New(etc, getent string) *Database {
+	return &Database{etc: etc, program: getent, patience: Patience, now: time.Now, slots: make(chan struct{}, mostAtOnce), answers: map[question]*answer{}}
+}
+
+// User finds a user by name. The error wraps ErrUnknown or ErrSilent, or is one of a file.
+func (d *Database) User(name string) (Account, error) {
+	e, err := d.find(question{"passwd", name}, func(e entry) bool { return e.name == name })
+	return e.account(), err
+}
+
+// UserOf finds a user by number. Errors are as those of User.
+func (d *Database) UserOf(uid uint32) (Account, error) {
+	e, err := d.findID("passwd", uid)
+	return e.account(), err
+}
+
+// Find finds a user by name, or else by number. Errors are as those of User.
+func (d *Database) Find(text string) (Account, error) {
+	a, err := d.User(text)
+	if uid, bad := ParseID(text); errors.Is(err, ErrUnknown) && bad == nil {
+		return d.UserOf(uid)
+	}
+	return a, err
+}
+
+// Group finds the number of a group by name. Errors are as those of User.
+func (d *Database) Group(name string) (uint32, error) {
+	e, err := d.find(question{"group", name}, func(e entry) bool { return e.name == name })
+	return e.id, err
+}
+
+// GroupOf finds the name of a group. Errors are as those of User.
+func (d *Database) GroupOf(gid uint32) (string, error) {
+	e, err := d.findID("group", gid)
+	return e.name, err
+}
+
+// GroupsOf returns the numbers of all groups of a user, the user's own first. Where
+// only some of them can be known it is an error, as those of User are.
+func (d *Database) GroupsOf(a Account) ([]uint32, error) {
+	groups := []uint32{a.GID}
+	err := d.scan("group", func(e entry) bool {
+		if slices.Contains(e.members, a.Name) {
+			groups = append(groups, e.id)
+		}
+		return false
+	})
+	if err == nil && a.UID != 0 && isName(a.Name) && d.asksFor("initgroups") {
+		var e entry
+		e, err = d.ask(question{"initgroups", a.Name}, d.patience)
+		groups = append(groups, e.groups...)
+		if errors.Is(err, ErrUnknown) {
+			err = nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up the groups of %s: %w", a.Name, err)
+	}
+	slices.Sort(groups[1:])
+	return append(groups[:1], slices.DeleteFunc(slices.Compact(groups[1:]), func(g uint32) bool { return g == a.GID })...), nil
+}
+
+// Shown returns what people call a user: the number of one whose name is not known at
+// once, or within a second. What is decided by a name asks UserOf.
+func (d *Database) Shown(uid uint32) string {
+	d.mu.Lock()
+	wait := min(d.patience, time.Second)
+	if d.now().Before(d.silent) {
+		wait = 0
+	}
+	d.mu.Unlock()
+	if e, err := d.findWithin("passwd", uid, wait); err == nil {
+		return e.name
+	}
+	return number(uid)
+}
+
+// Self returns the user who runs this process. One whom the database does not have is
+// called what the environment says.
+func (d *Database) Self() (Account, error) {
+	uid, gid := uint32(os.Getuid()), uint32(os.Getgid())
+	a, err := d.UserOf(uid)
+	if err == nil {
+		return a, nil
+	}
+	if u, other := user.Current(); other == nil {
+		return Account{u.Username, uid, gid}, nil
+	}
+	return a, err
+}
+
+// Problem says why accounts are not known here that nsswitch.conf has elsewhere than in
+// files; nil: there are none, or they are known.
+func (d *Database) Problem() error {
+	services := d.Services()
+	if len(services) == 0 {
+		return nil
+	}
+	if _, err := d.getent(); err != nil {
+		return fmt.Errorf("users and groups of %s are not known, nor are their limits by name and supplementary groups: nsswitch.conf names it beside files, and getent is missing (%w); install it (libc-bin, glibc-common)",
+			strings.Join(services, " and "), err)
+	}
+	return nil
+}
+
+// Services returns where nsswitch.conf has users and groups beside files.
+func (d *Database) Services() []string {
+	all := slices.Concat(d.beyond("passwd"), d.beyond("group"), d.beyond("initgroups"))
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// ParseID reads the number of a user or a group. The greatest is none: the kernel takes
+// it for "leave it as it is".
+func ParseID(s string) (uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	if err != nil || n == math.MaxUint32 {
+		return 0, fmt.Errorf("%q is not the number of a user or a group", s)
+	}
+	return uint32(n), nil
+}
+
+func number(id uint32) string { return strconv.FormatUint(uint64(id), 10) }
+
+// isName reports whether a text may be a name. What does not look like one to getent, or
+// could leave a line of a file, is not.
+func isName(s string) bool {
+	return s != "" && len(s) <= 256 && utf8.ValidString(s) && s[0] != '-' && s[0] != '+' && strings.TrimSpace(s) == s &&
+		strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(":,/", r) }) < 0
+}
+
+// find looks into the local file, and then asks.
+func (d *Database) find(q question, is func(entry) bool) (entry, error) {
+	if !isName(q.key) {
+		return entry{}, fmt.Errorf("%q is not a name: %w", q.key, ErrUnknown)
+	}
+	e, err := d.local(q.database, is)
+	if !errors.Is(err, ErrUnknown) {
+		return e, err
+	}
+	if strings.Trim(q.key, "0123456789") != "" && d.asksFor(q.database) { // a number getent would take for one
+		e, err = d.ask(q, d.patience)
+	}
+	if err != nil {
+		return entry{}, fmt.Errorf("%s %q: %w", q.what(), q.key, err)
+	}
+	return e, nil
+}
+
+func (d *Database) findID(database string, id uint32) (entry, error) {
+	return d.findWithin(database, id, d.patience)
+}
+
+func (d *Database) findWithin(database string, id uint32, patience time.Duration) (entry, error) {
+	e, err := d.local(database, func(e entry) bool { return e.id == id })
+	if !errors.Is(err, ErrUnknown) {
+		return e, err
+	}
+	q := question{database, number(id)}
+	if d.asksFor(database) {
+		e, err = d.ask(q, patience)
+	}
+	if err == nil {
+		// Who is local has the name.
+		if _, is := d.local(database, func(l entry) bool { return l.name == e.name }); !errors.Is(is, ErrUnknown) {
+			err = fmt.Errorf("%w: it says %q, which is another's in the local file", ErrSilent, e.name)
+		}
+	}
+	if err != nil {
+		return entry{}, fmt.Errorf("%s %s: %w", q.what(), q.key, err)
+	}
+	return e, nil
+}
+
+// local finds an entry in a local file.
+func (d *Database) local(database string, is func(entry) bool) (found entry, err error) {
+	unknown := ErrUnknown
+	err = d.scan(database, func(e entry) bool {
+		if is(e) {
+			found, unknown = e, nil
+		}
+		return unknown == nil
+	})
+	if err == nil {
+		err = unknown
+	}
+	return found, err
+}
+
+// scan calls f for the entries of a local file until it returns true. Lines that are not
+// valid are nobody's, as to the C library; without the file there is nobody.
+func (d *Database) scan(database string, f func(entry) bool) error {
+	file, err := os.Open(filepath.Join(d.etc, database))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, mostOutput)
+	for lines.Scan() {
+		if e, err := parseEntry(database, lines.Text()); err == nil && f(e) {
+			return nil
+		}
+	}
+	return lines.Err()
+}
