@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"headrace/cli"
 	"headrace/cmd/headrace/filesystem"
 	"headrace/config"
 	"headrace/limits"
@@ -237,11 +238,12 @@ func (s *settings) checkKeys(file *config.File) error {
 }
 
 // onHangup reads the limits again on every SIGHUP until ctx ends. Where no file is to be
-// read a SIGHUP does what it does to any program.
+// read a SIGHUP ends the program.
 func (s *settings) onHangup(ctx context.Context, log *slog.Logger) {
 	if s.path == "" && !s.byDefault() {
 		return
 	}
+	cli.ReloadsOnHangup()
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
