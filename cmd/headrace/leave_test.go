@@ -94,7 +94,7 @@ func TestNowhereToWrite(t *testing.T) {
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			f := fakeHere(t)
-			f.chunks["t101"] = f.chunks["t1"]
+			f.change(func() { f.chunks["t101"] = f.chunks["t1"] })
 			full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 			if errors.Is(err, fs.ErrNotExist) {
 				t.Skip(err)
