@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,23 +19,61 @@ import (
 // echo is how long a signal that comes again counts as the same.
 const echo = time.Second
 
-// Main runs a program until it has done what its arguments say, or SIGINT or SIGTERM
+// reloads tells that SIGHUP means something else than the end.
+var reloads atomic.Bool
+
+// ReloadsOnHangup has SIGHUP not end the program any more: whoever calls it handles the signal.
+func ReloadsOnHangup() { reloads.Store(true) }
+
+// Main runs a program until it has done what its arguments say, or SIGINT, SIGTERM or SIGHUP
 // comes, and ends the process with the exit code.
 func Main(execute func(ctx context.Context, args []string, in *os.File, out, errOut io.Writer) (code int)) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// A second signal ends the process at once, but not the echo of the first: timeout(1)
-	// signals its command and then the group that it is in.
-	context.AfterFunc(ctx, func() { time.AfterFunc(echo, stop) })
+	ctx, end := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	go func() {
+		for s := range signals {
+			if s != syscall.SIGHUP || !reloads.Load() {
+				end()
+				break
+			}
+		}
+		// A second signal ends the process at once, but not the echo of the first: timeout(1)
+		// signals its command and then the group that it is in.
+		time.Sleep(echo)
+		signal.Stop(signals)
+	}()
 	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// failing remembers that something could not be written, for who does not look at errors.
+type failing struct {
+	io.Writer
+	err error
+}
+
+func (f *failing) Write(p []byte) (int, error) {
+	n, err := f.Writer.Write(p)
+	if f.err == nil {
+		f.err = err
+	}
+	return n, err
 }
 
 // Execute runs a command line, tells what went wrong, and returns the exit code.
 func Execute(ctx context.Context, root *cobra.Command, args []string, in *os.File, out, errOut io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(in)
-	root.SetOut(out)
+	help := &failing{Writer: out}
+	root.SetOut(help)
 	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = help.err
+	}
 	code, line := Outcome(err)
 	if exit := new(ExitError); code != 0 && ctx.Err() != nil && !errors.As(err, &exit) {
 		code = ExitInterrupted

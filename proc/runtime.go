@@ -227,7 +227,7 @@ func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
 		return opError("reset", spec.ID, err)
 	}
 	dir := r.TaskDir(spec.ID)
-	for _, name := range append([]string{"exit.json", "command-exit"}, usersFiles...) {
+	for _, name := range append([]string{"exit.json", "command-exit", begunFile}, usersFiles...) {
 		if err := removeFile(filepath.Join(dir, name)); err != nil {
 			return opError("reset", spec.ID, err)
 		}

@@ -285,6 +285,7 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if err := l.endTurn(ctx); err != nil {
 		return err
 	}
+	l.sweepPiped()
 	if d.reserve, err = accept.NewReserve(reserved); err != nil {
 		return err
 	}

@@ -59,6 +59,11 @@ func (d *driver) await(ctx context.Context, c *call, do func()) (*snapshot, erro
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	case <-d.dead:
+		select {
+		case r := <-c.reply: // it was among the last
+			return r.task, r.err
+		default:
+		}
 		return nil, serve.ErrStopping
 	}
 }

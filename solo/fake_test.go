@@ -33,6 +33,7 @@ type thing struct {
 	exit      *proc.Exit
 	images    map[string][]ImageInfo
 	starts    int // attempts from the beginning
+	begun     time.Duration
 	completed int // ends of the command by itself
 	seq       int
 	resident  int64
@@ -229,6 +230,7 @@ func (c *conn) Start(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, err
 			c.fault("task %s is started without a reset", spec.ID)
 		}
 		t.starts++
+		t.begun = linux.Clock()
 		live = &fakeTask{c, spec.ID, c.begin(t, spec.ID)}
 		if spec.Argv[0] == "/does/not/exist" {
 			c.end(t, proc.Exit{Code: 127, StartError: "exec /does/not/exist: no such file or directory"})
@@ -268,6 +270,14 @@ func (c *conn) ExitOf(id headrace.TaskID) (e proc.Exit, ok bool, err error) {
 		return nil
 	})
 	return e, ok, err
+}
+
+func (c *conn) Begun(id headrace.TaskID, since time.Duration) (begun bool, err error) {
+	err = c.do("begun", id, func(t *thing) error {
+		begun = t.begun != 0 && t.begun >= since
+		return nil
+	})
+	return begun, err
 }
 
 func (c *conn) Restore(ctx context.Context, spec proc.Spec, o proc.RestoreOptions) (Task, proc.RestoreResult, error) {
@@ -472,6 +482,7 @@ func (f *fakeTask) Start(context.Context) error {
 			return err
 		}
 		t.starts++
+		t.begun = linux.Clock()
 		f.s.state = headrace.Running
 		return nil
 	})

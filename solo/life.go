@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,7 +42,8 @@ func (l *life) begin(t *task, kind headrace.Operation, in *journal.Intent, c *ca
 	}
 	t.op = op
 	if in != nil {
-		in.Kind, in.Began, in.AtMs = kind, op.began, l.clk.wall().UnixMilli()
+		in.Kind, in.AtMs = kind, l.clk.wall().UnixMilli()
+		in.Began = cmp.Or(in.Began, op.began) // what is asked for again may have been done since it was first
 		t.rec.Op = in
 		t.rec.Note(journal.Event{AtMs: in.AtMs, State: kind.String(), Reason: in.Reason, Delay: in.Delay})
 		l.touch(t)
@@ -152,6 +154,7 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 		t.rec.Input = &short
 	}
 	l.writeSpec(t)
+	l.dropPiped(t)
 	l.images.drop(t)
 	l.unlock(t)
 }

@@ -343,6 +343,7 @@ func (o *operations) forget(t *task, c *call) {
 				return err
 			}
 			o.tasks.remove(t)
+			o.dropPiped(t) // of a lost one that could have been restored
 			o.inputs.leave(t, o.tasks.all)
 			o.deleted = append(o.deleted, id)
 			return nil

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -371,6 +372,52 @@ func TestRealEndWhileDown(t *testing.T) {
 	}
 	if text, err := os.ReadFile(out); string(text) != "ended\n" {
 		t.Errorf("it wrote %q, %v", text, err)
+	}
+}
+
+// TestRealStartIsNotMadeTwice: the daemon dies before it has recorded that a command runs,
+// and the supervisor after it.
+func TestRealStartIsNotMadeTwice(t *testing.T) {
+	for _, c := range []struct {
+		point string
+		want  headrace.TaskState
+		lines string
+	}{
+		{"solo.op.after", headrace.Lost, "begun\n"},
+		{"proc.launched", headrace.Done, "begun\n"}, // nobody had said start
+	} {
+		t.Run(c.point, func(t *testing.T) {
+			m := newMachine(t, policy.Wait)
+			gate, out := filepath.Join(m.cfg.StateDir, "gate"), filepath.Join(m.cfg.StateDir, "out")
+			m.launch(crash.Env + "=" + c.point)
+			id := m.run(headrace.Normal, held, never, func(q *wire.RunRequest) {
+				q.Argv = []string{"/bin/sh", "-c", "echo begun >> " + out + "; : > " + out + ".written; while [ ! -e " + gate + " ]; do sleep 0.01; done"}
+				q.Env = []string{"PATH=/usr/bin:/bin"}
+			})
+			m.tasks.Resume(m.ctx(), &wire.VerbRequest{Id: string(id)}) // there is no answer
+			m.untilDead()
+			if c.want == headrace.Lost {
+				m.awaitFile(out + ".written")
+				for _, dir := range m.supervisors(id) {
+					pid, err := strconv.Atoi(filepath.Base(dir))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m.untilNoSupervisor(id)
+			}
+			if err := os.WriteFile(gate, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m.launch()
+			m.awaitState(id, c.want)
+			if text, err := os.ReadFile(out); string(text) != c.lines {
+				t.Errorf("it wrote %q, %v, want %q", text, err, c.lines)
+			}
+		})
 	}
 }
 

@@ -29,10 +29,10 @@ type recovery struct {
 //
 // In the same boot of the machine a task's supervisor knows best. Where there is
 // none, the recorded end counts; where that is missing too, the task has
-// vanished, unless it was only about to be started. After another boot there
-// are no processes: checkpointed tasks stay so, of the others those are restored
-// or started again that may be. In both cases a checkpoint that was committed
-// while no daemon was there to see it counts.
+// vanished, unless it was only about to be started and its command had not begun.
+// After another boot there are no processes: checkpointed tasks stay so, of the
+// others those are restored or started again that may be. In both cases a checkpoint
+// that was committed while no daemon was there to see it counts.
 func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 	var look, over []*task
 	for _, rec := range c.Records {
@@ -145,6 +145,8 @@ type finding struct {
 	exit *proc.Exit
 	// err is why nobody knows; proc.ErrGone when there is no supervisor.
 	err error
+	// begun: it has no supervisor, and the start under way may have started its command.
+	begun bool
 	// image is a checkpoint newer than the recorded one.
 	image *journal.Image
 }
@@ -172,7 +174,14 @@ func (r *recovery) findProcesses(ctx context.Context, rec journal.Record) (f fin
 	if !errors.Is(f.err, proc.ErrGone) {
 		return f
 	}
-	if exit, err := r.unseenEnd(rec.ID, rec.SeenExit); exit != nil || err != nil {
+	exit, err := r.unseenEnd(rec.ID, rec.SeenExit)
+	if exit == nil && err == nil && rec.Op.Doing() == headrace.Starting {
+		f.begun, err = r.rt.Begun(rec.ID, rec.Op.Began)
+		if f.begun && err == nil { // without namespaces what was started may go on
+			err = r.rt.End(ctx, rec.ID)
+		}
+	}
+	if exit != nil || err != nil {
 		f.exit, f.err = exit, err
 	}
 	return f
@@ -226,10 +235,10 @@ func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 	switch kind := in.Doing(); {
 	case kind == headrace.Killing && in.User:
 		r.final(t, headrace.Killed, nil, "killed by a user", false)
-	case kind == headrace.Starting && r.same:
+	case kind == headrace.Starting && r.same && !f.begun:
 		// The next start begins by ending whatever this one has left.
 	case kind == headrace.Starting:
-		r.vanished(t, proc.Exit{}, why)
+		r.vanished(t, proc.Exit{}, why+" while it was being started: its command may have begun")
 	case f.image != nil:
 		t.rec.Checkpoint, t.rec.RanOn = f.image, true
 		t.rec.Held = t.rec.Held || in.User

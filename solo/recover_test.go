@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -119,6 +121,63 @@ func TestDeathDuringOperation(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestStartIsNotMadeTwice: daemon and supervisor die in the middle of a start, and nobody is
+// left who knows whether the command has begun. It runs again only if it may, and the
+// history says so; one that had not begun is started.
+func TestStartIsNotMadeTwice(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		begun  bool
+		again  bool // the daemon between dies as well, having asked for the start again
+		change func(*wire.RunRequest)
+		want   headrace.TaskState
+	}{
+		{"begun", true, false, never, headrace.Lost},
+		{"begun, asked again", true, true, never, headrace.Lost},
+		{"begun, may run again", true, false, func(*wire.RunRequest) {}, headrace.Running},
+		{"not begun", false, false, never, headrace.Running},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(headrace.Pending, c.change)
+			b.shutdown()
+			dying, died := dieAt(b.world, "start", c.begun)
+			if err := b.startWith(dying); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go b.tasks.Resume(ctx, &wire.VerbRequest{Id: string(id)})
+			<-died
+			cancel()
+			b.crash()
+			if c.again {
+				dying, died := dieAt(b.world, "stats", false)
+				if err := b.startWith(dying); err != nil {
+					t.Fatal(err)
+				}
+				<-died
+				b.crash()
+			}
+			b.world.vanish(id)
+			b.start()
+			got := b.awaitState(id, c.want)
+			said := slices.ContainsFunc(got.History, func(e *wire.Event) bool { return strings.Contains(e.Reason, "may have begun") })
+			if said != c.begun {
+				t.Errorf("the history says that it may have begun: %v, want %v: %v", said, c.begun, got.History)
+			}
+			want := 1
+			if c.begun && c.want == headrace.Running {
+				want = 2
+			}
+			b.world.with(id, func(th *thing) {
+				if th.starts != want {
+					t.Errorf("started %d times, want %d", th.starts, want)
+				}
+			})
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"headrace/cli"
 	"headrace/cmd/headrace/filesystem"
 	"headrace/config"
 	"headrace/internal/accounts"
@@ -267,11 +268,12 @@ func (s *settings) resolve(log *slog.Logger, db limits.Accounts) {
 
 // keep logs names in the limits that nobody knows, and looks them up again, and reads the
 // limits again on every SIGHUP, until ctx ends. Where no file is to be
-// read a SIGHUP does what it does to any program.
+// read a SIGHUP ends the program.
 func (s *settings) keep(ctx context.Context, log *slog.Logger) {
 	s.sayUnknown(log)
 	hangups := make(chan os.Signal, 1)
 	if s.path != "" || s.byDefault() {
+		cli.ReloadsOnHangup()
 		signal.Notify(hangups, syscall.SIGHUP)
 	}
 	go func() {

@@ -55,11 +55,11 @@ func (a clusterVerbs) drain(ctx context.Context, client wireconnect.ManagerServi
 		case err != nil:
 			return err
 		case end:
-			fmt.Fprintln(a.Out, "containers give way again")
-			return nil
+			_, err := fmt.Fprintln(a.Out, "containers give way again")
+			return err
 		case res.Left == 0 && res.Away == 0:
-			fmt.Fprintln(a.Out, "all containers run, and none gives way")
-			return nil
+			_, err := fmt.Fprintln(a.Out, "all containers run, and none gives way")
+			return err
 		case res.Left == 0:
 			return fmt.Errorf("%d containers are on machines that nothing is heard of: start headrace node there, or headrace cluster forget NODE", res.Away)
 		}

@@ -72,6 +72,9 @@ func (f *follower) keep(ctx context.Context, once func(alive func()) error) erro
 // severed reports whether err says that the connection broke rather than
 // being the daemon's answer.
 func severed(err error) bool {
+	if errors.As(err, new(*cli.ExitError)) { // of this program: what came could not be written, say
+		return false
+	}
 	if connect.CodeOf(err) == connect.CodeUnimplemented { // an old daemon's HTTP server, not its protocol
 		return false
 	}

@@ -25,6 +25,12 @@ type running struct {
 
 func startHere(t *testing.T, dir string, args ...string) *running {
 	t.Helper()
+	return startWith(t, dir, func(*exec.Cmd) {}, args...)
+}
+
+// startWith changes the command before it is started.
+func startWith(t *testing.T, dir string, change func(*exec.Cmd), args ...string) *running {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -37,6 +43,7 @@ func startHere(t *testing.T, dir string, args ...string) *running {
 	r := &running{t: t, cmd: exec.Command(name, args...)}
 	r.cmd.Dir, r.cmd.Env = dir, append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.errOut
+	change(r.cmd)
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

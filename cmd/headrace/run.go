@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,7 @@ type runFlags struct {
 	cwd, output, stdin string
 	restart, held      bool
 	wait, logs, quiet  bool
-	spooled            bool // stdin is a file of ours
+	piped              *os.File // what stdin names, while it is ours; nil: it is somebody else's
 	patience           cli.Span
 	input              inputFlags
 }
@@ -119,11 +121,14 @@ func completeCommand(*cobra.Command, []string, string) ([]cobra.Completion, cobr
 }
 
 func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
-	done, err := a.openStdin(f)
+	d, err := a.daemon()
 	if err != nil {
 		return err
 	}
-	defer done()
+	if err := a.openStdin(ctx, f, filepath.Dir(d.socket)); err != nil {
+		return err
+	}
+	defer f.dropPiped()
 	req, err := f.request(argv, a.Say)
 	if err != nil {
 		return err
@@ -131,11 +136,7 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 	if err := checkPaths(req); err != nil {
 		return err
 	}
-	d, err := a.daemon()
-	if err != nil {
-		return err
-	}
-	resp, err := d.Run(ctx, req)
+	resp, err := a.submit(ctx, d, f, req)
 	if err != nil {
 		return err
 	}
@@ -143,39 +144,59 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.tellIDs(f, resp, ids); err != nil || !f.wait && !f.logs {
-		return err
+	if err := a.tellIDs(f, resp, ids); err != nil {
+		return fmt.Errorf("accepted as %s, which cannot be written: %w", strings.Join(ids, " "), err)
+	}
+	if !f.wait && !f.logs {
+		return nil
 	}
 	w := &runWait{app: a, ids: ids, job: resp.Job, logs: f.logs, dealt: req.Input.GetSplit() != wire.Split_SPLIT_NONE}
 	w.follower = &follower{daemon: d, patience: f.patience, say: w.say}
-	err = w.run(ctx)
-	if f.spooled && ctx.Err() != nil { // the task still reads it
-		a.Say("what was piped to it is in %s: remove that when the task has ended", f.stdin)
-		f.spooled = false
+	return w.run(ctx)
+}
+
+// submit hands the tasks to the daemon. Who is interrupted meanwhile waits a while for the
+// answer all the same: without it nobody knows whether there are tasks.
+func (a taskVerbs) submit(ctx context.Context, d *daemon, f *runFlags, req *wire.RunRequest) (*wire.RunResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(cli.AnswerTime, cancel) })()
+	resp, err := d.Run(late, req)
+	maybe := err != nil && severed(err) && !errors.As(err, new(*wire.NoDaemonError))
+	if maybe && f.piped != nil {
+		a.Say("what was piped is kept in %s, for the task may have been accepted; the daemon removes it when that has ended, or, if there is none, when it is started again", f.stdin)
+	}
+	if err == nil || maybe { // it is the daemon's
+		f.piped.Close()
+		f.piped = nil
+	}
+	return resp, err
+}
+
+// openStdin makes a file of what is piped to a command, if that was asked for.
+func (a taskVerbs) openStdin(ctx context.Context, f *runFlags, stateDir string) (err error) {
+	switch {
+	case f.stdin == "-" && f.input.split.rule != wire.Split_SPLIT_NONE:
+		return cli.UsageErrorf("--stdin and --split %s: the command has one standard input; leave one of them out", f.input.split.String())
+	case f.stdin == "-":
+		if f.piped, err = a.spool(ctx, stateDir, f.user); err == nil {
+			f.stdin = f.piped.Name()
+		}
+	case f.logs && f.stdin == "" && f.input.split.rule == wire.Split_SPLIT_NONE:
+		err = a.checkStdin()
 	}
 	return err
 }
 
-// openStdin makes a file of what is piped to a command, if that was asked for. done
-// removes it.
-func (a taskVerbs) openStdin(f *runFlags) (done func(), err error) {
-	done = func() {
-		if f.spooled {
-			os.Remove(f.stdin)
-		}
+// dropPiped removes what was piped to a task that was not accepted.
+func (f *runFlags) dropPiped() {
+	if f.piped != nil {
+		os.Remove(f.piped.Name())
+		f.piped.Close()
 	}
-	switch {
-	case f.stdin == "-" && !f.wait && !f.logs:
-		return done, cli.UsageErrorf("--stdin -: with --wait or --logs only, which remove what was piped when the task has ended; else name a file")
-	case f.stdin == "-" && f.input.split.rule != wire.Split_SPLIT_NONE:
-		return done, cli.UsageErrorf("--stdin and --split %s: the command has one standard input; leave one of them out", f.input.split.String())
-	case f.stdin == "-":
-		f.stdin, err = a.spool(f.user)
-		f.spooled = err == nil
-	case f.logs && f.stdin == "" && f.input.split.rule == wire.Split_SPLIT_NONE:
-		err = a.checkStdin()
-	}
-	return done, err
 }
 
 // tellIDs prints the ids of the tasks: on standard output, but where that is the

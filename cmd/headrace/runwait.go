@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"headrace/cli"
 	"headrace/report"
 	"headrace/wire"
@@ -35,7 +37,10 @@ func (w *runWait) run(ctx context.Context) error {
 	defer stop()
 	if w.logs {
 		defer w.tellWaiting(ctx, w.ids[0])()
-		w.showLogs(ctx)
+		if err := w.showLogs(ctx); err != nil && ctx.Err() == nil {
+			stop()
+			return cli.Exit(cli.ExitFailure, fmt.Errorf("%w; %s", err, w.goOn()))
+		}
 	}
 	var tasks []*wire.Task
 	for _, id := range w.ids {
@@ -68,34 +73,40 @@ func (w *runWait) goOn() string {
 	return fmt.Sprintf("the %d tasks of job %s go on: see headrace ps; headrace kill ID... ends them", len(w.ids), w.job)
 }
 
-// showLogs shows what all tasks write until they have ended.
-func (w *runWait) showLogs(ctx context.Context) {
+// showLogs shows what all tasks write until they have ended, or what they write cannot be
+// written here.
+func (w *runWait) showLogs(ctx context.Context) error {
 	if len(w.ids) == 1 && w.bar == nil {
-		w.showLog(ctx, w.ids[0], w.app.Out, w.app.Err)
-		return
+		return w.showLog(ctx, w.ids[0], w.app.Out, w.app.Err)
 	}
 	lines := &lineMerger{around: w.interrupt}
-	var all sync.WaitGroup
+	all, ctx := errgroup.WithContext(ctx)
 	for _, id := range w.ids {
-		all.Go(func() {
+		all.Go(func() error {
 			out, errOut := lines.writer(w.app.Out), lines.writer(w.app.Err)
-			w.showLog(ctx, id, out, errOut)
-			out.flush()
-			errOut.flush()
+			if err := w.showLog(ctx, id, out, errOut); err != nil {
+				return err
+			}
+			return errors.Join(out.flush(), errOut.flush())
 		})
 	}
-	all.Wait()
+	return all.Wait()
 }
 
-func (w *runWait) showLog(ctx context.Context, id string, out, errOut io.Writer) {
+// showLog fails if what is shown cannot be written here; all else it says.
+func (w *runWait) showLog(ctx context.Context, id string, out, errOut io.Writer) error {
 	err := w.follower.logs(ctx, &wire.LogsRequest{Id: id}, out, errOut)
+	if errors.As(err, new(*cli.ExitError)) { // nobody else makes such a one here
+		return err
+	}
 	if errors.As(err, new(*wire.NoDaemonError)) && len(w.ids) > 1 {
-		return // said once, when the end is waited for
+		return nil // said once, when the end is waited for
 	}
 	if err != nil && ctx.Err() == nil {
 		_, line := cli.Outcome(err)
 		w.say("the log of task %s cannot be shown: %s", id, line)
 	}
+	return nil
 }
 
 // say says a line once where several who wait have the same to say.

@@ -22,6 +22,7 @@ import (
 	"headrace/cli/clitest"
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
+	"headrace/solo"
 	"headrace/wire"
 )
 
@@ -57,7 +58,7 @@ func TestMain(m *testing.M) {
 //	fake warming ID             wait until somebody waits for the warm request
 //	fake warm ID JSON           fields of its status change
 //	fake spooled FILE           the standard input of the last run request is a file that holds the same
-//	fake unspooled              it is gone
+//	fake unspooled              nothing is left of what was piped, but to the last run request
 //	fake data FILE              write the last request about files to FILE as JSON
 //
 // A file tasks.json (a ListResponse) is what the daemon knows at the start; no
@@ -137,6 +138,9 @@ func setupFake(env *testscript.Env) error {
 		return err
 	}
 	env.Defer(func() {
+		for _, path := range fake.piped() { // nobody ends the tasks
+			os.Remove(path)
+		}
 		if fake.server != nil {
 			fake.stop()
 		}
@@ -180,8 +184,9 @@ func cmdFake(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("the task is given %q, want %q", got, want)
 		}
 	case "unspooled":
-		if _, err := os.Stat(f.stdin()); !errors.Is(err, os.ErrNotExist) {
-			ts.Fatalf("%s is left: %v", f.stdin(), err)
+		left := slices.DeleteFunc(f.piped(), func(path string) bool { return path == f.stdin() })
+		if len(left) > 0 {
+			ts.Fatalf("%q are left", left)
 		}
 	case "together":
 		n, err := strconv.Atoi(args[0])
@@ -238,7 +243,20 @@ func end(ts *testscript.TestScript, t *wire.Task, args []string) {
 func (f *fakeDaemon) stdin() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.lastRun.Stdin
+	return f.lastRun.GetStdin()
+}
+
+// piped returns the files with what was piped to tasks of the daemon.
+func (f *fakeDaemon) piped() []string {
+	one, err := solo.MakePiped(filepath.Dir(f.socket))
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer one.Close()
+	os.Remove(one.Name())
+	name := one.Name()
+	paths, _ := filepath.Glob(name[:strings.LastIndexByte(name, '-')] + "-*")
+	return paths
 }
 
 // save writes a request; of the environment only variables that begin with HR_.

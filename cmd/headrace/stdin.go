@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,7 +15,9 @@ import (
 
 	"headrace/cli"
 	"headrace/internal/accounts"
+	"headrace/internal/linux"
 	"headrace/report"
+	"headrace/solo"
 )
 
 const (
@@ -76,34 +80,46 @@ func (a taskVerbs) checkStdin() error {
 	return nil
 }
 
-// spool copies standard input into a file that the task can read, and returns its
-// path. Whoever calls it removes the file when the task has ended.
-func (a taskVerbs) spool(owner string) (path string, err error) {
+// spool copies standard input into a file that the task can read, which is the daemon's once it
+// has accepted the task. While it is open a daemon that starts leaves it alone.
+func (a taskVerbs) spool(ctx context.Context, stateDir, owner string) (f *os.File, err error) {
 	if term.IsTerminal(int(a.In.Fd())) {
 		a.Say("reading standard input up to its end (Ctrl-D)")
 	}
-	// Not /tmp: the file must outlive a reboot as the task does.
-	f, err := os.CreateTemp("/var/tmp", "headrace-stdin-*")
-	if err != nil {
-		return "", fmt.Errorf("keep standard input for the task: %w", err)
+	if f, err = solo.MakePiped(stateDir); err != nil {
+		return nil, fmt.Errorf("keep standard input for the task: %w", err)
 	}
 	defer func() {
-		err = errors.Join(err, f.Close())
 		if err != nil {
-			os.Remove(f.Name())
+			err = errors.Join(err, os.Remove(f.Name()), f.Close())
 		}
 	}()
-	n, err := io.Copy(f, io.LimitReader(a.In, spoolMost+1))
+	copied := make(chan error, 1)
+	go func() { // beside: to read a pipe cannot be broken off
+		n, err := io.Copy(f, io.LimitReader(a.In, spoolMost+1))
+		if err == nil {
+			err = f.Sync()
+		}
+		if err == nil { // its name is to be as durable as the task
+			err = linux.SyncDir(filepath.Dir(f.Name()))
+		}
+		switch {
+		case err != nil:
+			err = fmt.Errorf("keep standard input for the task: %w", err)
+		case n > spoolMost:
+			err = cli.UsageErrorf("--stdin -: there is more than %s; put it into a file and name that", report.Bytes(spoolMost))
+		}
+		copied <- err
+	}()
+	select {
+	case err = <-copied:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	if err != nil {
-		return "", fmt.Errorf("keep standard input for the task: %w", err)
+		return f, err
 	}
-	if n > spoolMost {
-		return "", cli.UsageErrorf("--stdin -: there is more than %s; put it into a file and name that", report.Bytes(spoolMost))
-	}
-	if err := f.Sync(); err != nil {
-		return "", fmt.Errorf("keep standard input for the task: %w", err)
-	}
-	return f.Name(), give(f, owner)
+	return f, give(f, owner)
 }
 
 // give makes another user the owner of a file, for root who runs a task as them.

@@ -84,6 +84,11 @@ func (t *task) start() error {
 		reports.Close()
 		return err
 	}
+	if err := proc.MarkBegun("."); err != nil {
+		reports.Close()
+		return err
+	}
+	crash.Here("shim.begun")
 	read, err := t.startInit(spec, reports, append(fds(files), theirs.Fd()))
 	if err != nil {
 		reports.Close()

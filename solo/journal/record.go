@@ -154,7 +154,7 @@ type Intent struct {
 	Late bool `json:"-"`
 	// Again: an earlier daemon had asked for it already.
 	Again bool `json:"-"`
-	// Began is a boot time, AtMs the wall clock's.
+	// Began is when it was first asked for, a boot time; AtMs the wall clock's.
 	Began  time.Duration `json:"began"`
 	AtMs   int64         `json:"at_ms"`
 	Delay  time.Duration `json:"delay,omitempty"`

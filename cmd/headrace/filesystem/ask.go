@@ -270,7 +270,9 @@ func (a verbs) check(c asker, path string) error {
 		}
 	} else {
 		for _, f := range bad {
-			fmt.Fprintln(a.Out, cli.OneLine(f))
+			if _, err := fmt.Fprintln(a.Out, cli.OneLine(f)); err != nil {
+				return err
+			}
 		}
 	}
 	if len(bad) > 0 {
