@@ -19,8 +19,8 @@ import (
 var remapName = regexp.MustCompile(`^link_remap\.[0-9]+$`)
 
 // remaps are the directories in which a dump may give files such names. The names belong to
-// its image if there is one; of a CRIU that was killed they are nobody's, and in the way of
-// the next one, which gives the same names.
+// its image if there is one; of a CRIU that was killed they are nobody's, and would stay
+// for ever.
 type remaps struct {
 	dirs  []*os.File
 	names map[string]bool // that were there before, with their directories
