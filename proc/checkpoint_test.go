@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -211,6 +212,62 @@ func TestKilledCRIULeavesTheTask(t *testing.T) {
 	w.checkpoint(task) // it can be taken again
 	w.end(w.restore(s, proc.RestoreOptions{}))
 	w.checkCounter("count")
+}
+
+// TestKilledCRIULeavesNoNames: the names that CRIU gives to files that were deleted under one name
+// and have others go when it is killed; those of others stay.
+func TestKilledCRIULeavesNoNames(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).needCheckpoints()
+	if os.Geteuid() != 0 {
+		t.Skip("only files of root's tasks get such names")
+	}
+	dir := t.TempDir()
+	names := func() (list []string) {
+		found, err := filepath.Glob(filepath.Join(dir, "link_remap.*"))
+		w.must(err)
+		for _, f := range found {
+			list = append(list, filepath.Base(f))
+		}
+		return list
+	}
+	s := w.spec("linked", "python3", "-uc", `
+import os, random, sys, time
+d = sys.argv[1] + "/"
+f = open(d + "one", "w"); os.link(d + "one", d + "other"); os.link(d + "one", d + "link_remap.4711"); os.unlink(d + "one")
+b = random.randbytes(200 << 20)
+print("ready")
+time.sleep(1000)`, dir)
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	w.must(os.WriteFile(filepath.Join(dir, "link_remap.4712"), nil, 0o600))
+	failed := make(chan error, 1)
+	go func() {
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+		failed <- err
+	}()
+	seen := 0
+	w.await("the dump", func() bool {
+		seen = max(seen, len(names()))
+		return w.killCRIU()
+	})
+	if err := <-failed; err == nil {
+		t.Error("the checkpoint was taken although CRIU was killed")
+	}
+	if seen < 3 {
+		t.Error("CRIU has given no name")
+	}
+	if got := names(); !slices.Equal(got, []string{"link_remap.4711", "link_remap.4712"}) {
+		t.Errorf("there are %q", got)
+	}
+	w.checkpoint(task) // those of a checkpoint that counts stay until the restore
+	if got := names(); len(got) != 3 {
+		t.Errorf("after a checkpoint there are %q", got)
+	}
+	w.restore(s, proc.RestoreOptions{}).Kill(w.ctx, time.Millisecond)
+	if got := names(); len(got) != 2 {
+		t.Errorf("after the restore there are %q", got)
+	}
 }
 
 // killCRIU kills a running criu dump of this world's store in the middle.

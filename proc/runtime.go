@@ -62,6 +62,21 @@ const startTimeout = 30 * time.Second
 // TaskDir returns the directory of a task.
 func (r *Runtime) TaskDir(id headrace.TaskID) string { return filepath.Join(r.Dir, string(id)) }
 
+// Tasks lists the tasks that have a directory, in alphabetical order.
+func (r *Runtime) Tasks() ([]headrace.TaskID, error) {
+	entries, err := os.ReadDir(r.Dir)
+	var ids []headrace.TaskID
+	for _, e := range entries {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			ids = append(ids, headrace.TaskID(e.Name()))
+		}
+	}
+	return ids, err
+}
+
+// SpecOf reads the Spec that a task was last started or restored with.
+func (r *Runtime) SpecOf(id headrace.TaskID) (Spec, error) { return ReadSpec(r.TaskDir(id)) }
+
 // Isolated reports whether tasks get namespaces of their own, without which
 // they cannot be checkpointed.
 func (r *Runtime) Isolated() bool { return os.Geteuid() == 0 }

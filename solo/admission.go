@@ -44,7 +44,7 @@ func (a *admission) refuses(n int) error {
 
 // admit puts a new task into the queue.
 func (a *admission) admit(t *task) {
-	a.tasks.order++
+	a.tasks.order = max(a.tasks.order, a.stores.last) + 1
 	a.metaChanged = true
 	t.rec.Order = a.tasks.order
 	if !t.hosted() {

@@ -59,14 +59,14 @@ func (l *loop) cgroupMade(id headrace.TaskID, err error) {
 }
 
 // sweepCgroups ends and removes what earlier daemons have left of tasks that are not
-// in the queue, and what others have left of themselves. It is called when the queue has
+// in the queue and have no supervisor, and what others have left of themselves. It is called when the queue has
 // been read.
 func (l *loop) sweepCgroups(base *cgroup.Base) {
 	base.Sweep()
-	err := base.Remains(func(name string) bool {
-		t := l.tasks.all[headrace.TaskID(name)]
-		return t != nil && !t.rec.State.Final()
-	})
+	dirs, err := l.tasksWithDirs()
+	if err == nil {
+		err = base.Remains(func(name string) bool { return !l.sweepable(name, dirs, base.Find(name).Count()) })
+	}
 	if err != nil {
 		l.log.Warn("what earlier tasks have left in cgroups stays", "err", err)
 	}

@@ -229,22 +229,6 @@ func leftBehind(path string) bool {
 	return err == nil && pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
 }
 
-// lastOf returns the greatest number of a task that has left a directory in dir. The records
-// may know less, if they were moved away or are from a backup: then no new task is to get
-// the id of an old one, and with it what that has written, and how it ended.
-func lastOf(dir string) (last uint64, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, fmt.Errorf("look for what earlier tasks have left: %w", err)
-	}
-	for _, e := range entries {
-		if n, err := strconv.ParseUint(strings.TrimPrefix(e.Name(), "t"), 10, 63); err == nil && string(taskID(n)) == e.Name() {
-			last = max(last, n)
-		}
-	}
-	return last, nil
-}
-
 // serve recovers, opens the API and runs the loop.
 func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	var closers []func()
@@ -260,11 +244,10 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if err != nil {
 		return err
 	}
-	last, err := lastOf(filepath.Join(d.cfg.StateDir, "tasks"))
-	if err != nil {
+	l.tasks.order = state.Meta.Order
+	if l.stores.owner, err = identify(d.cfg.StateDir); err != nil {
 		return err
 	}
-	l.tasks.order = max(state.Meta.Order, last)
 	l.memory.setSpeed(state.Meta.SwapSpeed)
 	if err := checkpoint.SweepScratch(d.cfg.scratchDir()); err != nil {
 		l.log.Warn("what earlier restores have left behind cannot be removed", "err", err)

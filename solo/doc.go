@@ -47,6 +47,7 @@
 // The state directory (mode 0711) holds
 //
 //	lock            held while a daemon runs; names its pid
+//	identity        names the directory, in the checkpoint stores that belong to it
 //	state.db        the records of tasks, and, in a bucket of its own, those of
 //	                package data
 //	reserve         space that is given up when the disk is full, so that the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type world struct {
 // thing is everything outside the daemon that belongs to one task.
 type thing struct {
 	shim      *shim
+	spec      proc.Spec // of the last start
 	exit      *proc.Exit
 	images    map[string][]ImageInfo
 	starts    int // attempts from the beginning
@@ -230,7 +232,7 @@ func (c *conn) Start(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, err
 			c.fault("task %s is started without a reset", spec.ID)
 		}
 		t.starts++
-		t.begun = linux.Clock()
+		t.begun, t.spec = linux.Clock(), spec
 		live = &fakeTask{c, spec.ID, c.begin(t, spec.ID)}
 		if spec.Argv[0] == "/does/not/exist" {
 			c.end(t, proc.Exit{Code: 127, StartError: "exec /does/not/exist: no such file or directory"})
@@ -243,6 +245,7 @@ func (c *conn) Start(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, err
 func (c *conn) Hold(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, error) {
 	var live Task
 	err := c.do("hold", spec.ID, func(t *thing) error {
+		t.spec = spec
 		live = &fakeTask{c, spec.ID, c.begin(t, spec.ID)}
 		t.shim.state = headrace.Checkpointed // no processes
 		return nil
@@ -260,6 +263,23 @@ func (c *conn) Attach(_ context.Context, id headrace.TaskID) (Task, error) {
 		return nil
 	})
 	return live, err
+}
+
+func (c *conn) Tasks() (ids []headrace.TaskID, err error) {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	for id, t := range c.things {
+		if t.starts > 0 || t.shim != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+func (c *conn) SpecOf(id headrace.TaskID) (spec proc.Spec, err error) {
+	c.world.with(id, func(t *thing) { spec = t.spec })
+	return spec, nil
 }
 
 func (c *conn) ExitOf(id headrace.TaskID) (e proc.Exit, ok bool, err error) {

@@ -30,6 +30,8 @@ type inputs struct {
 	lastImage int
 	// disk is how fast inputs are read from disks.
 	disk readSpeed
+	// spare: tasks that are not on record may read streams (recovery.unknown).
+	spare bool
 }
 
 func newInputs(files *data.Files, l *loop) *inputs {
@@ -235,6 +237,8 @@ func (s *inputs) reconcile(all map[headrace.TaskID]*task) error {
 	for _, id := range s.files.Streams() {
 		if tasks := users[id]; len(tasks) > 0 {
 			s.end(id, tasks)
+		} else if s.spare {
+			s.log.Warn("an input stays that no task on record reads, for one that is not on record may", "stream", id)
 		} else if err := s.files.RemoveStream(id); err != nil { // its tasks were never accepted
 			return fmt.Errorf("remove stream %s: %w", id, err)
 		}

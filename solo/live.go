@@ -21,6 +21,10 @@ type Runtime interface {
 	// Attach finds a task whose supervisor is alive, else it fails with
 	// proc.ErrGone.
 	Attach(ctx context.Context, id headrace.TaskID) (Task, error)
+	// Tasks lists those that have a directory.
+	Tasks() ([]headrace.TaskID, error)
+	// SpecOf reads what a task was last started or restored with.
+	SpecOf(id headrace.TaskID) (proc.Spec, error)
 	// ExitOf reads the recorded end of a task that has no supervisor.
 	ExitOf(id headrace.TaskID) (proc.Exit, bool, error)
 	// Begun reports whether the command of a task that has no supervisor may have been

@@ -23,6 +23,8 @@ import (
 // system is mounted on. What is in a store that is not there is not gone, and nothing
 // is to be written in its place. They may be used from anywhere.
 type marks struct {
+	// owner is whose the stores are to be.
+	owner  checkpoint.Owner
 	mu     sync.Mutex
 	marked map[string]mark // by directory
 	// asked are questions that file systems have not answered yet.
@@ -62,7 +64,13 @@ func (m *marks) there(ctx context.Context, dirs ...string) error {
 		if k.id == "" {
 			continue
 		}
-		id, err := m.soon(ctx, dir, func() (any, error) { return checkpoint.ID(dir) })
+		id, err := m.soon(ctx, dir, func() (any, error) {
+			id, err := checkpoint.ID(dir)
+			if err == nil {
+				err = m.owned(dir)
+			}
+			return id, err
+		})
 		switch {
 		case errors.Is(err, fs.ErrNotExist) || err == nil && id != k.id:
 			return notThere(dir)
@@ -86,6 +94,19 @@ func (m *marks) soon(ctx context.Context, key string, ask func() (any, error)) (
 	}
 }
 
+// owned returns why what is in a store is another daemon's, or to be left alone now: proc.ErrNotNow.
+func (m *marks) owned(dir string) error {
+	return foreign(checkpoint.Owned(dir, m.owner))
+}
+
+// foreign has what is in another daemon's store wait: that is not damaged, and not this one's to touch.
+func foreign(err error) error {
+	if errors.Is(err, checkpoint.ErrForeign) {
+		return fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+	}
+	return err
+}
+
 func notThere(dir string) error {
 	return fmt.Errorf("%w: what was in the checkpoint store %s is not there: is its file system mounted? If it is lost, start the daemon once with --new-store %[2]s",
 		proc.ErrNotNow, dir)
@@ -94,8 +115,8 @@ func notThere(dir string) error {
 // find returns the id of the store in a directory, of which is known what an earlier
 // look has found. A store that is not there is made only if nothing is missing then:
 // had are the tasks that have left something in it.
-func find(dir string, known journal.Measure, had []headrace.TaskID) (string, error) {
-	if id, sure, err := recognize(dir, known); sure {
+func (m *marks) find(dir string, known journal.Measure, had []headrace.TaskID) (string, error) {
+	if id, sure, err := m.recognize(dir, known); sure {
 		return id, err
 	}
 	switch {
@@ -104,16 +125,22 @@ func find(dir string, known journal.Measure, had []headrace.TaskID) (string, err
 	default:
 		return "", notThere(dir)
 	}
+	if _, err := checkpoint.Open(dir, checkpoint.Options{}); err != nil {
+		return "", err
+	}
+	if err := foreign(checkpoint.Claim(dir, m.owner)); err != nil { // before anybody marks it
+		return "", err
+	}
 	return checkpoint.Mark(dir)
 }
 
 // recognize is find as far as it does not matter who has left something in the store; sure tells
 // whether it does not.
-func recognize(dir string, known journal.Measure) (id string, sure bool, err error) {
+func (m *marks) recognize(dir string, known journal.Measure) (id string, sure bool, err error) {
 	id, err = checkpoint.ID(dir)
 	switch {
 	case err == nil && (known.ID == "" || id == known.ID):
-		return id, true, nil
+		return id, true, foreign(checkpoint.Claim(dir, m.owner)) // those of older versions are nobody's yet
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", true, err
 	}

@@ -66,7 +66,7 @@ func TestFind(t *testing.T) {
 			if c.known.ID == "same" {
 				c.known.ID = want
 			}
-			id, err := find(dir, c.known, c.had)
+			id, err := (&marks{owner: checkpoint.Owner{ID: "we"}}).find(dir, c.known, c.had)
 			now, nowErr := checkpoint.ID(dir)
 			switch c.is {
 			case "away":
@@ -97,6 +97,7 @@ func TestWatch(t *testing.T) {
 	u := newTurn(d)
 	cfg := &Config{Log: slog.New(slog.DiscardHandler), StoresConfig: StoresConfig{Stores: []StoreConfig{{Name: "s", Dir: dir}}}}
 	a, asked := newStores(cfg, systemClock{}), 0
+	a.owner.ID = "we"
 	s := a.all[0]
 	watch := func(looks, asks int) {
 		t.Helper()

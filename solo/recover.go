@@ -61,6 +61,9 @@ func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 			look = append(look, t)
 		}
 	}
+	if err := r.unknown(ctx); err != nil {
+		return err
+	}
 	r.tasks.sort()
 
 	found := make([]finding, len(look))
@@ -155,6 +158,8 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 	f := finding{err: proc.ErrGone}
 	if r.same {
 		f = r.findProcesses(ctx, rec)
+	} else if live := r.alive(ctx, rec.ID); live != nil { // the records are from before the reboot, the task is not
+		f = finding{live: live}
 	} else if exit, _ := r.unseenEnd(rec.ID, rec.SeenExit); exit != nil {
 		f = finding{exit: exit}
 	}
@@ -165,6 +170,16 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 		}
 	}
 	return f
+}
+
+// alive returns the connection to a task's supervisor; nil: none answers.
+func (r *recovery) alive(ctx context.Context, id headrace.TaskID) Task {
+	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+	defer cancel()
+	if live, err := r.rt.Attach(ctx, id); err == nil { // a nil pointer in an interface is not nil
+		return live
+	}
+	return nil
 }
 
 func (r *recovery) findProcesses(ctx context.Context, rec journal.Record) (f finding) {

@@ -42,6 +42,8 @@ type stores struct {
 	marks
 	// known is how fast they are, and were that are not used now, by directory.
 	known map[string]journal.Measure
+	// last is the greatest number of a task that has left something in a store that the records did not know.
+	last uint64
 	// disks says whose turn it is at a device.
 	disks   *disk.Scheduler
 	devices disk.Devices
@@ -78,22 +80,29 @@ type found struct {
 	inMemory bool
 	on       disk.Device
 	free     int64
+	// last is lastOf the store, if the records did not know it.
+	last uint64
 	// speed is what was found out about it, if that was tried.
 	speed journal.Measure
 	err   error
 }
 
-// look finds out whether a store is there, and how much room it has; see find. It may
+// look finds out whether a store is there, and how much room it has; see marks.find. It may
 // be called from anywhere.
 func (a *stores) look(dir string, known journal.Measure, had []headrace.TaskID) found {
-	id, err := find(dir, known, had)
-	return a.lookInto(dir, id, err)
+	id, err := a.find(dir, known, had)
+	return a.lookInto(dir, id, known, err)
 }
 
 // lookInto is look at a store that was found, or was not.
-func (a *stores) lookInto(dir, id string, err error) (f found) {
+func (a *stores) lookInto(dir, id string, known journal.Measure, err error) (f found) {
 	if f.id, f.err = id, err; err != nil {
 		return f
+	}
+	if known.ID != id {
+		if f.last, f.err = lastOf(dir); f.err != nil {
+			return f
+		}
 	}
 	f.inMemory, f.free = volatile(dir), freeSpace(dir)
 	f.on, f.err = lookAtStore(dir, &a.devices)
@@ -120,6 +129,7 @@ func (a *stores) taken(s *store, f found) (changed bool) {
 		return was.away == nil
 	}
 	a.set(s.Dir, mark{id: f.id})
+	a.last = max(a.last, f.last)
 	if f.speed.Write > 0 {
 		s.Measure = f.speed
 	}
@@ -407,11 +417,11 @@ func (a *stores) watch(u *turn, had func(dir string) []headrace.TaskID) {
 		s.looking, s.lookedAt = true, now
 		known := s.Measure
 		u.background(func(context.Context) func() {
-			id, sure, err := recognize(s.Dir, known)
+			id, sure, err := a.recognize(s.Dir, known)
 			if !sure {
 				return func() { a.lookWith(u, s, known, had(s.Dir)) }
 			}
-			f := a.lookInto(s.Dir, id, err)
+			f := a.lookInto(s.Dir, id, known, err)
 			return func() { a.take(u, s, f) }
 		})
 		a.known[s.Dir] = s.Measure

@@ -2,7 +2,10 @@ package solo
 
 import (
 	"cmp"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"headrace"
 )
@@ -19,6 +22,32 @@ type table struct {
 }
 
 func newTable() *table { return &table{all: map[headrace.TaskID]*task{}} }
+
+// numberOf returns the number that taskID has made a name of.
+func numberOf(name string) (n uint64, ok bool) {
+	n, err := strconv.ParseUint(strings.TrimPrefix(name, "t"), 10, 63)
+	return n, err == nil && string(taskID(n)) == name
+}
+
+// notAgain sees to it that no new task gets an id that another has left something under. The records
+// may know less, if they were moved away or are from a backup: a new task would get what
+// the old one has written, and how it ended.
+func (b *table) notAgain(name string) {
+	if n, ok := numberOf(name); ok {
+		b.order = max(b.order, n)
+	}
+}
+
+// lastOf returns the greatest number of a task that has left something in a store.
+func lastOf(dir string) (last uint64, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if n, ok := numberOf(e.Name()); ok {
+			last = max(last, n)
+		}
+	}
+	return last, err
+}
 
 // load takes in a task that was recorded; sort follows.
 func (b *table) load(t *task) {

@@ -4,7 +4,8 @@
 //
 // # Layout
 //
-// A [Store] is a directory. A file .id in it names it, if it is marked ([Mark]). The images of a task are the directories
+// A [Store] is a directory. A file .id in it names it, if it is marked ([Mark]), a file .owner
+// says whose it is ([Claim]). The images of a task are the directories
 // <store>/<task>/<number>, numbered from 000001. Each holds the files that CRIU
 // writes, the files that our page server writes, and at the end a manifest:
 //

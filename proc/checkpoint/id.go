@@ -3,16 +3,83 @@ package checkpoint
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
 )
 
-// idName is a file that every marked store has, and no other directory.
-const idName = ".id"
+const (
+	// idName is a file that every marked store has, and no other directory.
+	idName = ".id"
+	// ownerName is a file that says whose it is. Stores of older versions have none.
+	ownerName = ".owner"
+)
+
+// ErrForeign: a store belongs to another daemon, whose tasks have the same names as this
+// one's.
+var ErrForeign = errors.New("the checkpoint store belongs to another daemon")
+
+// Owner is whose a store is. Only ID, which is never empty, tells one from another; Host and Dir, the directory of
+// its state, are what they were when the store was claimed, for people.
+type Owner struct{ ID, Host, Dir string }
+
+// Claim makes a store, or a directory that is to be one, the owner's, unless it is somebody's.
+// Of several who claim it at once, also on different machines, one gets it. The error is
+// ErrForeign if it is another's; then nothing has changed.
+func Claim(dir string, by Owner) error {
+	err := Owned(dir, by)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ownerName+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = fmt.Fprintf(f, "%s\n%q\n%q\n", by.ID, by.Host, by.Dir)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	// Unlike a rename a link takes nobody's place, on NFS too.
+	err = os.Link(f.Name(), filepath.Join(dir, ownerName))
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) { // a file system without links
+		err = unix.Renameat2(unix.AT_FDCWD, f.Name(), unix.AT_FDCWD, filepath.Join(dir, ownerName), unix.RENAME_NOREPLACE)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) { // what exists may be this very link, whose answer a network has lost
+		return fmt.Errorf("say in the checkpoint store %s whose it is: %w", dir, err)
+	}
+	if err := linux.SyncDir(dir); err != nil {
+		return err
+	}
+	return Owned(dir, by)
+}
+
+// Owned returns nil if a store is the owner's, ErrForeign if it is another's, and fs.ErrNotExist if it is
+// nobody's.
+func Owned(dir string, by Owner) error {
+	path := filepath.Join(dir, ownerName)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(b), "\n")
+	if lines[0] == by.ID {
+		return nil
+	}
+	is := "another daemon"
+	if len(lines) >= 3 {
+		is = fmt.Sprintf("the daemon on %s with the state directory %s", lines[1], lines[2])
+	}
+	return fmt.Errorf("%w: %s belongs to %s. Give each daemon a directory of its own (--store); if that one is gone for good, remove what it has left there and then %s: this one takes it over",
+		ErrForeign, dir, is, path)
+}
 
 // ID returns the name that Mark has given to the store in dir. It is what tells a store
 // from the directory that its file system is mounted on. The error is fs.ErrNotExist

@@ -137,9 +137,19 @@ func (d dump) write() (proc.CheckpointResult, error) {
 			return none, err
 		}
 	}
+	var names remaps
+	if spec := d.t.life.spec(); spec.UID == 0 { // see linkRemap
+		if names, err = lookForRemaps(tree, d.o.Store, string(spec.ID)); err != nil {
+			return none, err
+		}
+		defer names.close()
+	}
 	res, err := d.ask(job)
 	if err != nil && len(connections) > 0 {
 		err = errors.Join(err, d.letGo())
+	}
+	if err != nil {
+		err = errors.Join(err, names.remove(tree))
 	}
 	if err == nil {
 		d.t.life.saved(sv.Usage)

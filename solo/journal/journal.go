@@ -66,7 +66,7 @@ func Open(dir string) (*DB, error) {
 		return nil, fmt.Errorf("open %s: another program holds it; end that one first", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w; if it is damaged, move it away: its tasks are then forgotten, and those that run are ended", path, err)
+		return nil, fmt.Errorf("open %s: %w; if it is damaged, move it away: its tasks are then forgotten, but those that run go on and are taken in again", path, err)
 	}
 	j := &DB{db: db, reserve: filepath.Join(dir, "reserve")}
 	err = db.Update(func(tx *bolt.Tx) error {

@@ -143,6 +143,15 @@ func (g Group) SeparatePIDs() bool {
 	return g.PIDs != "" && g.PIDs != g.Memory && g.PIDs != g.CPU && g.PIDs != g.IO && g.PIDs != g.Freezer
 }
 
+// Count returns how many processes are in the group, without those in groups below it.
+func (g Group) Count() (n int) {
+	for _, dir := range g.Dirs() {
+		pids, _ := Members(dir) // what has gone has none
+		n = max(n, len(pids))
+	}
+	return n
+}
+
 // Members returns the processes in one directory, by their numbers in the caller's pid
 // namespace.
 func Members(dir string) ([]int, error) {

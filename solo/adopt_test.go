@@ -1,0 +1,104 @@
+package solo
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"headrace"
+	"headrace/policy"
+	"headrace/wire"
+)
+
+// TestUnknownTasksGoOn: what runs, and is not in the records or in them as something that has not begun, goes on and can be
+// asked for, also after the records of an earlier boot were put back.
+func TestUnknownTasksGoOn(t *testing.T) {
+	for name, old := range map[string]func(b *bed, keep string){
+		"moved away":                     func(b *bed, _ string) { os.Remove(filepath.Join(b.cfg.StateDir, "state.db")) },
+		"put back, it had not begun":     putBack,
+		"of an earlier boot, not begun":  func(b *bed, keep string) { b.boot = "boot-2"; putBack(b, keep) },
+		"of an earlier boot, it ran too": func(b *bed, _ string) { b.boot = "boot-2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(headrace.Pending, func(q *wire.RunRequest) { q.Name = "precious" })
+			b.shutdown()
+			keep := filepath.Join(t.TempDir(), "state.db")
+			copyFile(t, filepath.Join(b.cfg.StateDir, "state.db"), keep)
+			b.start()
+			if _, err := b.tasks.Resume(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+				t.Fatal(err)
+			}
+			b.awaitState(id, headrace.Running)
+			b.crash()
+			old(b, keep)
+			b.start()
+			got := b.awaitState(id, headrace.Running)
+			if name != "of an earlier boot, it ran too" && !strings.Contains(got.Reason, "did not know it") {
+				t.Errorf("it runs because: %s", got.Reason)
+			}
+			b.world.with(id, func(th *thing) {
+				if th.starts != 1 || th.shim == nil {
+					t.Errorf("it was started %d times; supervised: %v", th.starts, th.shim != nil)
+				}
+			})
+			b.finish(id, 0)
+			b.awaitState(id, headrace.Done)
+		})
+	}
+}
+
+func putBack(b *bed, keep string) { copyFile(b.t, keep, filepath.Join(b.cfg.StateDir, "state.db")) }
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnknownIsLeftAlone: a container that the records do not know goes on by itself.
+func TestUnknownIsLeftAlone(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Running, never)
+	b.crash()
+	b.world.with(id, func(th *thing) { th.spec.Attached = true })
+	if err := os.Remove(filepath.Join(b.cfg.StateDir, "state.db")); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	if s := b.world.state(id); s != headrace.Running {
+		t.Errorf("it is %s", s)
+	}
+	if next := b.run(headrace.Normal); next == id {
+		t.Errorf("a new task is called %s as well", next)
+	}
+}
+
+// TestRealUnknownTaskGoesOn: a task that runs when the records were moved away runs on, and is killed
+// by its owner as any other.
+func TestRealUnknownTaskGoesOn(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	m.launch()
+	id := m.run(headrace.Normal, counter(100_000))
+	m.awaitState(id, headrace.Running)
+	m.kill9()
+	db := filepath.Join(m.cfg.StateDir, "state.db")
+	if err := os.Rename(db, db+".away"); err != nil {
+		t.Fatal(err)
+	}
+	m.launch()
+	got := m.awaitState(id, headrace.Running)
+	if got.Name != "sh" || !strings.Contains(got.Reason, "did not know it") {
+		t.Errorf("it is %v", got)
+	}
+	m.killed(id)
+	if next := m.run(headrace.Normal, counter(1)); next == id {
+		t.Errorf("the next task is %s as well", next)
+	}
+}
