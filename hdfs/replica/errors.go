@@ -44,7 +44,11 @@ func (v *volume) owner() string {
 	if err != nil {
 		return "the user of the data node"
 	}
-	return accounts.Here.Shown(st.Sys().(*syscall.Stat_t).Uid) + ", whose it is"
+	name := accounts.Here.Shown(st.Sys().(*syscall.Stat_t).Uid)
+	if _, err := accounts.ParseID(name); err == nil {
+		name = "user " + name
+	}
+	return name + ", whose it is"
 }
 
 func missing(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
