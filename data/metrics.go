@@ -1,6 +1,8 @@
 package data
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"headrace/pagecache"
@@ -13,6 +15,7 @@ type collector struct{ files *Files }
 
 var (
 	residencyDesc = prometheus.NewDesc("headrace_residency_method", "1 for the method by which it is found out what is in memory.", []string{"method"}, nil)
+	hangsDesc     = prometheus.NewDesc("headrace_disk_hangs_seconds", "For how long a disk or file server has not answered a reader.", []string{"device"}, nil)
 	pinnedDesc    = prometheus.NewDesc("headrace_warm_pinned_bytes", "Bytes of files that are locked in memory for later readers.", nil, nil)
 	budgetDesc    = prometheus.NewDesc("headrace_warm_budget_bytes", "Bytes that may be.", nil, nil)
 	requestsDesc  = prometheus.NewDesc("headrace_warm_requests", "Requests for files to be kept in memory.", nil, nil)
@@ -38,6 +41,17 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			is = 1
 		}
 		send(residencyDesc, prometheus.GaugeValue, is, string(m))
+	}
+	uses := c.files.disks.Uses()
+	hangs := map[string]time.Duration{} // a name may have had several numbers
+	for _, d := range c.files.disks.Devices() {
+		hangs[d.Name] = max(0, hangs[d.Name])
+		for _, u := range uses[d.ID] {
+			hangs[d.Name] = max(hangs[d.Name], u.Hangs)
+		}
+	}
+	for name, d := range hangs {
+		send(hangsDesc, prometheus.GaugeValue, d.Seconds(), name)
 	}
 	if c.files.warming == nil {
 		return

@@ -33,6 +33,8 @@ const (
 	// long, up to againLast.
 	againFirst = 10 * time.Second
 	againLast  = time.Hour
+	// endTime is how long an end waits for searches for files.
+	endTime = 10 * time.Second
 )
 
 // warming keeps files in memory for those who have asked. A nil warming keeps
@@ -131,7 +133,9 @@ func (w *warming) close() {
 		return
 	}
 	w.cancel()
-	w.wg.Wait()
+	if !linux.Within(endTime, w.wg.Wait) {
+		w.log.Warn("a file server does not answer where files of requests are looked for; it is not waited for")
+	}
 	if err := w.engine.Close(); err != nil {
 		w.log.Warn("warming does not end", "err", err)
 	}

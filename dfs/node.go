@@ -138,7 +138,7 @@ func (n *Node) openBlocks() error {
 		had = n.Config.Disks
 	}
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)

@@ -17,7 +17,9 @@
 // in which they asked, and so do dumps. They take turns at a device in memory as well,
 // where readers need none: what they share there are processors.
 //
-// A turn that has begun is never interrupted. Inside a class the turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
+// A turn that has begun is never interrupted. But a reader that gets on with nothing for
+// Patience is not waited for any more: nothing can end a read from a disk or a file server that
+// does not answer, and others may want what does. They read beside it then. Inside a class the turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
 // 1996): a reader's turn gets a start tag, which is the end of its last turn in
 // virtual time or the present virtual time, whichever is later; the smallest tag
 // goes next, those that have waited longest first among equals; virtual time is

@@ -158,9 +158,16 @@ func (e *entry) order() uint64 {
 	return e.asked
 }
 
-// end takes the turn back from e, which has it and has moved that many bytes.
+// pass takes the turn from e, which has it, and has others go on; end follows all the same.
+func (q *queue) pass(e *entry) {
+	if side := e.class.side(); q.holder[side] == e {
+		q.holder[side] = nil
+	}
+}
+
+// end takes the turn back from e, which has it, or had until pass, and has moved that many bytes.
 func (q *queue) end(e *entry, bytes int64) {
-	q.holder[e.class.side()] = nil
+	q.pass(e)
 	bytes = max(bytes, q.least)
 	e.finish = e.start + bytes
 	if f := e.flow; f != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -21,10 +22,13 @@ var (
 // Scheduler lets one reader at a time read a device, and beside it one dump or
 // restore move a checkpoint. Demand goes before warming, a restore before a dump, and
 // inside a class the reader that has read least of late; the package's comment has the
-// rules. A device whose holder hangs holds up nobody
-// at other devices. The zero value works and must not be copied once it is used.
+// rules. A device whose holder hangs holds up nobody at other devices, and at its own for
+// Patience. The zero value works and must not be copied once it is used.
 // Methods of it, its readers and their turns may be called from any goroutine.
 type Scheduler struct {
+	// Log, if not nil, is told of devices that hang. It is set before anything is called.
+	Log *slog.Logger
+
 	mu      sync.Mutex
 	devices map[ID]*station
 	closed  uint64 // orders stations by their last closing of a reader
@@ -41,7 +45,13 @@ type station struct {
 	// calm is when warming may begin, and timer, if not nil, looks then.
 	calm  time.Time
 	timer *time.Timer
+	// watched: somebody looks after Patience whether those who have turns get on.
+	watched bool
 }
+
+// Patience is how long a reader that has a turn may get on with nothing (Turn.Progress) before others
+// are let by. It is long beside a disk that wakes up or repeats a request.
+const Patience = 30 * time.Second
 
 // flowKey names the readers of a user.
 type flowKey struct {
@@ -87,6 +97,9 @@ type wait struct {
 type Turn struct {
 	reader *Reader
 	since  time.Time
+	// moved is when something last came; passed: others do not wait for it any more.
+	moved  time.Time
+	passed bool
 }
 
 // Use is what one reader has done, or all the closed ones of a class on a device,
@@ -103,6 +116,9 @@ type Use struct {
 	Waited time.Duration
 	// Reading and Waiting say what it does now.
 	Reading, Waiting bool
+	// Hangs is for how long nothing has come of what it reads, once that is longer than
+	// Patience; else 0.
+	Hangs time.Duration
 }
 
 // Reader registers a reader, to be closed by the caller. The name is for people
@@ -290,9 +306,61 @@ func (r *Reader) granted() {
 	w := r.wait
 	r.wait = nil
 	r.use.Waited += time.Since(w.since)
-	r.turn = &Turn{r, time.Now()}
+	now := time.Now()
+	r.turn = &Turn{reader: r, since: now, moved: now}
 	w.turn = r.turn
 	close(w.done)
+	if !r.at.Memory && r.use.Class.side() == reads && !r.at.watched {
+		r.at.watched = true
+		time.AfterFunc(Patience, func() { r.scheduler.watch(r.at) })
+	}
+}
+
+// Progress says that some of what the turn is for has come. The holder calls it more often than
+// every Patience as long as that is so, or others are let by: then its reads go on beside theirs.
+func (t *Turn) Progress() {
+	s := t.reader.scheduler
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.moved = time.Now()
+}
+
+// hangs returns how long nothing has come, once that is too long.
+func (t *Turn) hangs() time.Duration {
+	if d := time.Since(t.moved); d >= Patience && t.reader.use.Class.side() == reads && !t.reader.at.Memory {
+		return d
+	}
+	return 0
+}
+
+// watch lets others by who wait for readers that do not get on, and looks again as long as there are
+// turns. Of what is moved (Scheduler.Move) nobody sees how far it is.
+func (s *Scheduler) watch(at *station) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := time.Duration(0)
+	for _, r := range at.readers {
+		t := r.turn
+		if t == nil || t.passed || r.use.Class.side() != reads {
+			continue
+		}
+		if t.hangs() == 0 {
+			if left := Patience - time.Since(t.moved); next == 0 || left < next {
+				next = left
+			}
+			continue
+		}
+		t.passed = true
+		at.queue.pass(&r.entry)
+		if s.Log != nil {
+			s.Log.Error("a disk or file server does not answer; others may read there meanwhile", "disk", at.Name, "mount", at.Mount,
+				"reader", r.use.Name, "since", t.moved)
+		}
+	}
+	s.dispatch(at)
+	if at.watched = next > 0; at.watched {
+		time.AfterFunc(next, func() { s.watch(at) })
+	}
 }
 
 // dispatch grants the turns that are free and that somebody waits for. If warming
@@ -321,6 +389,7 @@ func (s *Scheduler) dispatch(at *station) {
 // end takes the turn back, unless it has ended before.
 func (t *Turn) end(bytes int64) {
 	r := t.reader
+	s := r.scheduler
 	if r.turn != t {
 		return
 	}
@@ -328,7 +397,10 @@ func (t *Turn) end(bytes int64) {
 	bytes = max(bytes, 0)
 	r.use.Bytes += bytes
 	r.use.Turns++
-	if q := &r.at.queue; q.holder[r.use.Class.side()] == &r.entry {
+	if t.passed && s.Log != nil {
+		s.Log.Info("a read that hung has ended", "disk", r.at.Name, "reader", r.use.Name, "after", time.Since(t.since))
+	}
+	if q := &r.at.queue; t.passed || q.holder[r.use.Class.side()] == &r.entry {
 		q.end(&r.entry, bytes)
 		if r.use.Class == Demand {
 			r.at.calm = time.Now().Add(linger)
@@ -382,6 +454,9 @@ func (s *Scheduler) Uses() map[ID][]Use {
 		for _, r := range at.readers {
 			u := r.use
 			u.Reading, u.Waiting = r.turn != nil, r.wait != nil
+			if u.Reading {
+				u.Hangs = r.turn.hangs()
+			}
 			if u.Waiting {
 				u.Waited += time.Since(r.wait.since)
 			}

@@ -455,7 +455,8 @@ func TestQueueIsWhatIsExpected(t *testing.T) {
 	})
 }
 
-// A holder that never comes back holds up its own device only.
+// A holder that never comes back holds up its own device only, and others there for Patience;
+// one that gets on is waited for, however long it takes.
 func TestDeadDevice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s disk.Scheduler
@@ -468,16 +469,37 @@ func TestDeadDevice(t *testing.T) {
 			begin(t, r).End(extent)
 		}
 		dead.Close()
-		time.Sleep(time.Hour)
+		for range 10 {
+			time.Sleep(disk.Patience - 1)
+			stuck.Progress()
+		}
+		if granted(waiting) != nil {
+			t.Error("a reader that gets on has lost its turn")
+		}
+		time.Sleep(disk.Patience + 1)
+		next := granted(waiting)
+		if next == nil {
+			t.Fatal("everybody waits for a reader that hangs")
+		}
+		third := later(t, s.Reader(sda, disk.Demand, "third"))
+		if granted(third) != nil {
+			t.Error("two more have turns")
+		}
+		waited := 10*(disk.Patience-1) + disk.Patience
 		want := map[disk.ID][]disk.Use{
-			sda.ID: {{Name: "dead", Readers: 1, Reading: true}, {Name: "behind", Readers: 1, Waiting: true, Waited: time.Hour}},
+			sda.ID: {{Name: "dead", Readers: 1, Reading: true, Hangs: disk.Patience + 1}, {Name: "behind", Readers: 1, Reading: true, Waited: waited},
+				{Name: "third", Readers: 1, Waiting: true}},
 			sdb.ID: {{Name: "alive", Class: disk.Warming, Readers: 1, Bytes: 100 * extent, Turns: 100}},
 		}
 		if got := s.Uses(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 		stuck.End(0)
-		granted(waiting).End(0)
+		if granted(third) != nil {
+			t.Error("the end of a reader that hung has ended another's turn")
+		}
+		next.End(0)
+		granted(third).End(0)
 	})
 }
 

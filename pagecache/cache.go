@@ -27,6 +27,7 @@ type cache struct {
 	stop     context.Context
 	cancel   context.CancelFunc
 	active   sync.WaitGroup // Pins at work
+	ending   time.Duration  // endTime, but for tests
 
 	// later closes files whose servers may not answer.
 	later closer
@@ -168,6 +169,9 @@ const sizeEvery = 4
 // maxErrors is how many files' errors one Refresh tells of.
 const maxErrors = 10
 
+// endTime is how long Close waits for disks and file servers.
+const endTime = 10 * time.Second
+
 // Close implements Cache.
 func (c *cache) Close() error {
 	c.mu.Lock()
@@ -178,6 +182,21 @@ func (c *cache) Close() error {
 	c.closed = true
 	c.cancel()
 	c.mu.Unlock()
+	var err error
+	if linux.Within(c.ending, func() { err = c.end() }) {
+		return err
+	}
+	left := "what is in memory of a file is being asked"
+	for _, p := range c.allPins() {
+		if name := p.reads.Load(); name != nil {
+			left = *name + " is being read"
+		}
+	}
+	return fmt.Errorf("%w for %v: %s; what is locked in memory is let go when it does", ErrHangs, c.ending, left)
+}
+
+// end lets go of everything, once nobody is at work any more.
+func (c *cache) end() error {
 	c.active.Wait()
 	c.refreshing.Lock() // a Refresh at work ends first
 	defer c.refreshing.Unlock()

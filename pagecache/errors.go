@@ -32,6 +32,8 @@ var (
 	ErrTooMany = errors.New("too many files are watched")
 	// ErrClosed: the cache, or the watched file, was closed.
 	ErrClosed = errors.New("already closed")
+	// ErrHangs: a disk or file server does not answer.
+	ErrHangs = errors.New("no answer")
 )
 
 // A CapabilityError says that this machine or user cannot do something, and what

@@ -68,7 +68,8 @@ type Cache interface {
 	// partly in the range stay, and so do all of file systems that live in memory.
 	Evict(f *os.File, r Range) error
 
-	// Close ends all Pins at work (ErrClosed) and releases everything.
+	// Close ends all Pins at work (ErrClosed) and releases everything. For a disk or file server that
+	// does not answer it waits ten seconds; then the error is ErrHangs, and says for which file.
 	Close() error
 }
 

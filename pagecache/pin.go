@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -27,6 +28,8 @@ type pinned struct {
 	c    *cache
 	id   fileID
 	once sync.Once
+	// reads is the file's name while Pin is at work.
+	reads atomic.Pointer[string]
 
 	// The cache's mutex guards these.
 	r   Range   // in whole pages
@@ -67,6 +70,9 @@ func (c *cache) pin(ctx context.Context, f *os.File, r Range, progress func(n in
 		return nil, err
 	}
 	defer c.active.Done()
+	name := f.Name()
+	p.reads.Store(&name)
+	defer p.reads.Store(nil)
 	cached := c.cachedOf(fsType(fd))
 	var refused error
 	if !c.cfg.Own {

@@ -1,8 +1,10 @@
 package pagecache
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -69,4 +71,41 @@ func TestServerIsSilent(t *testing.T) {
 		defer c.later.mu.Unlock()
 		return !c.later.busy
 	})
+}
+
+// TestCloseAndReadHangs: an end waits for a read that nobody answers, but not for ever, and says what it is.
+func TestCloseAndReadHangs(t *testing.T) {
+	c, err := newCache(Config{Method: Cachestat, Own: true}, loadCounters)
+	skipMissing(t, err)
+	c.ending = 100 * time.Millisecond
+	f, err := os.Open(testkit.File(t, diskDir(t), "far", 1<<20, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	reads, answers := make(chan struct{}), make(chan struct{})
+	pinned := make(chan error, 1)
+	go func() {
+		_, err := c.Pin(t.Context(), f, Range{Len: 1 << 20}, func(int64) {
+			close(reads)
+			<-answers
+		})
+		pinned <- err
+	}()
+	<-reads
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close() }()
+	select {
+	case err := <-closed:
+		if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "far is being read") {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("an end waits for a read that nobody answers")
+	}
+	close(answers)
+	if err := <-pinned; !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	testkit.Await(t, "all to be let go", func() bool { return c.Pinned() == 0 })
 }

@@ -53,6 +53,9 @@ func (s *service) runInput(ctx context.Context, q *wire.RunRequest, by serve.Cal
 	}
 	cred := tasks[0].spec.Credentials()
 	in := journal.Input{Of: len(tasks), Split: q.Input.Split, NoWarm: q.Input.NoWarm}
+	if in.Split == wire.Split_SPLIT_FIXED {
+		in.RecordSize = q.Input.RecordSize
+	}
 	var found data.Found
 	if q.Input.Split == wire.Split_SPLIT_NONE {
 		found, err = s.files.Find(ctx, cred, q.Input.Paths)

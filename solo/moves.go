@@ -3,6 +3,7 @@ package solo
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"headrace"
@@ -15,6 +16,8 @@ import (
 type move struct {
 	*disk.Reader
 	expect time.Duration
+	name   string
+	log    *slog.Logger
 }
 
 // overdue is how long a dump or restore keeps its turn at least, beyond some times what
@@ -32,7 +35,8 @@ func (s *store) restoring(id headrace.TaskID, bytes int64) *move {
 }
 
 func (s *store) move(c disk.Class, id headrace.TaskID, expect time.Duration) *move {
-	return &move{s.disks.Move(s.on, c, fmt.Sprintf("%s of %s", c, id), expect), expect}
+	name := fmt.Sprintf("%s of %s", c, id)
+	return &move{s.disks.Move(s.on, c, name, expect), expect, name, s.disks.Log}
 }
 
 // inTurn does what m is when it is its turn. It gives up its place when the task is
@@ -49,7 +53,12 @@ func (m *move) inTurn(ctx context.Context, gone <-chan struct{}, do func() (byte
 	if err != nil {
 		return err
 	}
-	late := time.AfterFunc(overdue+8*m.expect, func() { turn.End(0) })
+	late := time.AfterFunc(overdue+8*m.expect, func() {
+		turn.End(0)
+		if m.log != nil {
+			m.log.Error("it takes far too long, and others go on beside it", "what", m.name, "expected", m.expect)
+		}
+	})
 	defer late.Stop()
 	bytes, err := do()
 	turn.End(bytes)

@@ -36,6 +36,7 @@ func (o *operations) specOf(t *task) proc.Spec {
 		spec.Under = []string{
 			"consume", "--socket", o.cfg.streamSocket(), "--stream", id,
 			"--consumer", strconv.Itoa(t.rec.Input.Index), "--attempt", strconv.Itoa(t.rec.Starts),
+			"--record", strconv.FormatInt(t.rec.Input.RecordSize, 10),
 		}
 	}
 	return spec

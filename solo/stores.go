@@ -67,7 +67,7 @@ type store struct {
 }
 
 func newStores(cfg *Config, clk clock) *stores {
-	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{}, clk: clk, log: cfg.Log}
+	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{Log: cfg.Log}, clk: clk, log: cfg.Log}
 	for _, c := range cfg.Stores {
 		a.all = append(a.all, &store{StoreConfig: c, disks: a.disks})
 	}

@@ -26,9 +26,10 @@ const (
 	// maxLinks is how many connections an ordinary user may have, maxLinksOthers all
 	// of them together.
 	maxLinks, maxLinksOthers = 2 * MaxConsumers, 4 * MaxConsumers
-	// maxHellos bounds the memory for lists of units that consumers of a user are sending,
-	// in bytes, maxHellosOthers that of all ordinary ones together.
-	maxHellos, maxHellosOthers = 256 << 20, 1 << 30
+	// maxHellos bounds the memory for lists of units that consumers of an ordinary user are
+	// sending, in bytes: 4 for each unit, twice, and there may be a list of all that they may have.
+	// maxHellosOthers bounds that of all ordinary users together.
+	maxHellos, maxHellosOthers = 8*maxUserUnits + 1<<20, 1 << 30
 	// maxUserUnits is how many units the streams of an ordinary user may have together:
 	// 128 TiB of large files.
 	maxUserUnits = 1 << 26

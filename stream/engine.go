@@ -55,7 +55,7 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		common: common{cfg: cfg}, streams: map[string]*stream{}, links: map[*link]bool{}, broken: map[string]error{},
 		budget: budget.Ordinary("connections to streams", maxLinks, maxLinksOthers),
-		hellos: budget.New("bytes of lists", maxHellos, maxHellosOthers),
+		hellos: budget.Ordinary("bytes of lists", maxHellos, maxHellosOthers),
 		lists:  budget.Ordinary("bytes of names of files that streams deal", maxLists, maxListsOthers),
 	}
 	e.scans = scan.NewSet(scan.Config{
@@ -386,7 +386,8 @@ func (e *Engine) removeDir(dir string) error {
 	return linux.SyncDir(e.cfg.Dir)
 }
 
-// Close ends all reading and all connections. What is durable stays.
+// Close ends all reading and all connections. What is durable stays. It waits for what a file
+// server or a disk does not answer, but not for ever, and then says so in the log.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	if e.closed {
@@ -403,7 +404,9 @@ func (e *Engine) Close() {
 	}
 	e.scans.Stop()
 	e.mu.Unlock()
-	e.work.Wait()
+	if !linux.Within(endTime, e.work.Wait) {
+		e.cfg.Log.Warn("a connection of a stream does not end, as a file server or a disk does not answer; it is not waited for")
+	}
 	e.scans.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -411,6 +414,9 @@ func (e *Engine) Close() {
 		s.journal.f.Close()
 	}
 }
+
+// endTime is how long Close waits for connections.
+const endTime = 10 * time.Second
 
 // forget tells all consumers that an arena or a file is gone.
 func (e *Engine) forget(id uint32) {

@@ -234,15 +234,32 @@ func (e *Engine) end(r *request) (free []*block) {
 	return free
 }
 
-// Close ends all requests and releases everything.
+// endTime is how long Close waits for disks and file servers.
+const endTime = 10 * time.Second
+
+// Close ends all requests and releases everything. What does not answer is waited for ten seconds;
+// then the error says what that is, and what was locked for it is let go when it answers.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	e.cancel()
-	e.endAll(func(*request) bool { return true })
-	e.wg.Wait()
-	return nil
+	if linux.Within(endTime, func() {
+		e.endAll(func(*request) bool { return true })
+		e.wg.Wait()
+	}) {
+		return nil
+	}
+	var left []string
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, l := range e.lanes {
+		if l.running {
+			left = append(left, strings.TrimSpace(l.device.Name+" "+l.reading.path))
+		}
+	}
+	slices.Sort(left)
+	return fmt.Errorf("%w at: %s", ErrHangs, strings.Join(left, ", "))
 }
 
 // room returns what the policy is told about memory. e.mu is held.

@@ -380,6 +380,27 @@ func TestEndWhileReading(t *testing.T) {
 	})
 }
 
+// A disk that does not answer does not keep an end from coming, and is named.
+func TestEndAndTheDiskHangs(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		w.shut()
+		w.deaf = true
+		f := w.file("d1/a", blocks(1))
+		w.add(w.job("a", f))
+		w.add(w.job("b", w.file("d2/b", blocks(1))))
+		w.wantReads("a@0", "b@0")
+		w.let() // either of them
+		began := time.Now()
+		err := w.e.Close()
+		if took := time.Since(began); !errors.Is(err, ErrHangs) || took != endTime {
+			t.Errorf("after %v: %v", took, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "d1 "+f.Path) == strings.Contains(err.Error(), "d2 ") {
+			t.Error(err)
+		}
+	})
+}
+
 func TestBadRequests(t *testing.T) {
 	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
 		w.add(w.job("a", w.file("d1/a", 1)))

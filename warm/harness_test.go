@@ -39,6 +39,7 @@ type world struct {
 	busy    map[string]int
 	overlap bool
 	gate    chan struct{} // what is read takes one off, if it is not nil
+	deaf    bool          // what is read does not end before it has
 	gone    map[headrace.JobID]bool
 	asked   int // how often Alive was, about all jobs at once
 	denied  map[string]bool
@@ -172,9 +173,13 @@ func (w *world) piece(ctx context.Context, f *os.File, r pagecache.Range) error 
 	w.reads = append(w.reads, fmt.Sprintf("%s@%d", filepath.Base(f.Name()), r.Off/testBlock))
 	w.busy[device]++
 	w.overlap = w.overlap || w.busy[device] > 1
-	gate := w.gate
+	gate, deaf := w.gate, w.deaf
 	w.mu.Unlock()
-	if gate != nil {
+	switch {
+	case gate == nil:
+	case deaf:
+		<-gate
+	default:
 		select {
 		case <-gate:
 		case <-ctx.Done():

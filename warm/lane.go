@@ -228,6 +228,9 @@ func (l *lane) run() {
 			l.sleep()
 		}
 	}
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.running = false
 }
 
 // rest reports whether the lane's goroutine may end, and notes it.
@@ -284,7 +287,7 @@ func (l *lane) useTurn(reader *disk.Reader, first ask) {
 			return
 		}
 		delete(ready, a.alias())
-		bytes += l.readOpen(a, o)
+		bytes += l.readOpen(a, o, turn)
 	}
 }
 
@@ -332,13 +335,13 @@ func (l *lane) behind(first ask) (all []ask) {
 // read carries out a step for which the disk is not needed: it refers to a block that is there already.
 func (l *lane) read(a ask) {
 	if o, ok := l.open(a); ok {
-		l.readOpen(a, o)
+		l.readOpen(a, o, nil)
 	}
 }
 
 // readOpen reads a block of an open file, or refers to it if it is there already, and closes the file. It returns
-// how many bytes were read.
-func (l *lane) readOpen(a ask, o *opened) (bytes int64) {
+// how many bytes were read. The turn at the disk is nil where none is needed.
+func (l *lane) readOpen(a ask, o *opened, turn *disk.Turn) (bytes int64) {
 	defer o.f.Close()
 	device, err := l.e.cfg.Devices.Of(o.f)
 	if err != nil {
@@ -353,6 +356,9 @@ func (l *lane) readOpen(a ask, o *opened) (bytes int64) {
 	kernel := readAhead(o.f, a.part)
 	pin, err := l.e.cfg.Cache.Pin(ctx, o.f, a.part, func(n int64) {
 		kernel.progress(n)
+		if turn != nil {
+			turn.Progress()
+		}
 		bytes += n
 		l.e.progress(a.r, n)
 	})

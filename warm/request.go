@@ -18,6 +18,8 @@ var (
 	ErrUnknown = errors.New("no such request")
 	// ErrClosed: the engine has been closed.
 	ErrClosed = errors.New("warming has ended")
+	// ErrHangs: a disk or file server does not answer.
+	ErrHangs = errors.New("no answer")
 )
 
 // RequestID names a request. The caller chooses it.

@@ -213,6 +213,8 @@ type Input struct {
 	Index  int        `json:"index,omitempty"`
 	Of     int        `json:"of,omitempty"`
 	Split  wire.Split `json:"split,omitempty"`
+	// RecordSize is that of all records, in bytes; 0: they end otherwise.
+	RecordSize int64 `json:"record_size,omitempty"`
 	// Paths were asked for. Of the tasks of a stream only the first has them, and none that has ended.
 	Paths []string `json:"paths,omitempty"`
 	// Files and Bytes are those of the whole job, as found when it came.

@@ -16,7 +16,7 @@ import (
 // without options.
 const maxWindow = 128 << 20
 
-// DataError: a file cannot be decompressed, or has changed.
+// DataError: a file cannot be decompressed, has changed, or ends in the middle of a record.
 type DataError struct {
 	Path  string
 	Codec protocol.Codec
@@ -27,11 +27,22 @@ func (e *DataError) Error() string {
 	if e.Codec == protocol.Plain {
 		return fmt.Sprintf("%s cannot be read: %v", e.Path, e.Err)
 	}
+	if cut := (*cutRecord)(nil); errors.As(e.Err, &cut) {
+		return fmt.Sprintf("%s %v", e.Path, cut)
+	}
 	name := map[protocol.Codec]string{protocol.Gzip: "gzip", protocol.Zstd: "zstd"}[e.Codec]
 	return fmt.Sprintf("%s cannot be decompressed (%s: %v): it is damaged or incomplete", e.Path, name, e.Err)
 }
 
 func (e *DataError) Unwrap() error { return e.Err }
+
+// cutRecord: a compressed file ends in the middle of a record of one size.
+type cutRecord struct{ at, has, size int64 }
+
+func (c *cutRecord) Error() string {
+	return fmt.Sprintf("ends in the middle of a record: decompressed, its last one begins at byte %d and has %d bytes of %d; "+
+		"what follows would be taken for the rest of it: mend the file, or split by another size", c.at, c.has, c.size)
+}
 
 // Open returns what the unit holds, decompressed. The caller closes it; that does
 // not read the rest. Damaged data gives a *DataError.

@@ -50,7 +50,7 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	fed := make(chan error, 1)
-	go func() { fed <- feed(ctx, r.client, first, out, delimiter) }()
+	go func() { fed <- feed(ctx, r.client, first, out, delimiter, r.record) }()
 	stopFeeding := func() {
 		cancel()
 		out.SetWriteDeadline(time.Unix(1, 0))
@@ -107,6 +107,7 @@ type feeder struct {
 	w         *os.File
 	raw       syscall.RawConn
 	delimiter []byte
+	record    int64 // see runner
 	// open: the last record lacks its delimiter.
 	open bool
 	// noSplice: the file system cannot.
@@ -128,12 +129,12 @@ type spliced struct {
 
 // feed writes all units to w, in order, beginning with one that was taken already
 // if there is one. The error is EPIPE when nobody reads any more.
-func feed(ctx context.Context, c *Client, u *Unit, w *os.File, delimiter string) error {
+func feed(ctx context.Context, c *Client, u *Unit, w *os.File, delimiter string, record int64) error {
 	raw, err := w.SyscallConn()
 	if err != nil {
 		return err
 	}
-	f := &feeder{w: w, raw: raw, delimiter: []byte(delimiter)}
+	f := &feeder{w: w, raw: raw, delimiter: []byte(delimiter), record: record}
 	if u != nil {
 		u.within(ctx)
 	}
@@ -346,8 +347,10 @@ func (f *feeder) decoded(u *Unit) error {
 		f.buf = make([]byte, pipeSize)
 	}
 	var tail []byte
+	var total int64
 	for {
 		n, rerr := in.Read(f.buf)
+		total += int64(n)
 		if n > 0 {
 			if err := f.separate(); err != nil {
 				return err
@@ -358,6 +361,10 @@ func (f *feeder) decoded(u *Unit) error {
 			tail = lastBytes(tail, f.buf[:n], len(f.delimiter))
 		}
 		if rerr == io.EOF {
+			// The members of a file are one sequence of records: programs cut them anywhere.
+			if over := total % max(1, f.record); over > 0 {
+				return &DataError{u.path, u.codec, &cutRecord{total - over, over, f.record}}
+			}
 			// Of compressed bytes the daemon cannot tell how the last record ends. (Where
 			// nothing came, it is as it was.)
 			f.open = f.open || len(tail) > 0 && !bytes.Equal(tail, f.delimiter)

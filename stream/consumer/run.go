@@ -57,7 +57,9 @@ func Run(args []string) int {
 type runner struct {
 	argv []string
 	// first: it is consumer 0.
-	first  bool
+	first bool
+	// record is the size of all records, in bytes; 0: they end otherwise.
+	record int64
 	env    []string
 	stderr io.Writer
 	client *Client
@@ -88,10 +90,11 @@ func (r *runner) parse(args []string) (o Options, socket string, err error) {
 	}
 	number("consumer", &o.Consumer)
 	number("attempt", &o.Attempt)
+	fl.Int64Var(&r.record, "record", 0, "")
 	err = fl.Parse(args)
 	r.argv, r.first = fl.Args(), o.Consumer == 0
-	if err == nil && (socket == "" || o.Stream == "" || o.Attempt == 0 || len(r.argv) == 0 || r.argv[0] == "") {
-		err = errors.New("want --socket PATH --stream ID --consumer NUMBER --attempt NUMBER -- COMMAND [ARG ...]")
+	if err == nil && (socket == "" || r.record < 0 || o.Stream == "" || o.Attempt == 0 || len(r.argv) == 0 || r.argv[0] == "") {
+		err = errors.New("want --socket PATH --stream ID --consumer NUMBER --attempt NUMBER [--record BYTES] -- COMMAND [ARG ...]")
 	}
 	r.env = slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, ConsumerEnv+"=") })
 	r.env = append(r.env, fmt.Sprintf("%s=%d", ConsumerEnv, o.Consumer))

@@ -366,6 +366,40 @@ func TestRunDamaged(t *testing.T) {
 	}
 }
 
+// Of compressed files with records of one size only the consumer sees where they end: one that
+// ends in the middle of a record ends the command before it can take the next file for the rest.
+func TestRunRecordsOfOneSize(t *testing.T) {
+	a, b := strings.Repeat("1234567\n", 40000), strings.Repeat("abcdefg\n", 30000)
+	for name, c := range map[string]struct {
+		codec  protocol.Codec
+		data   []byte
+		record string
+		cut    string
+	}{
+		"gzip":            {protocol.Gzip, gzipped(t, "", []byte(a)), "8", ""},
+		"cut gzip":        {protocol.Gzip, gzipped(t, "", []byte(a[:len(a)-3])), "8", "begins at byte 319992 and has 5 bytes of 8"},
+		"zstd":            {protocol.Zstd, zstded(t, []byte(a)), "8", ""},
+		"cut zstd":        {protocol.Zstd, zstded(t, []byte(a[:9])), "8", "begins at byte 8 and has 1 bytes of 8"},
+		"members":         {protocol.Gzip, append(gzipped(t, "", []byte(a[:13])), gzipped(t, "", []byte(a[13:]))...), "8", ""},
+		"nothing in it":   {protocol.Gzip, gzipped(t, "", nil), "8", ""},
+		"no size is said": {protocol.Gzip, gzipped(t, "", []byte(a[:5])), "0", ""},
+	} {
+		d := newDealer(t, testUnit{path: "/first", codec: c.codec, data: c.data}, testUnit{path: "/b.gz", codec: protocol.Gzip, data: gzipped(t, "", []byte(b))})
+		run := startArgs(t, "--socket", d.listen().path, "--stream", "s", "--consumer", "0", "--attempt", "1", "--record", c.record, "--", "cat")
+		code, says := run.wait(), run.says()
+		switch {
+		case c.cut == "":
+			if code != 0 || says != "" || !strings.HasSuffix(run.output(), b) {
+				t.Errorf("%s: code %d, %q", name, code, says)
+			}
+		case code != exitInput, !strings.Contains(says, "/first ends in the middle of a record"), !strings.Contains(says, c.cut):
+			t.Errorf("%s: code %d, %q", name, code, says)
+		case strings.Contains(run.output(), "abc"):
+			t.Errorf("%s: the command was given the next file", name)
+		}
+	}
+}
+
 // The daemon's error ends the command, whatever it is doing, with its children.
 func TestRunStreamFails(t *testing.T) {
 	for name, c := range map[string]struct {

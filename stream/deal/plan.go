@@ -19,7 +19,7 @@ const (
 	batchBytes = 1 << 20
 	batchFiles = 1 << 10
 	// MaxUnits bounds the units of a stream.
-	MaxUnits = 1 << 28
+	MaxUnits = protocol.MaxUnits
 )
 
 // File is one input file of a plan.

@@ -20,9 +20,10 @@ type Conn struct {
 	in   *bufio.Reader
 	fds  fdReader
 	// room, if not nil, is asked before a long body is read; see Bound. begun:
-	// something has come.
+	// something has come, but for given, the beginning of the units of a Hello.
 	room  func(n int) error
 	begun bool
+	given []uint32
 
 	mu  sync.Mutex
 	out []byte
@@ -42,8 +43,8 @@ func NewServerConn(sock *net.UnixConn) *Conn {
 }
 
 // Bound bounds what is received: only the first message may be longer than MaxShort, if
-// it is Hello. Room is asked before memory for the next bytes of that is taken; its error
-// ends Receive.
+// it is Hello, with the frames that belong to it. Room is asked before memory for the next bytes
+// of that is taken; its error ends Receive.
 func (c *Conn) Bound(room func(n int) error) { c.room = room }
 
 // Close ends the connection; a blocked Receive returns. The other end notices
@@ -121,16 +122,42 @@ func (c *Conn) SendWith(m Message, f *os.File) error {
 
 // Receive waits for a message; io.EOF is a connection that ended between two.
 func (c *Conn) Receive() (Message, error) {
+	for {
+		m, err := c.receive()
+		if err != nil {
+			return nil, err
+		}
+		switch m := m.(type) {
+		case *Given:
+			if len(m.Units) != listMax || len(c.given) > MaxUnits {
+				return nil, fmt.Errorf("%w: a part of a list of %d units, after %d", ErrMalformed, len(m.Units), len(c.given))
+			}
+			c.given = append(c.given, m.Units...)
+			continue
+		case *Hello:
+			if c.given != nil && len(m.Units) > 0 {
+				m.Units, c.given = append(c.given, m.Units...), nil
+			}
+		}
+		if c.given != nil {
+			return nil, fmt.Errorf("%w: a list of units without its end", ErrMalformed)
+		}
+		return m, nil
+	}
+}
+
+// receive waits for a frame.
+func (c *Conn) receive() (Message, error) {
 	var h [header]byte
 	if _, err := io.ReadFull(c.in, h[:]); err != nil {
 		return nil, err
 	}
 	n, t := binary.BigEndian.Uint32(h[:]), Type(h[4])
 	most := uint32(MaxBody)
-	if c.room != nil && (c.begun || t != TypeHello) {
+	if c.room != nil && (c.begun || t != TypeHello && t != TypeGiven) {
 		most = MaxShort
 	}
-	c.begun = true
+	c.begun = c.begun || t != TypeGiven
 	if n > most {
 		return nil, fmt.Errorf("%w of type %d: %d bytes", ErrMalformed, t, n)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 
@@ -76,15 +77,16 @@ func read(t testing.TB, f *os.File) string {
 func TestConn(t *testing.T) {
 	x, y := sockets(t)
 	daemon, consumer := NewServerConn(x), NewConn(y)
+	messages := slices.DeleteFunc(samples(), func(m Message) bool { return m.Type() == TypeGiven })
 	sent := make(chan error, 1)
 	go func() {
-		err := daemon.Send(samples()...)
+		err := daemon.Send(messages...)
 		if err == nil {
 			err = daemon.CloseWrite()
 		}
 		sent <- err
 	}()
-	for i, want := range samples() {
+	for i, want := range messages {
 		got, err := consumer.Receive()
 		if err != nil || !reflect.DeepEqual(normal(got), normal(want)) {
 			t.Fatalf("message %d is %#v, %v; want %#v", i, got, err, want)
@@ -174,6 +176,63 @@ func TestConnLongBody(t *testing.T) {
 	m, err := NewConn(y).Receive()
 	if e, ok := m.(*Error); !ok || err != nil || e.Text != string(data) {
 		t.Errorf("%T, %v", m, err)
+	}
+}
+
+// A list of units that no frame can hold comes whole, and costs what was asked for.
+func TestLongList(t *testing.T) {
+	for _, n := range []int{listMax, listMax + 1, MaxBody/4 + 5} {
+		x, y := sockets(t)
+		daemon, consumer := NewServerConn(x), NewConn(y)
+		units := make([]uint32, n)
+		for i := range units {
+			units[i] = uint32(n - i)
+		}
+		asked := 0
+		daemon.Bound(func(n int) error { asked += n; return nil })
+		sent := make(chan error, 1)
+		go func() { sent <- consumer.Send(&Hello{Stream: "s", Units: units, Position: 7}, &Next{}) }()
+		m, err := daemon.Receive()
+		if h, ok := m.(*Hello); err != nil || !ok || h.Stream != "s" || h.Position != 7 || !slices.Equal(h.Units, units) {
+			t.Errorf("%d units: %T, %v", n, m, err)
+			y.Close() // or the sender waits
+		} else if m, err := daemon.Receive(); err != nil || m.Type() != TypeNext {
+			t.Errorf("after %d units: %T, %v", n, m, err)
+		}
+		if err := <-sent; err != nil {
+			t.Errorf("%d units: %v", n, err)
+		}
+		if asked < 4*n-2*MaxShort {
+			t.Errorf("%d units: room for %d bytes was asked for", n, asked)
+		}
+	}
+}
+
+// What is not the beginning of a longer list is refused.
+func TestPartsOfLists(t *testing.T) {
+	full := &Given{make([]uint32, listMax)}
+	for name, say := range map[string][]Message{
+		"a short part":      {&Given{make([]uint32, 5)}, &Hello{}},
+		"no end":            {full, &Next{}},
+		"an empty end":      {full, &Hello{}},
+		"behind the list":   {&Hello{}, full},
+		"a part after Next": {&Next{}, full},
+	} {
+		x, y := sockets(t)
+		daemon, consumer := NewServerConn(x), NewConn(y)
+		daemon.Bound(func(int) error { return nil })
+		go consumer.Send(say...)
+		var err error
+		for range say {
+			if _, err = daemon.Receive(); err != nil {
+				break
+			}
+		}
+		if !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+		x.Close()
+		y.Close()
 	}
 }
 

@@ -7,7 +7,7 @@
 // the body only. All integers are big-endian and unsigned unless said
 // otherwise; a string is a length (4 bytes) and that many bytes. Unknown types
 // end the connection. A body has at most MaxBody bytes, that of a consumer's messages but
-// Hello MaxShort.
+// Hello and Given MaxShort.
 //
 // # Life of a connection
 //
@@ -35,7 +35,8 @@
 // unless the last unit was consumed whole, it comes again after Welcome, without
 // a Next, with the pieces from that position on and an End for all of it. A
 // consumer that has come to need no more of it meanwhile says Consumed, and
-// passes over what comes. The consumer's list is the truth for its attempt.
+// passes over what comes. The consumer's list is the truth for its attempt; the beginning
+// of one of more than some 16 million units comes in frames of its own, Given, before Hello.
 // What was under way is asked for again: a Next that had no answer, results
 // other than 0, a Finish. A Finish that was recorded already is answered again.
 // Error is final; a daemon that cannot take a consumer just now closes the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Version is what Hello carries.
@@ -13,8 +14,15 @@ const Version = 1
 // MaxBody is the longest body of a frame.
 const MaxBody = 64 << 20
 
-// MaxShort is the longest body that the daemon takes of messages other than Hello.
+// MaxShort is the longest body that the daemon takes of messages other than Hello and Given.
 const MaxShort = 64 << 10
+
+// MaxUnits bounds the units of a stream.
+const MaxUnits = 1 << 28
+
+// listMax is how many units are in one frame: what is left of MaxBody is for the other
+// fields of Hello.
+const listMax = (MaxBody - MaxShort) / 4
 
 // Type is the type of a frame.
 type Type uint8
@@ -26,6 +34,7 @@ const (
 	TypeConsumed
 	TypeResult
 	TypeFinish
+	TypeGiven
 )
 
 // From the daemon.
@@ -57,13 +66,17 @@ type Hello struct {
 	// Attempt is 1 for the first one. The daemon refuses attempts that it has
 	// given up.
 	Attempt uint32
-	// Units are those that this attempt was given so far, in order.
+	// Units are those that this attempt was given so far, in order. Append puts what is
+	// too long for one frame into Given before it, and Conn.Receive puts it together again.
 	Units []uint32
 	// Position is how much of the last of Units has been consumed; all of it when
 	// Whole.
 	Position uint64
 	Whole    bool
 }
+
+// Given is a part of the Units of the Hello that follows, as long as a frame can have.
+type Given struct{ Units []uint32 }
 
 // Next asks for a unit.
 type Next struct{}
@@ -180,6 +193,7 @@ type Error struct{ Text string }
 type Finished struct{}
 
 func (*Hello) Type() Type    { return TypeHello }
+func (*Given) Type() Type    { return TypeGiven }
 func (*Next) Type() Type     { return TypeNext }
 func (*Consumed) Type() Type { return TypeConsumed }
 func (*Result) Type() Type   { return TypeResult }
@@ -198,6 +212,7 @@ func (*File) Type() Type     { return TypeFile }
 // blanks makes messages to be parsed, by type.
 var blanks = [...]func() Message{
 	TypeHello:    func() Message { return &Hello{} },
+	TypeGiven:    func() Message { return &Given{} },
 	TypeNext:     func() Message { return &Next{} },
 	TypeConsumed: func() Message { return &Consumed{} },
 	TypeResult:   func() Message { return &Result{} },
@@ -218,21 +233,10 @@ func (m *Hello) fields(c *codec) {
 	var unused uint8 // a flag that nobody sets
 	c.u32(&m.Version).str(&m.Stream).u32(&m.Consumer).u32(&m.Attempt).u8(&unused)
 	c.bad = c.bad || unused != 0
-	n := uint32(len(m.Units))
-	c.u32(&n)
-	if c.parsing {
-		if int(n) > len(c.b)/4 {
-			c.bad = true
-			return
-		}
-		m.Units = make([]uint32, n)
-	}
-	for i := range m.Units {
-		c.u32(&m.Units[i])
-	}
-	c.u64(&m.Position).flag(&m.Whole)
+	c.list(&m.Units).u64(&m.Position).flag(&m.Whole)
 }
 
+func (m *Given) fields(c *codec)    { c.list(&m.Units) }
 func (*Next) fields(*codec)         {}
 func (m *Consumed) fields(c *codec) { c.u32(&m.Unit).u64(&m.Bytes).flag(&m.Whole) }
 func (m *Result) fields(c *codec)   { c.u32(&m.Unit).i32(&m.Code) }
@@ -253,9 +257,23 @@ func (*Finished) fields(*codec)  {}
 // header is the length and the type.
 const header = 5
 
-// Append appends the frame of m to b.
+// Append appends the frame of m to b; of a Hello with very many units there are several.
 func Append(b []byte, m Message) ([]byte, error) {
 	start := len(b)
+	if h, is := m.(*Hello); is && len(h.Units) > listMax {
+		last := *h
+		for ; len(last.Units) > listMax; last.Units = last.Units[listMax:] {
+			var err error
+			if b, err = Append(b, &Given{last.Units[:listMax]}); err != nil {
+				return b[:start], err
+			}
+		}
+		b, err := Append(b, &last)
+		if err != nil {
+			return b[:start], err
+		}
+		return b, nil
+	}
 	c := &codec{b: append(b, 0, 0, 0, 0, byte(m.Type()))}
 	m.fields(c)
 	b = c.b
@@ -331,6 +349,29 @@ func (c *codec) str(s *string) *codec {
 		c.bad = true
 	} else {
 		*s = string(c.take(int(n)))
+	}
+	return c
+}
+
+// list is a number of units, and that many.
+func (c *codec) list(v *[]uint32) *codec {
+	n := uint32(len(*v))
+	c.u32(&n)
+	if !c.parsing {
+		c.b = slices.Grow(c.b, 4*len(*v))
+		for _, u := range *v {
+			c.b = binary.BigEndian.AppendUint32(c.b, u)
+		}
+		return c
+	}
+	if int(n) > len(c.b)/4 {
+		c.bad = true
+		return c
+	}
+	body := c.take(4 * int(n))
+	*v = make([]uint32, n)
+	for i := range *v {
+		(*v)[i] = binary.BigEndian.Uint32(body[4*i:])
 	}
 	return c
 }

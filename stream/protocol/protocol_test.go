@@ -14,6 +14,7 @@ func samples() []Message {
 	return []Message{
 		&Hello{},
 		&Hello{Version: Version, Stream: "s1", Consumer: 3, Attempt: 2, Units: []uint32{7, 0, 1<<32 - 1}, Position: 1<<64 - 1, Whole: true},
+		&Given{}, &Given{[]uint32{1, 0}},
 		&Next{},
 		&Consumed{}, &Consumed{Unit: 1, Bytes: 1 << 40, Whole: true},
 		&Result{Unit: 9, Code: -1}, &Result{Unit: 1<<32 - 1, Code: 137},
@@ -43,6 +44,10 @@ func encode(t testing.TB, m Message) []byte {
 func normal(m Message) Message {
 	switch m := m.(type) {
 	case *Hello:
+		if len(m.Units) == 0 {
+			m.Units = nil
+		}
+	case *Given:
 		if len(m.Units) == 0 {
 			m.Units = nil
 		}

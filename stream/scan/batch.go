@@ -213,6 +213,7 @@ func (b *batcher) fill(u *Unit, buf []byte, t *batchTurn) (n int, err error) {
 		}
 		n += int(file.Size)
 		t.bytes += file.Size
+		t.turn.Progress()
 	}
 	u.Unterminated = !rule.Terminated(buf[:n])
 	return n, nil

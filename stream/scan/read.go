@@ -115,7 +115,7 @@ func (sc *scan) fetch(x *extent) error {
 	}
 	for i := x.from; i < x.to; i++ {
 		data := x.slots[0].bytes()[:sc.length(i)]
-		if err := sc.readAt(data, sc.offset(i)); err != nil {
+		if err := sc.readAt(x, data, sc.offset(i)); err != nil {
 			return err
 		}
 		cuts, _ := x.cuts(i, sc.offset(i), prev, data)
@@ -141,7 +141,7 @@ func (sc *scan) refer(x *extent) error {
 		if err != nil {
 			return err
 		}
-		end, err := sc.ending(i)
+		end, err := sc.ending(x, i)
 		if err != nil {
 			return err
 		}
@@ -151,12 +151,12 @@ func (sc *scan) refer(x *extent) error {
 }
 
 // ending returns the last bytes of the file if block i is its last one.
-func (sc *scan) ending(i int) ([]byte, error) {
+func (sc *scan) ending(x *extent, i int) ([]byte, error) {
 	if i < sc.blocks-1 {
 		return nil, nil
 	}
 	end := make([]byte, min(deal.MaxDelimiter, sc.size))
-	return end, sc.readAt(end, sc.size-int64(len(end)))
+	return end, sc.readAt(x, end, sc.size-int64(len(end)))
 }
 
 // readTail reads on behind an extent until every unit in it has its end: into
@@ -195,7 +195,7 @@ func (sc *scan) look(x *extent, i int, buf []byte) (n int, cuts []int, end []byt
 		if n > len(buf) {
 			buf = append(buf[:have:have], make([]byte, full-have)...)
 		}
-		if err = sc.readAt(buf[have:n], sc.offset(i)+int64(have)); err != nil {
+		if err = sc.readAt(x, buf[have:n], sc.offset(i)+int64(have)); err != nil {
 			break
 		}
 		have = n
@@ -229,14 +229,18 @@ func (sc *scan) before(x *extent, i int) ([]byte, error) {
 		n = max(n, t.rule.Context())
 	}
 	prev := make([]byte, min(int64(n), sc.offset(i)))
-	return prev, sc.readAt(prev, sc.offset(i)-int64(len(prev)))
+	return prev, sc.readAt(x, prev, sc.offset(i)-int64(len(prev)))
 }
 
-func (sc *scan) readAt(p []byte, off int64) error {
+func (sc *scan) readAt(x *extent, p []byte, off int64) error {
 	if len(p) == 0 {
 		return nil
 	}
-	return sc.input.ReadFull(p, off)
+	err := sc.input.ReadFull(p, off)
+	if x.turn != nil {
+		x.turn.Progress()
+	}
+	return err
 }
 
 // place hands the first n bytes of block i, which end with end, to the takers.

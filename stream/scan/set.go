@@ -8,6 +8,7 @@ import (
 
 	"headrace/fileset"
 	"headrace/internal/budget"
+	"headrace/internal/linux"
 	"headrace/stream/source"
 )
 
@@ -91,14 +92,7 @@ func (s *Set) Stop() {
 // Wait waits until all reading has ended, but not for ever: what stands in the kernel then reads on into memory that is
 // left to it. It frees all other memory.
 func (s *Set) Wait() {
-	done := make(chan struct{})
-	go func() {
-		s.work.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(endTime):
+	if !linux.Within(endTime, s.work.Wait) {
 		s.cfg.Log.Warn("a file that streams read does not answer; it is not waited for")
 	}
 	s.mu.Lock()

@@ -1,6 +1,7 @@
 package scan
 
 import (
+	"headrace/disk"
 	"headrace/stream/deal"
 	"headrace/stream/source"
 )
@@ -72,7 +73,7 @@ func (r *wholeReader) read() error {
 			r.drop(slots)
 			return err
 		}
-		n, err := r.readExtent(f, at, slots)
+		n, err := r.readExtent(f, at, slots, turn)
 		turn.End(n)
 		if err != nil {
 			return err
@@ -104,7 +105,7 @@ func (r *wholeReader) claim(left int64) (slots []*slot) {
 }
 
 // readExtent fills slots and sends each on.
-func (r *wholeReader) readExtent(f source.File, at int64, slots []*slot) (total int64, err error) {
+func (r *wholeReader) readExtent(f source.File, at int64, slots []*slot, turn *disk.Turn) (total int64, err error) {
 	for i, s := range slots {
 		n := min(wholeSlot, r.file.Size-at)
 		if n > 0 {
@@ -114,6 +115,7 @@ func (r *wholeReader) readExtent(f source.File, at int64, slots []*slot) (total 
 			r.drop(slots[i:])
 			return total, err
 		}
+		turn.Progress()
 		r.mem.mu.Lock()
 		if !r.u.cancelled {
 			r.u.add(s, 0, int(n))
