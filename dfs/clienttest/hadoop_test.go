@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"headrace/dfs/dfstest"
+	"headrace/hdfs/hdfstest"
 	"headrace/internal/testkit"
 )
 
@@ -20,14 +20,13 @@ func TestHadoop(t *testing.T) {
 	if testing.Short() {
 		t.Skip("Java is not started in short tests")
 	}
-	jars, _ := filepath.Glob("../../java/cluster/target/hadoop/lib/hadoop-hdfs-client-[0-9]*.jar")
-	java, err := exec.LookPath("java")
-	if len(jars) == 0 || err != nil {
-		t.Skip("there is no Hadoop to try; make java gathers it:", err)
+	dir := t.TempDir()
+	cmd, err := hdfstest.Shell("../../java/cluster/target/hadoop", filepath.Join(dir, "conf"))
+	if err != nil {
+		t.Skip(err)
 	}
 	hdfs, web := dfstest.Start(t)
 	web = "webhdfs" + strings.TrimPrefix(web, "http")
-	dir := t.TempDir()
 	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--fs", hdfs, "conf")
 	data := make([]byte, 2<<20+1000)
 	rand.NewChaCha8([32]byte{7}).Read(data)
@@ -65,9 +64,6 @@ func TestHadoop(t *testing.T) {
 	for _, c := range commands {
 		in.WriteString(me(t) + " " + c[0] + "\n")
 	}
-	lib := filepath.Dir(jars[0])
-	cmd := exec.Command(java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
-		"-cp", strings.Join([]string{filepath.Join(dir, "conf"), filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"), "../gateway/testdata/Shell.java")
 	cmd.Stdin = strings.NewReader(in.String())
 	out, err := cmd.CombinedOutput()
 	if err != nil {

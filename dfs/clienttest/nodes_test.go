@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"headrace/dfs/dfstest"
+	"headrace/hdfs/hdfstest"
 	"headrace/internal/testkit"
 )
 
@@ -44,12 +45,11 @@ func TestTwoNodesLost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("Java is not started in short tests")
 	}
-	jars, _ := filepath.Glob("../../java/cluster/target/hadoop/lib/hadoop-hdfs-client-[0-9]*.jar")
-	java, err := exec.LookPath("java")
-	if len(jars) == 0 || err != nil {
-		t.Skip("there is no Hadoop to try; make java gathers it:", err)
-	}
 	dir := t.TempDir()
+	cmd, err := hdfstest.Shell("../../java/cluster/target/hadoop", filepath.Join(dir, "conf"))
+	if err != nil {
+		t.Skip(err)
+	}
 	nodes := map[string]*dfstest.Process{} // by their addresses of RPC
 	numbers := map[string]int{}
 	fs, args := "", []string{}
@@ -84,9 +84,6 @@ func TestTwoNodesLost(t *testing.T) {
 	testkit.Await(t, "five nodes that vote", whole)
 
 	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--fs", fs, "conf")
-	lib := filepath.Dir(jars[0])
-	cmd := exec.Command(java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
-		"-cp", strings.Join([]string{filepath.Join(dir, "conf"), filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"), "../gateway/testdata/Shell.java")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -7,17 +7,17 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"headrace/hdfs/hdfstest"
 	"headrace/hdfs/pb"
 	"headrace/internal/testkit"
 	"headrace/ring"
 )
 
-// jvm is a running testdata/Shell.java, by which Hadoop's client is used.
+// jvm is a running headrace.cluster.HadoopShell, by which Hadoop's client is used.
 type jvm struct {
 	t   testing.TB
 	in  io.Writer
@@ -30,12 +30,11 @@ func javaClient(t testing.TB, rpc string, properties map[string]string) *jvm {
 	if testing.Short() {
 		t.Skip("Java is not started in short tests")
 	}
-	jars, _ := filepath.Glob("../../java/cluster/target/hadoop/lib/hadoop-hdfs-client-[0-9]*.jar")
-	java, err := exec.LookPath("java")
-	if len(jars) == 0 || err != nil {
-		t.Skip("there is no Hadoop to try; make java gathers it:", err)
-	}
 	conf := t.TempDir()
+	cmd, err := hdfstest.Shell("../../java/cluster/target/hadoop", conf)
+	if err != nil {
+		t.Skip(err)
+	}
 	site := "<configuration><property><name>fs.defaultFS</name><value>hdfs://" + rpc + "</value></property>"
 	for name, value := range properties {
 		site += "<property><name>" + name + "</name><value>" + value + "</value></property>"
@@ -43,9 +42,6 @@ func javaClient(t testing.TB, rpc string, properties map[string]string) *jvm {
 	if err := os.WriteFile(filepath.Join(conf, "core-site.xml"), []byte(site+"</configuration>"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	lib := filepath.Dir(jars[0])
-	cmd := exec.Command(java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
-		"-cp", strings.Join([]string{conf, filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"), "testdata/Shell.java")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"headrace/hdfs/hdfstest"
 	"headrace/internal/freeport"
 	"headrace/internal/testkit"
 )
@@ -68,7 +69,7 @@ func (s *server) end(sig syscall.Signal) {
 	s.cmd = nil
 }
 
-// shell is a running testdata/Shell.java: one JVM for all that a test asks for.
+// shell is a running headrace.cluster.HadoopShell: one JVM for all that a test asks for.
 type shell struct {
 	t   testing.TB
 	in  io.Writer
@@ -91,9 +92,11 @@ func hadoopJars(t testing.TB) (java, lib string) {
 
 func startShell(t testing.TB, conf string) *shell {
 	t.Helper()
-	java, lib := hadoopJars(t)
-	cmd := exec.Command(java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
-		"-cp", strings.Join([]string{conf, filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"), "testdata/Shell.java")
+	_, lib := hadoopJars(t)
+	cmd, err := hdfstest.Shell(filepath.Dir(lib), conf)
+	if err != nil {
+		t.Fatal(err)
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -67,10 +67,8 @@ func start(hadoop string, flags []string, ready func(context.Context, *HDFS) err
 	if h.dir, err = os.MkdirTemp("", "headrace-hdfs-"); err != nil {
 		return nil, err
 	}
-	// The jars are first, as in the archive of their classes that "headrace-lab yarn archive" makes: with it
-	// a start takes a third of the processor time. One of them has settings for the log.
-	h.flags = append(slices.Clone(flags), "-XX:SharedArchiveFile="+filepath.Join(hadoop, "classes.jsa"), "-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off",
-		"-Dlog4j.configuration=file:"+filepath.Join(h.dir, "log4j.properties"), "-cp", path+":"+h.dir)
+	// One of the jars, which are first, has settings for the log.
+	h.flags = slices.Concat(flags, archive(hadoop), []string{"-Dlog4j.configuration=file:" + filepath.Join(h.dir, "log4j.properties"), "-cp", path + ":" + h.dir})
 	if err := h.start(properties); err != nil {
 		h.Stop()
 		return nil, fmt.Errorf("start HDFS: %w", err)
@@ -179,10 +177,7 @@ func configure(dir, rpc, web string, more []string) error {
 }
 
 func (h *HDFS) command(class string, args ...string) *exec.Cmd {
-	flags := append([]string{"-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-		"-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote", // an eighth of the processor time of a start
-		"--add-opens=java.base/java.lang=ALL-UNNAMED"}, h.flags...)
-	cmd := exec.Command(h.java, slices.Concat(flags, []string{"org.apache.hadoop.hdfs.server." + class}, args)...)
+	cmd := exec.Command(h.java, slices.Concat([]string{"-Xmx192m"}, small, h.flags, []string{"org.apache.hadoop.hdfs.server." + class}, args)...)
 	// HDFS's superuser is whoever starts it.
 	cmd.Env = append(os.Environ(), "HADOOP_USER_NAME="+User)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -1,3 +1,5 @@
+package headrace.cluster;
+
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -24,7 +26,9 @@ import org.apache.hadoop.util.ToolRunner;
  * which have them at all, and in which racks. "admin WORDS" is hdfs dfsadmin, "cacheadmin WORDS" hdfs cacheadmin. Anything
  * else is hdfs dfs.
  */
-class Shell {
+public final class HadoopShell {
+  private HadoopShell() {}
+
   public static void main(String[] args) throws Exception {
     Configuration conf = new Configuration(); // from the class path, as client-config has written it
     conf.set("ipc.client.connect.max.retries", "1");
