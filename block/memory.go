@@ -35,6 +35,12 @@ func (s *Store) Extent(id int64) (Info, Extent, error) {
 	return r.info(), Extent{r.file.v.path(r.file.id), off, size}, nil
 }
 
+// MemorySize returns how many bytes of memory the extent of a closed block of n bytes takes, at most.
+func MemorySize(n int64) int64 {
+	// A region begins at a multiple of page, which may lie within one of the kernel's.
+	return up(layout{Piece}.size(n), pageSize) + pageSize - page
+}
+
 // extent is the part of the file that a reader of all of the replica reads. Store.mu is held.
 func (r *replica) extent() (off, size int64) {
 	if r.visible.length == 0 {

@@ -162,3 +162,23 @@ func BenchmarkMemory(b *testing.B) {
 		})
 	}
 }
+
+// TestMemorySize: it is what pages the extent of a block has.
+func TestMemorySize(t *testing.T) {
+	s, err := Open(Config{Dirs: []string{t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i, n := range []int{1, 511, 4096, 4097, Piece - 1, Piece, Piece + 1, 2*Piece + 5000} {
+		closedBlock(t, s, int64(i+1), 1, n)
+		_, e, err := s.Extent(int64(i + 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages := up(e.Off+e.Size, pageSize) - down(e.Off, pageSize)
+		if got := MemorySize(int64(n)); got < pages || got > pages+2*(pageSize-page) {
+			t.Errorf("of %d bytes: %d, and the pages are %d", n, got, pages)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"headrace/block"
 	"headrace/meta"
 	"headrace/wire"
 )
@@ -118,9 +119,6 @@ type toKeep struct {
 	at     []string // nodes with a copy
 }
 
-// inMemorySize is what a block takes in memory, at most: its header, its checksums beside the pieces of 8 MB, and pages that it has only in part.
-func inMemorySize(n int64) int64 { return n + (n/(8<<20)+1)*(64<<10) + 3*4096 }
-
 // assign says which nodes keep what, in the order of blocks as far as budgets go: those who keep one already, and then who has most left.
 func assign(blocks []*toKeep, nodes map[string]keeping) map[string][]uint64 {
 	left, keep := map[string]int64{}, map[string][]uint64{}
@@ -190,7 +188,7 @@ func (n *Node) lookAtCache(ctx context.Context) (*meta.CacheUses, error) {
 				b.copies = max(b.copies, copies)
 			} else if len(blocks) < mostWanted {
 				at := slices.DeleteFunc(slices.Clone(places.names(p.LocatedBlock)), func(name string) bool { return !places.up(name) })
-				b = &toKeep{p.ID, inMemorySize(p.Size), copies, at}
+				b = &toKeep{p.ID, block.MemorySize(p.Size), copies, at}
 				blocks, known[p.ID] = append(blocks, b), b
 			}
 		})

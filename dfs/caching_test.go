@@ -72,6 +72,40 @@ func TestHeardOfKeeping(t *testing.T) {
 	}
 }
 
+// TestAsksLess: the node that leads is asked ever less while nothing changes, and at once when another one leads or something else is kept.
+func TestAsksLess(t *testing.T) {
+	var a asks
+	v := &View{Leader: "a", Term: 1}
+	rounds := func(kept, keep []uint64) (asked string) {
+		for range 14 {
+			if !a.due(v, kept) {
+				asked += "."
+				continue
+			}
+			asked += "?"
+			a.answered(v, kept, keep)
+		}
+		return asked
+	}
+	for i, c := range []struct {
+		do   func()
+		keep []uint64
+		want string
+	}{
+		{func() {}, nil, "??.?...?....?."},
+		{func() { v = &View{Leader: "b", Term: 2} }, nil, "??.?...?....?."},
+		{func() {}, []uint64{1}, "...??.?...?..."}, // the answer has changed
+	} {
+		c.do()
+		if got := rounds(nil, c.keep); got != c.want {
+			t.Errorf("%d: %s, want %s", i, got, c.want)
+		}
+	}
+	if got := rounds([]uint64{1}, []uint64{1}); got != "??.?...?....?." {
+		t.Errorf("what is kept has changed: %s", got)
+	}
+}
+
 // resident is how many bytes of a block are in memory.
 func resident(t *testing.T, n *Node, id uint64) (in, size int64) {
 	t.Helper()

@@ -32,6 +32,8 @@ type Config struct {
 	// FetchRate is how many bytes a second come here from other nodes, to make copies that are missing (default 100 MB, as HDFS has it
 	// for what it moves about); below 0 there is no limit.
 	FetchRate int64
+	// AcceptDamage has a file system of one or two nodes go on with names that are not all as they were written.
+	AcceptDamage bool
 	// Self says where others reach the node that founds a file system; its names are set here. Others, and
 	// one that comes back elsewhere, are admitted.
 	Self Member

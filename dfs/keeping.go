@@ -30,6 +30,40 @@ type holder struct {
 	cache  pagecache.Cache
 	held   map[uint64]held
 	failed map[uint64]time.Time // when
+	asks   asks
+}
+
+// asks says in which rounds the node that leads is asked what to keep: in ever fewer while nothing changes, up to each (mostRest+1)th, and in each when another one
+// leads or something else is kept than it has heard of.
+type asks struct {
+	leader      string
+	term        uint64
+	kept, keep  []uint64 // what was said, and answered, the last time
+	rest, pause int      // rounds to pass over yet, and after the last question
+}
+
+const mostRest = 4
+
+// due reports whether it is to be asked in this round.
+func (a *asks) due(v *View, kept []uint64) bool {
+	if a.leader != v.Leader || a.term != v.Term || !slices.Equal(a.kept, kept) {
+		a.pause, a.rest = 0, 0
+	}
+	if a.rest > 0 {
+		a.rest--
+		return false
+	}
+	return true
+}
+
+// answered takes in an answer.
+func (a *asks) answered(v *View, kept, keep []uint64) {
+	same := a.leader == v.Leader && a.term == v.Term && slices.Equal(a.kept, kept) && slices.Equal(a.keep, keep)
+	a.leader, a.term, a.kept, a.keep = v.Leader, v.Term, kept, keep
+	if a.pause = min(2*a.pause+1, mostRest); !same {
+		a.pause = 0
+	}
+	a.rest = a.pause
 }
 
 // held is a block that is locked, as it was then.
@@ -56,7 +90,7 @@ func openCache(c Config) (pagecache.Cache, error) {
 
 // keepInMemory does so until the node ends.
 func (n *Node) keepInMemory(cache pagecache.Cache) {
-	h := &holder{n, cache, map[uint64]held{}, map[uint64]time.Time{}}
+	h := &holder{n: n, cache: cache, held: map[uint64]held{}, failed: map[uint64]time.Time{}}
 	n.rounds(n.Config.Memory, nil, func(bool) { n.told("keep blocks in memory", h.round()) })
 	n.told("let blocks go", cache.Close())
 }
@@ -78,7 +112,8 @@ func (h *holder) round() error {
 	}
 	k := h.n.Keeper
 	v := h.n.View()
-	if v.Leader == "" {
+	kept := slices.Sorted(maps.Keys(h.held))
+	if v.Leader == "" || !h.asks.due(v, kept) {
 		return nil
 	}
 	at, err := k.at(v.Leader)
@@ -87,7 +122,7 @@ func (h *holder) round() error {
 	}
 	ctx, cancel := context.WithTimeout(h.n.ctx, askTime)
 	defer cancel()
-	a, err := at.Keep(ctx, &wire.KeepRequest{Node: h.n.Identity.Node, Budget: h.budget(), Used: h.cache.Pinned(), Kept: slices.Sorted(maps.Keys(h.held))})
+	a, err := at.Keep(ctx, &wire.KeepRequest{Node: h.n.Identity.Node, Budget: h.budget(), Used: h.cache.Pinned(), Kept: kept})
 	switch {
 	case err != nil && (leaderless(err) || connect.CodeOf(err) == connect.CodeUnimplemented): // of an older version
 		return nil
@@ -96,6 +131,7 @@ func (h *holder) round() error {
 	case a.Unknown:
 		return nil
 	}
+	h.asks.answered(v, kept, a.Keep)
 	return h.keep(a.Keep)
 }
 

@@ -71,13 +71,21 @@ func stranger() Identity {
 }
 
 // openDB opens the database of a directory.
-func openDB(dir string) (*bolt.DB, error) {
+func openDB(dir string) (db *bolt.DB, err error) {
 	// The room in addresses spares readers from being waited for whenever the file grows.
-	db, err := bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{Timeout: time.Second, InitialMmapSize: 1 << 36, FreelistType: bolt.FreelistMapType})
+	err = names.Sound(func() error { // its list of free pages may be damaged
+		db, err = bolt.Open(filepath.Join(dir, "meta.db"), 0o600, &bolt.Options{Timeout: time.Second, InitialMmapSize: 1 << 36, FreelistType: bolt.FreelistMapType})
+		return err
+	})
 	if err == nil {
 		err = (vfs.OS{}).SyncDir(dir)
 	}
 	return db, err
+}
+
+// update changes a database that may be damaged.
+func update(db *bolt.DB, f func(*bolt.Tx) error) error {
+	return names.Sound(func() error { return db.Update(f) })
 }
 
 // identify reads who the node is; nobody yet is a zero Identity.
@@ -155,7 +163,7 @@ func Prepare(c Config) (who Identity, err error) {
 	if err != nil {
 		return who, errors.Join(err, lock.Close())
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
+	err = update(db, func(tx *bolt.Tx) error {
 		if who, err = identify(tx); err != nil || who.Node != "" {
 			return err
 		}
@@ -172,7 +180,7 @@ func openState(c Config) (*bolt.DB, Identity, error) {
 	if err != nil {
 		return nil, who, err
 	}
-	err = db.Update(func(tx *bolt.Tx) error {
+	err = update(db, func(tx *bolt.Tx) error {
 		if who, err = identify(tx); err != nil {
 			return err
 		}

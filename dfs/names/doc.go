@@ -41,8 +41,16 @@
 // # When something fails
 //
 // A log or database that cannot be written ends the node's answering: see Failed. A command in which package meta panics
-// is refused on all nodes, because otherwise none could go on; if only one node has panicked, as for a page of its
-// database that has decayed, its state differs from then on. bbolt has no checksums that would tell.
+// is refused on all nodes, because otherwise none could go on.
+//
+// # Decay
+//
+// bbolt has no checksums of its pages. So a sum of all keys and values is kept with the state (digestKey): each write takes away what
+// the old value has added, as it is read then, and adds the new one. Who reads all adds up again, and another sum is damage (ErrDamaged), also of what
+// has been overwritten since. All is read after each start, then once an hour (in a hundredth of the time at most), and when it is sent as a snapshot,
+// which has no end then; and when a command or a query panics, so that a mistake in the program is told from a page that makes no sense. A node with
+// damage ends, and the next start reads all before it serves anything. Until it is found, what is read is believed; what is read wrongly once, and
+// rightly later, is found only if it was overwritten meanwhile.
 //
 // # Simulation
 //

@@ -84,7 +84,9 @@ type Config struct {
 	Log *slog.Logger
 	// Tick is a tenth of the time after which a leader that is not heard of is replaced (default 100 ms).
 	Tick time.Duration
-	fs   vfs.FS // of the log; tests have it fail
+	// AcceptDamage has a file system of one or two nodes take the names for right as they are read now.
+	AcceptDamage bool
+	fs           vfs.FS // of the log; tests have it fail
 }
 
 // Group is this node's part in the names, if it has one, and what it knows of the others. Its methods may be called
@@ -92,6 +94,7 @@ type Config struct {
 type Group struct {
 	*known
 	config  Config
+	store   bolted
 	machine *machine
 	seats   *seats
 	driver  *quorum.Driver
@@ -108,6 +111,7 @@ type Group struct {
 	running sync.WaitGroup
 	full    chan struct{}
 	once    sync.Once
+	last    atomic.Pointer[checked] // reading of the whole state
 	failed  chan struct{}
 	failure error // set before failed is closed
 }
@@ -116,6 +120,12 @@ type Group struct {
 func Open(c Config) (*Group, error) {
 	c.Tick = cmp.Or(c.Tick, tick)
 	s := bolted{c.DB}
+	if c.AcceptDamage {
+		if err := s.accept(); err != nil {
+			return nil, err
+		}
+		c.Log.Warn("the names are taken for right as they are read now: what is missing of them is not noticed any more")
+	}
 	m, err := newMachine(s, c.Log)
 	if err != nil {
 		return nil, err
@@ -129,9 +139,12 @@ func Open(c Config) (*Group, error) {
 	if v == nil {
 		return nil, errors.New("names: nothing is known of the ring")
 	}
-	g := &Group{known: newKnown(c.Self, v), config: c, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
+	g := &Group{known: newKnown(c.Self, v), config: c, store: s, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
 		waiting: make(chan struct{}, mostWaiting), terms: terms{holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), walking: make(chan struct{}, walksAtOnce()), full: make(chan struct{}, 1), failed: make(chan struct{})}
-	m.changed, g.seats.alone = g.Learn, g.alone.Store
+	if err := g.checkAtStart(); err != nil {
+		return nil, err
+	}
+	m.changed, g.seats.alone, m.damaged = g.Learn, g.alone.Store, func(err error) { g.fail(err) }
 	g.asking.read = func() error {
 		err := g.driver.Read(g.ctx, group)
 		if errors.Is(err, quorum.ErrUncertain) {
@@ -159,6 +172,7 @@ func Open(c Config) (*Group, error) {
 	g.running.Go(g.flush)
 	g.running.Go(g.tend)
 	g.running.Go(g.watch)
+	g.running.Go(g.checkAgain)
 	return g, nil
 }
 
@@ -212,6 +226,9 @@ func (g *Group) Failure() error {
 // fail ends all answering.
 func (g *Group) fail(err error) error {
 	g.once.Do(func() {
+		if errors.Is(err, ErrDamaged) {
+			err = g.noteDamage(err)
+		}
 		g.failure = fmt.Errorf("this node can have no part in the names any more: %w", err)
 		g.config.Log.Error("the node has failed", "err", err)
 		close(g.failed)
@@ -442,6 +459,9 @@ func (g *Group) answers() error {
 
 // refused says an error of quorum in the words of this package.
 func (g *Group) refused(err error) error {
+	if errors.Is(err, ErrDamaged) {
+		return g.fail(err)
+	}
 	if e, ok := errors.AsType[*quorum.NotLeader](err); ok || errors.Is(err, quorum.ErrNoGroup) || errors.Is(err, errNoState) {
 		leader := ""
 		if ok && e.Leader != 0 {
@@ -465,7 +485,7 @@ func (g *Group) refused(err error) error {
 // Query has f ask the state, as everything that was answered anywhere has left it. What f was given is
 // good until it returns. f must not propose. Where a disk does not answer, queries wait for queryTime at most (quorum.ErrBusy: nothing was done), and
 // no more than mostQueries are held up by reading the state.
-func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
+func (g *Group) Query(by meta.Caller, f func(meta.Query) error) (err error) {
 	if err := g.answers(); err != nil {
 		return err
 	}
@@ -484,6 +504,14 @@ func (g *Group) Query(by meta.Caller, f func(meta.Query) error) error {
 		return g.refused(err)
 	}
 	defer done()
+	defer func() {
+		if p := recover(); p != nil { // of what asks, or of a page that makes no sense
+			if _, damage := g.machine.check(g.ctx); !errors.Is(damage, ErrDamaged) {
+				panic(p)
+			}
+			err = g.Failure()
+		}
+	}()
 	return f(meta.Query{Reader: r, Caller: by, Time: g.config.Now().UnixMilli()})
 }
 

@@ -1,6 +1,7 @@
 package names
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,6 +33,7 @@ type generation struct {
 	freezes uint64
 	over    []*writes // active, frozen
 	index   uint64
+	sum     uint64 // of all keys and values: see digestKey
 	gone    bool
 }
 
@@ -44,6 +46,8 @@ type machine struct {
 	// changed is told of each new roster; urge asks for a flush.
 	changed func(*View)
 	urge    func()
+	// damaged is told of damage of the store that was found.
+	damaged func(error)
 	// applied, if set, is told of each command and its answer: a test listens.
 	applied func(index uint64, data, answer []byte)
 	fault   fault
@@ -59,6 +63,7 @@ type machine struct {
 	bytes    int
 	freezes  uint64
 	index    uint64
+	sum      uint64
 	time     int64
 	roster   *roster
 	err      error
@@ -80,7 +85,7 @@ func (f fault) apply(v meta.View, c meta.Command) (meta.Result, error) {
 
 // newMachine opens the state of a store.
 func newMachine(s store, log *slog.Logger) (*machine, error) {
-	m := &machine{store: s, log: log, changed: func(*View) {}, urge: func() {}, active: &writes{}}
+	m := &machine{store: s, log: log, changed: func(*View) {}, urge: func() {}, damaged: func(error) {}, active: &writes{}}
 	return m, m.load()
 }
 
@@ -97,6 +102,13 @@ func (m *machine) load() error {
 	m.frozen, m.roster = nil, nil
 	m.index, m.time = number(r.Get(indexKey)), int64(number(r.Get(timeKey)))
 	m.durable.Store(m.index)
+	known := false
+	if m.sum, known, err = decodeDigest(r.Get(digestKey), m.index); err == nil && !known { // of an older version, or new
+		m.sum, err = count(context.Background(), r)
+	}
+	if err != nil {
+		return errStore(err)
+	}
 	if b := r.Get(viewKey); b != nil {
 		if m.roster, err = decodeRoster(b); err != nil {
 			return errStore(err)
@@ -109,7 +121,7 @@ func (m *machine) load() error {
 
 // publish shows what was applied to those who read.
 func (m *machine) publish() {
-	g := &generation{freezes: m.freezes, index: m.index, gone: m.roster == nil}
+	g := &generation{freezes: m.freezes, index: m.index, sum: m.sum, gone: m.roster == nil}
 	if m.active.Len() > 0 {
 		g.over = append(g.over, m.active.Copy())
 	}
@@ -166,10 +178,9 @@ func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, er
 		}
 		if v.err != nil {
 			answer = encodeError(v.err)
-		} else {
-			for _, w := range v.pending {
-				m.set(w.key, w.value)
-			}
+		} else if err := m.setAll(v); err != nil {
+			m.err = fmt.Errorf("entry %d: %w", e.Index, err)
+			return nil, false, m.err
 		}
 		m.index = e.Index
 		answers = append(answers, answer)
@@ -177,11 +188,17 @@ func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, er
 			m.applied(e.Index, e.Data, answer)
 		}
 	}
-	m.set(string(timeKey), ofNumber(uint64(m.time)))
-	m.set(string(indexKey), ofNumber(m.index))
+	v.pending = v.pending[:0]
+	v.Set(timeKey, ofNumber(uint64(m.time)))
+	v.Set(indexKey, ofNumber(m.index))
 	if m.roster != before {
-		m.set(string(viewKey), m.roster.encode())
+		v.Set(viewKey, m.roster.encode())
 	}
+	if err := m.setAll(v); err != nil {
+		m.err = fmt.Errorf("entry %d: %w", m.index, err)
+		return nil, false, m.err
+	}
+	m.active.Set(string(digestKey), encodeDigest(m.index, m.sum))
 	m.publish()
 	if m.roster != before {
 		v := m.roster.View
@@ -193,19 +210,34 @@ func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, er
 	return answers, m.bytes >= mostBytes, nil
 }
 
-func (m *machine) set(key string, value []byte) {
-	m.active.Set(key, value)
-	m.bytes += len(key) + len(value)
+// setAll takes over what a command has written.
+func (m *machine) setAll(v *view) error {
+	return sound(func() error {
+		for _, w := range v.pending {
+			if key := []byte(w.key); counted(key) {
+				if old := v.Get(key); old != nil {
+					m.sum -= sumOf(key, old)
+				}
+				if w.value != nil {
+					m.sum += sumOf(key, w.value)
+				}
+			}
+			m.active.Set(w.key, w.value)
+			m.bytes += len(w.key) + len(w.value)
+		}
+		return nil
+	})
 }
 
 // one applies a command. One that cannot be, for a mistake in package meta, has written nothing, and
-// is refused everywhere: else no replica could go on. One that is not known here is known to others: errNewer.
+// is refused everywhere: else no replica could go on. When it is this node's state that makes no sense, the others have done what
+// was to be done, and this one has to end. One that is not known here is known to others: errNewer.
 func (m *machine) one(v *view, e quorum.Entry) (answer []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			m.log.Error("a command has panicked", "entry", e.Index, "panic", p, "stack", string(debug.Stack()))
 			v.pending = v.pending[:0]
-			answer, err = encodeError(fmt.Errorf("internal error in entry %d", e.Index)), nil
+			answer, err = encodeError(fmt.Errorf("internal error in entry %d", e.Index)), agrees(context.Background(), v.layers, m.sum)
 		}
 	}()
 	if len(e.Data) == 0 {
@@ -336,18 +368,27 @@ func (m *machine) flush() error {
 // read returns the state as everything that was answered has left it, the index of its last entry, and what
 // is to be called when it is not needed any more.
 func (m *machine) read() (meta.Reader, uint64, func(), error) {
+	g, r, done, err := m.look()
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	return r, g.index, done, nil
+}
+
+// look is read, with all that is known of the state.
+func (m *machine) look() (*generation, meta.Reader, func(), error) {
 	for {
 		g := m.now.Load()
 		if g.gone {
-			return nil, 0, nil, errNoState
+			return nil, nil, nil, errNoState
 		}
 		disk, done, err := m.store.read()
 		if err != nil {
-			return nil, 0, nil, errStore(err)
+			return nil, nil, nil, errStore(err)
 		}
 		// What is on the disk must not be newer than what lies above it.
 		if m.now.Load().freezes == g.freezes {
-			return layers{g.over, disk}, g.index, done, nil
+			return g, layers{g.over, disk}, done, nil
 		}
 		done()
 	}

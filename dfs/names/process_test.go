@@ -206,7 +206,7 @@ func whole(p *process) string {
 // text is a state but where it ends, for a snapshot's end is moved by empty entries, too.
 func text(r meta.Reader) (all string) {
 	for k, v := range r.Scan(nil, end) {
-		if string(k) != string(indexKey) {
+		if counted(k) {
 			all += fmt.Sprintf("%q %q\n", k, v)
 		}
 	}

@@ -19,13 +19,13 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 var errSnapshot = errors.New("names: not the bytes of a snapshot")
 
-// Snapshot implements quorum.Machine.
+// Snapshot implements quorum.Machine. Its end is only read if all of it is what was written to the state.
 func (m *machine) Snapshot() (io.ReadCloser, error) {
-	r, _, done, err := m.read()
+	g, r, done, err := m.look()
 	if err != nil {
 		return nil, err
 	}
-	s := &sending{left: []byte(snapshotMagic), done: done}
+	s := &sending{m: m, left: []byte(snapshotMagic), done: done, content: -g.sum}
 	s.next, s.stop = iter.Pull2(r.Scan(nil, end))
 	s.sum = crc32.Update(0, castagnoli, s.left)
 	return s, nil
@@ -33,12 +33,14 @@ func (m *machine) Snapshot() (io.ReadCloser, error) {
 
 // sending is a snapshot that is being read.
 type sending struct {
-	next  func() (k, v []byte, ok bool)
-	stop  func()
-	done  func()
-	left  []byte
-	sum   uint32
-	ended bool
+	m       *machine
+	next    func() (k, v []byte, ok bool)
+	stop    func()
+	done    func()
+	left    []byte
+	sum     uint32
+	content uint64 // what is too much in the sum of the state
+	ended   bool
 }
 
 func (s *sending) Read(p []byte) (int, error) {
@@ -46,26 +48,39 @@ func (s *sending) Read(p []byte) (int, error) {
 		if s.ended {
 			return 0, io.EOF
 		}
-		s.fill()
+		if err := sound(s.fill); err != nil {
+			s.m.spoil(err)
+			return 0, err
+		}
 	}
 	n := copy(p, s.left)
 	s.left = s.left[n:]
 	return n, nil
 }
 
-func (s *sending) fill() {
+func (s *sending) fill() error {
 	k, v, ok := s.next()
+	if !ok && s.content != 0 {
+		return errSum(s.content, 0)
+	}
+	if bytes.Equal(k, digestKey) { // whoever receives the others makes its own
+		return nil
+	}
+	if ok && counted(k) {
+		s.content += sumOf(k, v)
+	}
 	b := binary.AppendUvarint(s.left[:0], uint64(len(k)))
 	if !ok {
 		s.ended = true
 		s.sum = crc32.Update(s.sum, castagnoli, b)
 		s.left = binary.BigEndian.AppendUint32(b, s.sum)
-		return
+		return nil
 	}
 	b = append(b, k...)
 	b = binary.AppendUvarint(b, uint64(len(v)))
 	s.left = append(b, v...)
 	s.sum = crc32.Update(s.sum, castagnoli, s.left)
+	return nil
 }
 
 func (s *sending) Close() error {
@@ -77,13 +92,18 @@ func (s *sending) Close() error {
 // Restore implements quorum.Machine.
 func (m *machine) Restore(index uint64, r io.Reader) error {
 	return m.replace(func(put func(k, v []byte) error) error {
-		in := &receiving{r: bufio.NewReaderSize(r, 64<<10)}
-		return in.all(func(k, v []byte) error {
-			if bytes.Equal(k, indexKey) {
+		in, sum := &receiving{r: bufio.NewReaderSize(r, 64<<10)}, uint64(0)
+		err := in.all(func(k, v []byte) error {
+			if !counted(k) {
 				return nil
 			}
+			sum += sumOf(k, v)
 			return put(k, v)
 		}, func() error { return put(indexKey, ofNumber(index)) })
+		if err != nil {
+			return err
+		}
+		return put(digestKey, encodeDigest(index, sum))
 	})
 }
 

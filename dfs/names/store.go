@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"runtime/debug"
 
 	bolt "go.etcd.io/bbolt"
 
@@ -23,8 +24,8 @@ type store interface {
 	read() (meta.Reader, func(), error)
 	// write adds writes; it takes no copies of them.
 	write(*writes) error
-	// replace puts a state in the place of the one that is there. Keys come in order; after an
-	// error of fill all is as it was.
+	// replace puts a state in the place of the one that is there. Keys come in order but for the
+	// last one; after an error of fill all is as it was.
 	replace(fill func(put func(k, v []byte) error) error) error
 	// seat and setSeat are about this node, and not part of the state.
 	seat() (seat, error)
@@ -86,13 +87,18 @@ func currentName(tx *bolt.Tx) string {
 	return stateBuckets[0]
 }
 
-// bucket reads what is in a bucket.
+// bucket reads what is in a bucket. A page that is damaged may lead to where there is nothing, or the disk may not give it: whoever reads panics
+// then, where the process would end else.
 type bucket struct{ b *bolt.Bucket }
 
-func (r bucket) Get(key []byte) []byte { return r.b.Get(key) }
+func (r bucket) Get(key []byte) []byte {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	return r.b.Get(key)
+}
 
 func (r bucket) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		c := r.b.Cursor()
 		for k, v := c.Seek(from); k != nil && bytes.Compare(k, to) < 0; k, v = c.Next() {
 			if !yield(k, v) {
@@ -107,10 +113,17 @@ func (s bolted) read() (meta.Reader, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return bucket{current(tx)}, func() { tx.Rollback() }, nil
+	var r bucket
+	if err := sound(func() error { r.b = current(tx); return nil }); err != nil {
+		tx.Rollback()
+		return nil, nil, err
+	}
+	return r, func() { tx.Rollback() }, nil
 }
 
-func (s bolted) write(w *writes) error {
+func (s bolted) write(w *writes) error { return sound(func() error { return s.put(w) }) }
+
+func (s bolted) put(w *writes) error {
 	tx, err := s.db.Begin(true)
 	if err != nil {
 		return err
@@ -137,6 +150,10 @@ func (s bolted) write(w *writes) error {
 }
 
 func (s bolted) replace(fill func(put func(k, v []byte) error) error) error {
+	return sound(func() error { return s.putAll(fill) })
+}
+
+func (s bolted) putAll(fill func(put func(k, v []byte) error) error) error {
 	var old, name string
 	err := s.db.Update(func(tx *bolt.Tx) error {
 		old = currentName(tx)

@@ -2,6 +2,7 @@ package names
 
 import (
 	"container/heap"
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -493,6 +494,9 @@ func (w *world) rests() bool {
 		}
 		if member && whole(p) != state {
 			w.failf("%s has another state than %s", p.name, leader.name)
+		}
+		if _, err := p.machine.check(context.Background()); member && err != nil {
+			w.failf("%s: %v", p.name, err)
 		}
 		if k := p.known.View(); k.Leader != leader.name || k.Index != v.Index {
 			return false

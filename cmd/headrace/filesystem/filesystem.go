@@ -58,6 +58,7 @@ type StartFlags struct {
 	syncOnClose, trust     bool
 	minBlock, fetchRate    cli.Size
 	cacheMemory            cli.Size
+	acceptDamage           bool
 	level                  cli.Level
 	// prefix begins the names of the flags but for that of Dir.
 	prefix string
@@ -106,6 +107,7 @@ reach each other at --peer-port; nobody else can do anything there.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.Dir, "dir", "", "the `DIR` of the file system: its names, and its blocks unless there is a --disk")
 	f.Define(cmd, "")
+	flags.BoolVar(&f.acceptDamage, "accept-damage", false, "go on, once, with names that have decayed on the disk: what is missing of them is lost, and blocks that no file has are deleted later")
 	flags.Var(&f.level, "log-level", "debug, info, warn or error")
 	cli.CompleteValues(cmd, "log-level", "debug", "info", "warn", "error")
 	return cmd
@@ -217,7 +219,7 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 	if rate == 0 {
 		rate = -1
 	}
-	c := dfs.Config{Dir: f.Dir, FetchRate: rate, CacheMemory: f.cacheBytes(), Disks: f.disks, NewDisks: f.newDisks, Owner: owner.Name, Meta: &m, SyncOnClose: f.syncOnClose, Log: log,
+	c := dfs.Config{Dir: f.Dir, FetchRate: rate, CacheMemory: f.cacheBytes(), Disks: f.disks, NewDisks: f.newDisks, Owner: owner.Name, Meta: &m, SyncOnClose: f.syncOnClose, AcceptDamage: f.acceptDamage, Log: log,
 		Self: dfs.Member{Host: advertise.String(), RPC: uint16(portOf(rpc)), Data: uint16(portOf(data)), Rack: f.peers.rack}}
 	if http != nil {
 		c.Self.Web = uint16(portOf(http))
