@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,5 +101,29 @@ func TestRealUnknownTaskGoesOn(t *testing.T) {
 	m.killed(id)
 	if next := m.run(headrace.Normal, counter(1)); next == id {
 		t.Errorf("the next task is %s as well", next)
+	}
+}
+
+// TestSweepable: only what nothing supervises is ended in a cgroup that no unended task has.
+func TestSweepable(t *testing.T) {
+	d := newDriver()
+	defer d.cancel()
+	c := &core{turn: newTurn(d), seldom: newSeldom(slog.New(slog.DiscardHandler), systemClock{}), tasks: newTable(), alone: map[headrace.TaskID]bool{"t3": true}}
+	for id, s := range map[headrace.TaskID]headrace.TaskState{"t1": headrace.Running, "t2": headrace.Done} {
+		u := &task{}
+		u.rec.ID, u.rec.State = id, s
+		c.tasks.load(u)
+	}
+	dirs := map[headrace.TaskID]bool{"t1": true, "t2": true, "t3": true, "t4": true}
+	for name, want := range map[string]bool{"t1": false, "t2": true, "t3": false, "t4": true, "t50": false} {
+		if got := c.sweepable(name, dirs, 1); got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	if !c.sweepable("t60", dirs, 0) {
+		t.Error("an empty group stays")
+	}
+	if c.tasks.order != 50 {
+		t.Errorf("the last task is number %d", c.tasks.order)
 	}
 }
