@@ -118,6 +118,12 @@ type TaskView struct {
 	// NoKill is the greatest priority of tasks for which it is not killed, though it may
 	// leave for them in another way; 0: there are none.
 	NoKill Priority
+	// NoVictims: it waits, and gets what is free or becomes so, but nobody is made to leave for
+	// it: others have left for it in vain.
+	NoVictims bool
+	// Beyond: it is more than its owner's share, and Priority therefore one less than what it
+	// was handed in with. It stays in the band of that.
+	Beyond bool
 	// Held tasks were suspended, checkpointed or held back by a user: only a user
 	// brings them back.
 	Held bool

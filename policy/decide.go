@@ -215,7 +215,7 @@ func (p *Planner) await(u *books.Task, way *victims.Plan) {
 
 // search finds the policy's plan for u, or nil.
 func (p *Planner) search(u *books.Task, s fleet.Spots) *victims.Plan {
-	if !books.Begun(u.TaskView) && p.fleet.Planless(u) {
+	if u.NoVictims || !books.Begun(u.TaskView) && p.fleet.Planless(u) {
 		return nil
 	}
 	return p.fleet.Plan(u, s)
@@ -338,7 +338,7 @@ func (p *Planner) start(u *books.Task, n *books.Node, why string) {
 	default:
 		o.Verb = headrace.OrderStart
 	}
-	if u.Aged > u.Priority {
+	if u.Aged > u.Priority && !u.Beyond {
 		o.Reason += "; by waiting it has risen from " + u.Priority.String() + " to " + u.Aged.String()
 	}
 	p.reserve(u, n)

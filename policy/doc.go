@@ -25,6 +25,10 @@
 // preempt: victims are always of lower priority than the task they make room for, both
 // as submitted.
 //
+// A task that is more than its owner's share (TaskView.Beyond) is shown with one step less, and stays in
+// its band: where that step leads out of it, it stands behind all of its own priority, and before whatever
+// has risen in the band below.
+//
 // What is promised against starvation is a bound for each band: before a task at the top of
 // its band stands none of the band that is submitted later, and the first that finds no room
 // has room kept for it (see Placement): those behind it get only what it does not need. So
@@ -84,6 +88,9 @@
 // checkpoint would take to be sent and read. A checkpointed one comes back
 // where checkpoint-preemption's algorithm 2 says: on its own node, or elsewhere
 // when that is sooner and both nodes have a network (NodeView.Net).
+//
+// A task for which others have left in vain (TaskView.NoVictims) gets what is free or on its way,
+// and room is kept for it as for others, but nobody leaves for it.
 //
 // A task that is not killed for some priorities (TaskView.NoKill) leaves for those by
 // another mechanism or not at all, whatever the policy.

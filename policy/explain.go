@@ -62,6 +62,10 @@ func (p *Planner) noteRefusal(u *books.Task, s fleet.Spots) {
 	if !p.explain {
 		return
 	}
+	if u.NoVictims {
+		p.note(u, "waits for room that is free: others have left for it in vain")
+		return
+	}
 	for _, n := range p.fleet.List(u, s) {
 		if n.Lowest >= u.Priority {
 			continue

@@ -30,6 +30,8 @@ func (p *Planner) placeGang(g *books.Gang) outcome {
 	case p.bringGang(g, fleet.Later):
 		p.noteGang(g, "room is being made for its gang")
 		return served
+	case slices.ContainsFunc(g.Waiting, func(u *books.Task) bool { return u.NoVictims }):
+		p.keepForGang(g)
 	case p.bringGang(g, fleet.Planned):
 		p.noteGang(g, "room is being made for its gang")
 		return roomMade

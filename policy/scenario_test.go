@@ -300,6 +300,10 @@ func setTask(t *headrace.TaskView, pairs []string) error {
 			t.NoSuspend = value
 		case "nokill":
 			t.NoKill, err = headrace.ParsePriority(value)
+		case "novictims":
+			t.NoVictims, err = strconv.ParseBool(value)
+		case "beyond":
+			t.Beyond, err = strconv.ParseBool(value)
 		case "nocheckpoint":
 			t.NoCheckpoint = value
 		case "checkpoint":

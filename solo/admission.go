@@ -3,7 +3,6 @@ package solo
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"headrace"
 	"headrace/internal/budget"
@@ -54,7 +53,7 @@ func (a *admission) admit(t *task) {
 	t.rec.SpecBytes = t.specBytes()
 	t.rec.State = headrace.Pending
 	t.rec.SubmittedMs = a.clk.wall().UnixMilli()
-	t.rec.Since, t.rec.Boot = a.clk.boot(), a.boot
+	a.sinceNow(t)
 	t.rec.Reason = waitsForSlot
 	if t.rec.Held {
 		t.rec.Reason = "held by a user; to start it: headrace resume " + string(t.rec.ID)
@@ -217,10 +216,10 @@ func (t *task) specBytes() int64 {
 
 // restrain applies the limits of users, and their equal shares, to what the policy
 // is shown of tasks: who may not run yet is held, and what is more than a share
-// while others wait with less counts one step less, and as if it had not waited. For those
+// while others wait with less counts one step less within its band, and as if it had not waited. For those
 // who are as urgent as it was handed in it is not killed: a share is no reason to throw work
 // away.
-func (a *admission) restrain(views []headrace.TaskView, tasks []*task, now time.Duration) {
+func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
 	claims := make([]limits.Claim, len(views))
 	for i := range views {
 		claims[i] = claimOf(&views[i], tasks[i].rec.UID)
@@ -241,7 +240,10 @@ func (a *admission) restrain(views []headrace.TaskView, tasks []*task, now time.
 			free = append(free, i)
 			continue
 		}
-		views[i].Held, tasks[i].limited, tasks[i].limitedAt = true, why, now
+		views[i].Held, tasks[i].limited = true, why
+	}
+	for _, t := range tasks {
+		a.noteLimit(t)
 	}
 	for k := range limits.Beyond(pick(claims, free), a.cfg.Slots, a.cfg.Memory) {
 		i := free[k]
@@ -250,8 +252,23 @@ func (a *admission) restrain(views []headrace.TaskView, tasks []*task, now time.
 		}
 		views[i].NoKill = max(views[i].NoKill, views[i].Priority)
 		views[i].Priority--
+		views[i].Beyond = true
 		views[i].Waiting, views[i].Waited = 0, 0
 	}
+}
+
+// noteLimit records that a limit of its owner begins to hold t back, or does so no longer: then its
+// wait begins, also when the daemon was started again meanwhile.
+func (a *admission) noteLimit(t *task) {
+	is := t.limited != ""
+	if is == t.rec.Limited || t.rec.State == headrace.Running { // one that is leaving waits when it has left
+		return
+	}
+	if t.rec.Limited = is; !is {
+		a.sinceNow(t)
+		t.rec.Waited = 0
+	}
+	a.touch(t)
 }
 
 func claimOf(v *headrace.TaskView, uid uint32) limits.Claim {

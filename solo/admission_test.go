@@ -314,23 +314,80 @@ func TestSuspendedByHandCounts(t *testing.T) {
 
 // TestLimitedDoNotAge: while a limit of its owner holds a task back it does not wait.
 func TestLimitedDoNotAge(t *testing.T) {
-	a := &admission{core: &core{cfg: &Config{Slots: 4, Limits: limits.NewSource(limitsFrom(t, "[limits]\nrunning = 1\n"))}}}
+	clk := &fakeClock{now: time.Hour, date: time.Unix(1e9, 0)}
+	cfg := &Config{Slots: 4, Limits: limits.NewSource(limitsFrom(t, "[limits]\nrunning = 1\n"))}
+	a := &admission{core: &core{cfg: cfg, seldom: &seldom{clk: clk}, turn: newTurn(nil), boot: "b"}}
 	tasks := []*task{{}, {}}
 	for _, t := range tasks {
 		t.rec.UID, t.rec.Waited = 4001, time.Minute
 	}
 	views := make([]headrace.TaskView, len(tasks))
-	a.restrain(views, tasks, time.Hour)
+	a.restrain(views, tasks)
 	if views[0].Held || !views[1].Held {
 		t.Fatalf("held: %v, %v, of one that may run", views[0].Held, views[1].Held)
 	}
-	const later = time.Hour + time.Second
-	if first, second := tasks[0].waited(later), tasks[1].waited(later); first != later+time.Minute || second != time.Second {
-		t.Errorf("they have waited for %v and %v, want all the time and the last second", first, second)
+	if _, written := a.changed[tasks[1]]; !written || !tasks[1].rec.Limited {
+		t.Error("that it is held back is not recorded")
 	}
-	tasks[1].rec.Since, tasks[1].rec.Waited = later, time.Second // it ran, and has left
-	if w := tasks[1].waited(later + time.Minute); w != time.Minute+time.Second {
+	clk.advance(time.Hour, 0)
+	if first, second := tasks[0].waited(clk.boot()), tasks[1].waited(clk.boot()); first != 2*time.Hour+time.Minute || second != 0 {
+		t.Errorf("they have waited for %v and %v, want all the time and nothing", first, second)
+	}
+	again := []*task{{rec: tasks[1].rec}} // the daemon was started anew, and the first one is done
+	a.restrain(make([]headrace.TaskView, 1), again)
+	clk.advance(time.Second, 0)
+	if w := again[0].waited(clk.boot()); w != time.Second || again[0].rec.Limited {
+		t.Errorf("a second after it was let run it has waited for %v", w)
+	}
+	later := clk.boot()
+	again[0].rec.Since, again[0].rec.Waited = later, time.Second // it ran, and has left
+	if w := again[0].waited(later + time.Minute); w != time.Minute+time.Second {
 		t.Errorf("a minute after it ran it has waited for %v", w)
+	}
+}
+
+// TestSharesKeepBands: what is more than a share goes behind those of its priority, but
+// not behind those of a lower band, however long they have waited; nor are they protected from it.
+func TestSharesKeepBands(t *testing.T) {
+	const gb = 1 << 30
+	for p, below := range map[headrace.Priority]headrace.Priority{9: 2, 2: 0} {
+		a := &admission{core: &core{cfg: &Config{Slots: 4, Memory: 64 * gb, Limits: limits.NewSource(limitsFrom(t, ""))}}}
+		one := func(id headrace.TaskID, uid uint32, p headrace.Priority, s headrace.TaskState) (headrace.TaskView, *task) {
+			x := &task{}
+			x.rec.UID = uid
+			v := headrace.TaskView{ID: id, Priority: p, State: s, CPUs: 1, Progress: headrace.Progress{Share: -1}}
+			if s == headrace.Running {
+				v.Node, v.Resident, v.Running = node, 4*gb, 10*time.Minute
+			}
+			return v, x
+		}
+		var v headrace.View
+		var tasks []*task
+		add := func(view headrace.TaskView, x *task) *headrace.TaskView {
+			v.Tasks, tasks = append(v.Tasks, view), append(tasks, x)
+			return &v.Tasks[len(v.Tasks)-1]
+		}
+		decide := func() []headrace.Order {
+			seen := v
+			seen.Nodes = []headrace.NodeView{{ID: node, CPUs: 4, Memory: 64 * gb}}
+			seen.Tasks = slices.Clone(v.Tasks)
+			a.restrain(seen.Tasks, tasks)
+			return policy.Decide(seen, policy.Config{Policy: policy.Suspend})
+		}
+		add(one("a2", 4001, p, headrace.Running))
+		add(one("a3", 4001, p, headrace.Running))
+		c := add(one("c1", 4003, below, headrace.Pending))
+		c.Waiting = time.Hour
+		add(one("b1", 4002, p, headrace.Pending)).MemoryRequest = 60 * gb
+		add(one("a1", 4001, p, headrace.Pending))
+		c = &v.Tasks[2]
+		if got := decide(); len(got) != 1 || got[0].Task != "a1" || got[0].Verb != headrace.OrderStart {
+			t.Errorf("%v: in the free slot: %+v, want a1 to start", p, got)
+		}
+		c.State, c.Node, c.Waiting, c.Waited, c.Running = headrace.Running, node, 0, time.Hour, time.Minute
+		if got := decide(); p > headrace.Low && (len(got) != 1 || got[0].Task != "c1" || got[0].For != "a1") {
+			t.Errorf("%v: with no free slot: %+v, want c1 to leave for a1", p, got)
+		}
 	}
 }
 

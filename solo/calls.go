@@ -202,10 +202,12 @@ func (s *calls) bringBackFor(t *task, c *call) {
 	}
 	if t.rec.Held {
 		t.rec.Held = false
-		t.rec.Since, t.rec.Waited, t.rec.Boot = s.clk.boot(), 0, s.boot
+		s.sinceNow(t)
+		t.rec.Waited = 0
 		t.rec.Note(journal.Event{AtMs: s.clk.wall().UnixMilli(), State: journal.Released, Reason: "a user asked for it"})
 	}
 	s.succeeded(t)
+	t.setbacks = setbacks{}
 	s.schedulerOf(t).release(t, c)
 }
 

@@ -11,7 +11,7 @@ type clock interface {
 	// boot returns the time since the machine was started (CLOCK_BOOTTIME): the same
 	// scale for every daemon of one boot, without jumps.
 	boot() time.Duration
-	// wall is for people only.
+	// wall is for people, and for what lasts longer than a boot.
 	wall() time.Time
 }
 

@@ -45,6 +45,11 @@ func newCore(cfg *Config, p parts, j recorder) (*core, error) {
 	return c, nil
 }
 
+// sinceNow has a task wait or run from now on.
+func (c *core) sinceNow(t *task) {
+	t.rec.Since, t.rec.SinceMs, t.rec.Boot = c.clk.boot(), c.clk.wall().UnixMilli(), c.boot
+}
+
 // stopwatch measures an operation: call it at its beginning, and the result at
 // its end.
 func (c *core) stopwatch() func() (took time.Duration, atMs int64) {

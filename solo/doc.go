@@ -62,5 +62,6 @@
 // # Time
 //
 // Durations come from CLOCK_BOOTTIME, which goes on while the daemon is down
-// and does not jump. The wall clock is only shown to people.
+// and does not jump. The wall clock is only shown to people, and says how long tasks have
+// waited over a restart of the machine, within bounds.
 package solo

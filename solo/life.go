@@ -84,12 +84,11 @@ func (l *life) opEnded(t *task, op *operation, finish func() error) {
 // in.
 func (l *life) enter(t *task, s headrace.TaskState, e journal.Event) {
 	was := t.rec.State
-	now := l.clk.boot()
 	if s == headrace.Running {
-		t.rec.Waited = t.waited(now)
+		t.rec.Waited, t.rec.Limited = t.waited(l.clk.boot()), false
 	}
 	if s == headrace.Running || was == headrace.Running {
-		t.rec.Since, t.rec.Boot = now, l.boot
+		l.sinceNow(t)
 	}
 	if t.known {
 		t.rec.Last = t.stats.Usage
@@ -200,7 +199,7 @@ func (l *life) startOver(t *task, reason string) {
 	t.rec.Base = t.rec.Base.Plus(t.rec.Last)
 	t.rec.Last = proc.Usage{}
 	t.rec.NoCheckpoint, t.rec.NoSuspend, t.rec.Ratio = "", "", 0
-	t.known, t.promised = false, 0
+	t.known, t.promised, t.rec.Promised = false, 0, 0
 	l.enter(t, headrace.Pending, journal.Event{Reason: reason})
 }
 
@@ -272,9 +271,10 @@ func (l *life) dismiss(t *task) {
 // backOff keeps the policy's orders away from the task for a while that doubles
 // with every failure in a row, up to a minute.
 func (l *life) backOff(t *task) {
-	d := min(time.Second<<min(t.failures, 6), time.Minute)
+	now := l.clk.boot()
+	t.retryAt = now + min(time.Second<<min(t.failures, 6), time.Minute)
 	t.failures++
-	t.retryAt = l.clk.boot() + d
+	t.setBack(now)
 }
 
 func (l *life) succeeded(t *task) { t.failures, t.retryAt, t.ending = 0, 0, false }

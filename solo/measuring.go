@@ -29,13 +29,19 @@ type round struct {
 	number  int
 	waiting map[headrace.TaskID]struct{}
 	open    bool
-	// at is when the last one ended (boot time).
-	at   time.Duration
-	done bool
+	// at is when the last one ended (boot time); unused: nothing has been decided since.
+	at           time.Duration
+	done, unused bool
 }
 
-func (m *measuring) fresh() bool {
-	return m.round.done && !m.round.open && m.clk.boot()-m.round.at <= freshFor
+// takeFresh reports, for the decision that begins now, whether others may have to leave by what
+// is known. The first one after a round always may, whatever came between: so each
+// round serves.
+func (m *measuring) takeFresh() bool {
+	r := &m.round
+	first := r.unused
+	r.unused = false
+	return r.done && !r.open && (first || m.clk.boot()-r.at <= freshFor)
 }
 
 // refresh measures all tasks that have processes and decides again then.
@@ -67,7 +73,7 @@ func (m *measuring) refresh() {
 }
 
 func (m *measuring) roundOver() {
-	m.round.open, m.round.done, m.round.at = false, true, m.clk.boot()
+	m.round.open, m.round.done, m.round.unused, m.round.at = false, true, true, m.clk.boot()
 	m.redecide = true
 }
 

@@ -41,12 +41,55 @@ func waitsForMachine(err string) string {
 	return "waits until the machine can start another process: " + err
 }
 
-// shortageRetry is how often it is tried to start a task for which the machine had too little of something.
-const shortageRetry = 2 * time.Second
+// setbacks are how often something went wrong with a task, and what it has to wait for then.
+type setbacks struct {
+	// Until retryAt (boot time) orders of the policy are not carried out for the
+	// task, after failures many failures in a row.
+	retryAt  time.Duration
+	failures int
+	// shortages is how often in a row it was not started because there was too little of something.
+	shortages int
+	// displaced: others were made to leave for it since it last failed to run. inVain is how often in
+	// a row that came to nothing; nobody is made to leave again before claimsAt (boot time).
+	displaced bool
+	inVain    int
+	claimsAt  time.Duration
+}
+
+// claimPause is for how long nobody has to leave for a task for which others have left in vain. It doubles
+// each time, without an end: what is killed for it runs twice as long each time, so that it ends. And
+// it is how long a task runs until its setbacks are forgotten.
+const claimPause = time.Minute
+
+// setBack takes in that a task did not come to run.
+func (s *setbacks) setBack(now time.Duration) {
+	if s.displaced {
+		s.claimsAt = now + claimPause<<min(s.inVain, 20)
+		s.displaced = false
+		s.inVain++
+	}
+}
+
+// runs takes in for how long a task has run by now.
+func (s *setbacks) runs(d time.Duration) {
+	if d >= claimPause {
+		s.shortages, s.displaced, s.inVain, s.claimsAt = 0, false, 0, 0
+	}
+}
+
+const (
+	// shortageRetry is after which time it is tried again to start a task for which the machine had too
+	// little of something. It doubles each time, up to shortageRest.
+	shortageRetry = 2 * time.Second
+	shortageRest  = time.Minute
+)
 
 // awaitRoom has a task wait for which there was a shortage: that passes, and is not the task's fault.
 func (l *life) awaitRoom(t *task, reason string) {
-	t.retryAt = l.clk.boot() + shortageRetry
+	now := l.clk.boot()
+	t.retryAt = now + min(shortageRetry<<min(t.shortages, 6), shortageRest)
+	t.shortages++
+	t.setBack(now)
 	if t.rec.State != headrace.Pending {
 		l.startOver(t, reason)
 		return

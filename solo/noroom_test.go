@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/wire"
@@ -37,7 +39,7 @@ func shortageAtStart(t *testing.T, short error) {
 	var tries atomic.Int64
 	c := &conn{world: b.world}
 	c.before = func(op string, _ headrace.TaskID) error {
-		if op == "start" && tries.Add(1) <= 3*maxStartFailures {
+		if op == "start" && tries.Add(1) <= 2*maxStartFailures {
 			return fmt.Errorf("start t1: %w", short)
 		}
 		return nil
@@ -50,7 +52,7 @@ func shortageAtStart(t *testing.T, short error) {
 		return t.State == "pending" && strings.HasPrefix(t.Reason, "waits ") && strings.Contains(t.Reason, short.Error())
 	})
 	b.awaitState(id, headrace.Running)
-	if n := tries.Load(); n != 3*maxStartFailures+1 {
+	if n := tries.Load(); n != 2*maxStartFailures+1 {
 		t.Errorf("it was tried %d times", n)
 	}
 }
@@ -65,7 +67,7 @@ func TestStartThatFails(t *testing.T) {
 	}{
 		{exit: proc.Exit{Code: 126, StartError: words}, fails: 1},
 		{exit: proc.Exit{Code: 126, StartError: "true: cannot allocate memory", MayPass: true}, fails: maxStartFailures},
-		{exit: proc.Exit{Code: 126, StartError: "fork: resource temporarily unavailable", Lacking: true}, runs: 3 * maxStartFailures},
+		{exit: proc.Exit{Code: 126, StartError: "fork: resource temporarily unavailable", Lacking: true}, runs: 2 * maxStartFailures},
 	} {
 		t.Run(c.exit.StartError, func(t *testing.T) {
 			b := newBed(t, policy.Suspend)
@@ -91,4 +93,52 @@ func TestStartThatFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestNobodyLeavesInVainForEver: who cannot be started has others leave ever more seldom, so
+// that their work ends, and gets what is free.
+func TestNobodyLeavesInVainForEver(t *testing.T) {
+	b := newBed(t, policy.Kill)
+	b.clock = hasty{began: systemClock{}.boot()}
+	var broken atomic.Value
+	broken.Store(headrace.TaskID(""))
+	var tries atomic.Int64
+	c := &conn{world: b.world}
+	c.before = func(op string, id headrace.TaskID) error {
+		if op == "start" && id == broken.Load() {
+			tries.Add(1)
+			return fmt.Errorf("start: %w", unix.EAGAIN)
+		}
+		return nil
+	}
+	const needs = 200 * time.Second
+	var low atomic.Value
+	low.Store(headrace.TaskID(""))
+	hasRun := make(chan struct{})
+	var once sync.Once
+	b.watchView(func(v headrace.View) {
+		for _, task := range v.Tasks {
+			if task.ID == low.Load() && task.Running >= needs && tries.Load() > 0 {
+				once.Do(func() { close(hasRun) })
+			}
+		}
+	})
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	low.Store(b.run(headrace.Low))
+	b.awaitState(low.Load().(headrace.TaskID), headrace.Running)
+	broken.Store(headrace.TaskID("t2"))
+	b.run(headrace.High)
+	select {
+	case <-hasRun:
+	case <-time.After(patience):
+		t.Fatalf("it was made to leave %d times, and has never run for %v", b.get("t1").Preemptions, needs)
+	}
+	if n := b.get("t1").Preemptions; n < 2 {
+		t.Errorf("it was made to leave %d times: who fails once is to have another try", n)
+	}
+	b.finish("t1", 0)
+	before := tries.Load()
+	testkit.Await(t, "a try in the free slot", func() bool { return tries.Load() > before })
 }

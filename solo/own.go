@@ -26,12 +26,13 @@ type own struct {
 }
 
 // decide asks the policy and carries out what it says. Before somebody has to
-// leave, everybody is measured again.
+// leave, everybody is measured again. What it looks at has to be fresh, however long
+// it takes over it: else a long queue would never make anybody leave.
 func (s *own) decide() {
+	fresh := s.measuring.takeFresh()
 	v := s.view()
 	orders, notes := s.policy(v, len(s.tasks.active) <= maxExplained)
 	s.explain(notes)
-	fresh := s.measuring.fresh()
 	for _, o := range orders {
 		if evicts(o) && !fresh {
 			s.measuring.refresh()
@@ -121,7 +122,7 @@ func (s *own) carryOut(o headrace.Order) {
 // not know it; then whoever comes first in the queue gets the room.
 func (s *own) madeFor(id headrace.TaskID) {
 	if u := s.tasks.all[id]; u != nil {
-		u.room = true
+		u.room, u.displaced = true, true
 	}
 }
 

@@ -115,15 +115,35 @@ func mayHaveProcesses(r *journal.Record) bool {
 	return r.Op != nil || r.State == headrace.Running || r.State == headrace.Suspended || r.State == headrace.Checkpointed
 }
 
+// mostOverBoot bounds what is added to a wait for the time before a restart of the machine. It is
+// enough for the top of any band.
+const mostOverBoot = 24 * time.Hour
+
+// waitedBefore returns for how long t had waited when the machine was restarted, and while that was
+// down. Only the wall clock tells; where it has jumped that is nothing, or mostOverBoot.
+func (t *task) waitedBefore(wall time.Time) time.Duration {
+	began := t.rec.SinceMs
+	if began == 0 && t.rec.StartedMs == 0 { // written by a daemon that did not know SinceMs
+		began = t.rec.SubmittedMs
+	}
+	if t.rec.State == headrace.Running || t.rec.Limited || began == 0 {
+		return 0
+	}
+	return min(max(0, wall.Sub(time.UnixMilli(began))), mostOverBoot)
+}
+
 // rebase continues waiting times across boots and forgets what cannot be
 // continued.
 func (r *recovery) rebase() {
-	now := r.clk.boot()
+	now, wall := r.clk.boot(), r.clk.wall()
 	for _, t := range r.tasks.active {
 		if r.same && t.rec.Boot == r.boot && t.rec.Since <= now {
 			continue
 		}
-		t.rec.Since, t.rec.Boot = now, r.boot
+		if t.rec.Boot != r.boot {
+			t.rec.Waited += t.waitedBefore(wall)
+		}
+		r.sinceNow(t)
 		r.touch(t)
 	}
 }

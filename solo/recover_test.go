@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
 )
@@ -349,6 +350,91 @@ func TestWaitingSurvives(t *testing.T) {
 	defer mu.Unlock()
 	if seen < time.Minute || seen > 2*time.Minute {
 		t.Errorf("the view says that it has waited %v, want a minute", seen)
+	}
+}
+
+// watched is what the policy has been shown of one task, at each look.
+type watched struct {
+	mu   sync.Mutex
+	seen []headrace.TaskView
+}
+
+// watch has the next daemon's policy show what it sees of a task.
+func (b *bed) watch(id headrace.TaskID) *watched {
+	w := &watched{}
+	b.watchView(func(v headrace.View) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, task := range v.Tasks {
+			if task.ID == id {
+				w.seen = append(w.seen, task)
+			}
+		}
+	})
+	return w
+}
+
+// first waits for a view that is as is asked for, and returns the first such.
+func (w *watched) first(t *testing.T, ok func(headrace.TaskView) bool) (v headrace.TaskView) {
+	t.Helper()
+	testkit.Await(t, "the policy", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		i := slices.IndexFunc(w.seen, ok)
+		if i >= 0 {
+			v = w.seen[i]
+		}
+		return i >= 0
+	})
+	return v
+}
+
+func anyView(headrace.TaskView) bool { return true }
+
+// TestWaitingSurvivesReboot: a wait goes on over a restart of the machine, by the wall clock; where that has
+// jumped the wait grows by a day, or by nothing.
+func TestWaitingSurvivesReboot(t *testing.T) {
+	for _, c := range []struct {
+		passes, want time.Duration
+	}{{5 * time.Hour, 5 * time.Hour}, {-5 * time.Hour, 0}, {365 * 24 * time.Hour, mostOverBoot}} {
+		b := newBed(t, policy.Wait)
+		clk := &fakeClock{now: 100 * time.Hour, date: time.Unix(1e9, 0)}
+		b.clock = clk
+		b.start()
+		b.awaitState(b.run(headrace.Normal), headrace.Running)
+		waiter := b.run(headrace.Free)
+		b.crash()
+		b.world.reboot()
+		b.boot = "boot-2"
+		clk.advance(time.Minute-100*time.Hour, c.passes)
+		w := b.watch(waiter)
+		b.start()
+		if got := w.first(t, anyView).Waiting; got != c.want {
+			t.Errorf("after %v it has waited %v, want %v", c.passes, got, c.want)
+		}
+		b.shutdown()
+	}
+}
+
+// TestPromisesSurvive: which end a task has told is not forgotten by a restart of the daemon, nor until
+// it has been measured again.
+func TestPromisesSurvive(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	w := b.watch("t1")
+	b.start()
+	id := b.run(headrace.Low)
+	b.awaitState(id, headrace.Running)
+	b.world.with(id, func(t *thing) { t.share = 1 })
+	told := w.first(t, func(v headrace.TaskView) bool { return v.Progress.Promised > 0 }).Progress.Promised
+	w.first(t, func(v headrace.TaskView) bool { return v.Progress.TotalWall > 2*told })
+	b.crash()
+	w = b.watch(id)
+	b.start()
+	if got := w.first(t, anyView).Progress.Promised; got == 0 || got > told {
+		t.Errorf("before it is measured again it has promised %v, want %v", got, told)
+	}
+	if got := w.first(t, func(v headrace.TaskView) bool { return v.Progress.Share == 1 }).Progress.Promised; got == 0 || got > told {
+		t.Errorf("it has promised %v, want %v", got, told)
 	}
 }
 

@@ -54,17 +54,12 @@ type task struct {
 
 	// note is why it waits, as the policy says.
 	note string
-	// limited is why it waits, when that is a limit of its owner, and limitedAt when it was
-	// last so (boot time). See admission.restrain.
-	limited   string
-	limitedAt time.Duration
+	// limited is why it waits, when that is a limit of its owner. See admission.restrain.
+	limited string
 
 	// room: others were made to leave for it since it last came to run. See own.lapse.
 	room bool
-	// Until retryAt (boot time) orders of the policy are not carried out for the
-	// task, after failures many failures in a row.
-	retryAt  time.Duration
-	failures int
+	setbacks
 	// ending: an operation found that it has no processes any more. Its end is to be told.
 	ending bool
 	// noSuspendUntil and noCheckpointUntil are boot times, for failures that may
@@ -101,8 +96,8 @@ func (t *task) holdsSlot() bool {
 // waited returns for how long it has been in the queue by now, if it waits. The wait begins
 // anew when a limit of its owner lets it run: nobody's tasks rise by being too many.
 func (t *task) waited(now time.Duration) time.Duration {
-	if t.limitedAt > t.rec.Since {
-		return max(0, now-t.limitedAt)
+	if t.rec.Limited {
+		return 0
 	}
 	return t.rec.Waited + max(0, now-t.rec.Since)
 }

@@ -39,7 +39,7 @@ func (s *own) view() headrace.View {
 		}
 		v.Tasks, tasks = append(v.Tasks, s.taskView(t, now)), append(tasks, t)
 	}
-	s.admission.restrain(v.Tasks, tasks, now)
+	s.admission.restrain(v.Tasks, tasks)
 	return v
 }
 
@@ -58,8 +58,9 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	}
 	if r.State == headrace.Running {
 		v.Running, v.Waited = max(0, now-r.Since), r.Waited
+		t.runs(v.Running)
 	} else {
-		v.Waiting = t.waited(now)
+		v.Waiting, v.NoVictims = t.waited(now), now < t.claimsAt
 	}
 	v.NoSuspend, v.NoCheckpoint = t.obstacles(now, s.cfg.CRIU == "")
 	if v.NoCheckpoint == "" && t.live != nil { // of very many most have nothing to checkpoint
@@ -72,7 +73,7 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	}
 	age := t.fillMeasured(&v, now)
 	v = policy.Current(v, age, r.Op.Doing(), t.pageOuts(v.Swapped)...)
-	t.promised = v.Progress.Promised
+	s.keepPromise(t, v.Progress.Promised)
 	if t.op != nil && t.op.kind == headrace.Attaching {
 		// Nobody knows what it does; nothing may be done with it.
 		v.Leaving, v.LeavingBy = true, headrace.Suspend
@@ -88,10 +89,21 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	return v
 }
 
+// keepPromise remembers which end a task has told, also over restarts of the daemon: that it is
+// late is not known otherwise. An end that comes a little nearer at each look is written down now and then.
+func (s *own) keepPromise(t *task, end time.Duration) {
+	t.promised = end
+	if was := t.rec.Promised; end > 0 && (was == 0 || end < was-was/10) {
+		t.rec.Promised = end
+		s.touch(t)
+	}
+}
+
 // fillMeasured adds what is known of the task's processes, and returns how long ago
 // that was measured.
 func (t *task) fillMeasured(v *headrace.TaskView, now time.Duration) (age time.Duration) {
-	v.Progress = headrace.Progress{TotalWall: t.rec.Last.Running, Lost: t.rec.LostWall, Share: -1}
+	promised := cmp.Or(t.promised, t.rec.Promised)
+	v.Progress = headrace.Progress{TotalWall: t.rec.Last.Running, Lost: t.rec.LostWall, Share: -1, Promised: promised}
 	if !t.known {
 		return 0
 	}
@@ -99,7 +111,7 @@ func (t *task) fillMeasured(v *headrace.TaskView, now time.Duration) (age time.D
 	v.Resident, v.Swapped, v.Dirty = s.Resident, s.Swapped, t.dirty()
 	v.Progress = headrace.Progress{
 		CPU: s.SinceSaveCPU, Wall: s.SinceSaveWall, TotalWall: s.Usage.Running, Lost: t.rec.LostWall, Share: s.Share,
-		Promised: t.promised,
+		Promised: promised,
 	}
 	return now - t.statsAt
 }

@@ -92,10 +92,14 @@ type Submission struct {
 // Waits is since when a task waits or runs.
 type Waits struct {
 	// Boot names the boot of the machine that Since belongs to. Since is when the
-	// task began to wait or to run, Waited how long it had waited before that.
-	Boot   string        `json:"boot"`
-	Since  time.Duration `json:"since"`
-	Waited time.Duration `json:"waited,omitempty"`
+	// task began to wait or to run, Waited how long it had waited before that. SinceMs is Since by
+	// the wall clock, for the time that passes until there is another boot.
+	Boot    string        `json:"boot"`
+	Since   time.Duration `json:"since"`
+	SinceMs int64         `json:"since_ms,omitempty"`
+	Waited  time.Duration `json:"waited,omitempty"`
+	// Limited: a limit of its owner holds it back, so that it does not wait yet.
+	Limited bool `json:"limited,omitempty"`
 }
 
 // Dates are for people, by the wall clock.
@@ -113,6 +117,8 @@ type Work struct {
 	// had used when it was last looked at.
 	Base proc.Usage `json:"base"`
 	Last proc.Usage `json:"last"`
+	// Promised is about the earliest end that the present attempt has told (headrace.Progress.Promised).
+	Promised time.Duration `json:"promised,omitempty"`
 }
 
 // Saved is what there is of a task on storage.

@@ -24,6 +24,16 @@ func (a Ageing) Aged(p headrace.Priority, waited time.Duration) headrace.Priorit
 	return p + headrace.Priority(min(a.steps(waited), time.Duration(p.Top()-p)))
 }
 
+// InQueue returns the priority that a waiting task has in the queue, and whether it stands
+// there behind all others that have it. One that is more than a share, and would
+// fall out of its band, stays at the end of that: no wait of who is in the one below passes it.
+func (a Ageing) InQueue(v *headrace.TaskView) (p headrace.Priority, behind bool) {
+	if own := v.Priority + 1; v.Beyond && own.Top() != v.Priority.Top() {
+		return own, true
+	}
+	return a.Aged(v.Priority, v.Waiting), false
+}
+
 // steps says how many whole steps a wait is long.
 func (a Ageing) steps(waited time.Duration) time.Duration {
 	if a.Step <= 0 {

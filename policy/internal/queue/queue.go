@@ -28,7 +28,7 @@ type Queue struct {
 	BySubmission bool
 
 	waiters []Waiter
-	lanes   [2 * (headrace.MaxPriority + 1)][]*Waiter
+	lanes   [4 * (headrace.MaxPriority + 1)][]*Waiter
 	all     []*Waiter
 	groups  groups
 }
@@ -48,8 +48,12 @@ func (q *Queue) Order(waiting []*books.Task) []*Waiter {
 	for i, t := range waiting {
 		u := &q.waiters[i]
 		*u = Waiter{Task: t}
-		t.Aged = q.Ageing.Aged(t.Priority, t.Waiting)
-		lane := 2 * (headrace.MaxPriority - t.Aged)
+		p, behind := q.Ageing.InQueue(t.TaskView)
+		t.Aged = p
+		lane := 4 * (headrace.MaxPriority - p)
+		if behind {
+			lane += 2
+		}
 		if !books.Begun(t.TaskView) {
 			lane++
 		}
