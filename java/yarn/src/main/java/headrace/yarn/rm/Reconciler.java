@@ -109,8 +109,10 @@ final class Reconciler implements Runnable, Victims.Outcome {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
-            resumes.stop();
-            releases.stop();
+            if (stopping.get()) { // else this begins again
+                resumes.stop();
+                releases.stop();
+            }
         }
     }
 
@@ -133,7 +135,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
     private static void guarded(Object what, Runnable work) {
         try {
             work.run();
-        } catch (RuntimeException e) { // without this thread nothing that is put aside ever goes on
+        } catch (Throwable e) { // without this thread nothing that is put aside ever goes on
             LOG.warn("{}: the ResourceManager could not be brought in line", what, e);
         }
     }

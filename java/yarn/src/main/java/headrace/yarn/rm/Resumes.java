@@ -1,7 +1,6 @@
 package headrace.yarn.rm;
 
 import headrace.client.ManagerClient;
-import java.io.IOException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
@@ -44,12 +43,12 @@ final class Resumes {
             s.undeliveredMs = 0;
             s.delivered = true;
             warnings.works();
-        } catch (IOException | RuntimeException e) {
+        } catch (Throwable e) {
             long now = Reconciler.clock();
             s.undeliveredMs = s.undeliveredMs == 0 ? now : s.undeliveredMs;
             s.notBeforeMs = now + timing.retry();
             if (!Thread.currentThread().isInterrupted()) {
-                warnings.fails(e.getMessage());
+                warnings.fails(e);
             }
         } finally {
             s.calling = false;
