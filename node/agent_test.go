@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -301,6 +302,59 @@ func TestApplication(t *testing.T) {
 	time.Sleep(2 * quick.fresh)
 	if _, err := a.Application(ctx, "yarn", "a1", true); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has gone: %v", err)
+	}
+}
+
+// TestSlowApplication: while a manager is slow to answer about one application the others' questions do not wait for that, and
+// what is known is told; and an answer counts although whoever asked has gone.
+func TestSlowApplication(t *testing.T) {
+	f, h := newManager(t), newHost()
+	f.have = []*wire.Container{
+		{Id: "c1", Hosting: &wire.Hosting{Scheduler: "yarn", Application: "a1"}},
+		{Id: "c2", Hosting: &wire.Hosting{Scheduler: "yarn", Application: "a2"}},
+	}
+	a, _, _ := run(t, f, h, func(c *Config) { c.timing.stale = patience })
+	ask := func(ctx context.Context, application string) ([]*wire.Container, error) {
+		return a.Application(ctx, "yarn", application, true)
+	}
+	ctx, gone := context.WithCancel(context.Background())
+	defer gone()
+	if got, err := ask(ctx, "a1"); err != nil || len(got) != 1 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	known := time.Now()
+	var before int
+	f.change(func() { f.hold = make(chan struct{}); before = f.asked })
+	var asking sync.WaitGroup
+	asking.Go(func() { ask(ctx, "a2") })
+	f.until("asked about a2", func() bool { return f.asked == before+1 })
+	testkit.Await(t, "an old answer", func() bool { return time.Since(known) > 2*quick.fresh })
+	asking.Go(func() {
+		if got, err := ask(ctx, "a1"); err != nil || len(got) != 1 {
+			t.Errorf("one who has gone, and whose question was answered: %v, %v", got, err)
+		}
+	})
+	f.until("asked about a1 meanwhile", func() bool { return f.asked == before+2 })
+	second := make(chan error, 1)
+	third, left := context.WithCancel(context.Background())
+	asking.Go(func() {
+		got, err := ask(third, "a1")
+		if err == nil && len(got) != 1 {
+			err = fmt.Errorf("%v", got)
+		}
+		second <- err
+	})
+	left()
+	if err := <-second; err != nil {
+		t.Errorf("another who does not wait: %v", err)
+	}
+	gone()
+	f.change(func() { close(f.hold); f.hold = nil })
+	asking.Wait()
+	a.apps.mu.Lock()
+	defer a.apps.mu.Unlock()
+	if got := a.apps.all[question{"a2", true}].containers; len(got) != 1 {
+		t.Errorf("the answer about a2, whose caller had gone, is not kept: %v", got)
 	}
 }
 

@@ -11,13 +11,17 @@ import (
 )
 
 // applications are the last answers of the manager about the containers of applications that
-// have some. turn, with a capacity of 1, is held by whoever uses it.
+// have some. Each question is asked by one caller at a time, who holds one of the turns; a manager
+// that is slow to answer one does not keep the others from theirs.
 type applications struct {
-	turn   chan struct{}
+	turn chan struct{}
+	told told
+
+	mu     sync.Mutex
 	all    map[question]answer
-	failed time.Time // the last attempt that has
-	err    error     // of the last attempt
-	told   told
+	asking map[question]chan struct{} // closed when that attempt is over
+	failed time.Time                  // the last attempt that has
+	err    error                      // of the last attempt
 }
 
 // question is what is asked of an application.
@@ -46,6 +50,8 @@ const (
 	mostProgress = 20_000
 	// mostNames is how many names of applications are remembered that may be anything.
 	mostNames = 1000
+	// mostAsking is how many questions the manager has of this machine at a time.
+	mostAsking = 8
 )
 
 // Progress passes on how far containers are by the word of a user, with the next report; the manager
@@ -91,7 +97,7 @@ func (t *told) take() []*wire.ContainerProgress {
 
 // Application returns what the manager knows of the containers of an application, or with aside of
 // those that do not only run; an older manager tells of all. It
-// asks at most once a second about each that has some, for all callers. While the manager cannot be
+// asks at most once a second about each that has some, for all callers, and tells what it knows when ctx ends. While the manager cannot be
 // reached, what it said last counts for as long as containers stay put aside without it: an application
 // master is not to take them for dead meanwhile. Some minutes after that answer an error comes with
 // it, and at last alone. The result is not to be changed.
@@ -107,46 +113,87 @@ func (a *Agent) Application(ctx context.Context, scheduler, application string, 
 }
 
 func (a *Agent) containers(ctx context.Context, q question) ([]*wire.Container, error) {
-	s, timing := &a.apps, &a.cfg.timing
-	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	s := &a.apps
+	wait, cancel := context.WithTimeout(ctx, a.cfg.timing.call)
+	defer cancel()
+	for wait.Err() == nil {
+		other, due := s.begin(q, a.cfg.timing.fresh)
+		if !due {
+			break
+		}
+		if other == nil {
+			s.ask(wait, a, q)
+			break
+		}
+		select { // then it is asked again if the other has given up
+		case <-other:
+		case <-wait.Done():
+		}
 	}
-	now := time.Now()
-	if known, ok := s.all[q]; ok {
-		known.wanted = now
-		s.all[q] = known
-	}
-	if now.Sub(s.all[q].at) >= timing.fresh && now.Sub(s.failed) >= timing.fresh {
-		s.ask(ctx, a, q)
-	}
-	known := s.all[q]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, err := s.all[q], s.err
 	age := time.Since(known.at)
-	if s.err == nil || age <= timing.stale {
+	if err == nil && age >= a.cfg.timing.fresh {
+		err = wait.Err()
+	}
+	if err == nil || age <= a.cfg.timing.stale {
 		return known.containers, nil
 	}
 	if limit := a.asideFor(); limit > 0 && age > limit {
 		known.containers = nil
 	}
-	return known.containers, fmt.Errorf("nothing new is known of containers on other machines: %w", s.err)
+	return known.containers, fmt.Errorf("nothing new is known of containers on other machines: %w", err)
 }
 
+// begin returns whether the manager is to be asked, and who is asking it already; with nil it is the caller who does,
+// by ask.
+func (s *applications) begin(q question, fresh time.Duration) (other chan struct{}, due bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if known, ok := s.all[q]; ok {
+		known.wanted = now
+		s.all[q] = known
+	}
+	if now.Sub(s.all[q].at) < fresh || now.Sub(s.failed) < fresh {
+		return nil, false
+	}
+	if other = s.asking[q]; other == nil {
+		s.asking[q] = make(chan struct{})
+	}
+	return other, true
+}
+
+// ask asks the manager when it is its turn, unless ctx ends before. The answer counts although ctx ends during the call:
+// it would be asked for again.
 func (s *applications) ask(ctx context.Context, a *Agent, q question) {
-	call, cancel := context.WithTimeout(ctx, a.cfg.timing.call)
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		close(s.asking[q])
+		delete(s.asking, q)
+	}()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return
+	}
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.timing.call)
 	defer cancel()
 	res, err := a.client.Containers(call, &wire.ContainersRequest{Application: q.application, Aside: q.aside})
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.err = err
-	switch now := time.Now(); {
-	case err != nil && ctx.Err() != nil: // it was the caller who gave up: the next one asks again
-	case err != nil:
+	now := time.Now()
+	if err != nil {
 		s.failed = now
-	default:
-		maps.DeleteFunc(s.all, func(_ question, known answer) bool { return now.Sub(known.wanted) > a.cfg.timing.stale })
-		delete(s.all, q)
-		if len(res.Containers) > 0 || len(s.all) < mostNames && len(q.application) <= wire.MaxName {
-			s.all[q] = answer{containers: res.Containers, at: now, wanted: now}
-		}
+		return
+	}
+	maps.DeleteFunc(s.all, func(_ question, known answer) bool { return now.Sub(known.wanted) > a.cfg.timing.stale })
+	delete(s.all, q)
+	if len(res.Containers) > 0 || len(s.all) < mostNames && len(q.application) <= wire.MaxName {
+		s.all[q] = answer{containers: res.Containers, at: now, wanted: now}
 	}
 }

@@ -49,6 +49,7 @@ type fakeManager struct {
 	told    int // containers, in all answers
 	have    []*wire.Container
 	slow    chan struct{} // Report waits for it
+	hold    chan struct{} // Containers waits for it
 }
 
 func newManager(t *testing.T) *fakeManager {
@@ -185,10 +186,18 @@ func (f *fakeManager) Report(ctx context.Context, r *wire.NodeReport) (*wire.Nod
 	return &wire.NodeReportResponse{}, nil
 }
 
-func (f *fakeManager) Containers(_ context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
+func (f *fakeManager) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
+	var hold chan struct{}
+	f.change(func() { f.asked++; hold = f.hold })
+	if hold != nil {
+		select {
+		case <-hold:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asked++
 	res := &wire.ContainersResponse{Version: uint64(f.asked)}
 	for _, c := range f.have {
 		if q.Application == "" || c.Hosting.Application == q.Application {

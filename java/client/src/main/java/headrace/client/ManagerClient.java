@@ -10,6 +10,7 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.net.http.HttpTimeoutException;
 import java.nio.file.FileSystemException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -206,11 +207,12 @@ public final class ManagerClient {
             Thread.currentThread().interrupt();
             throw new InterruptedIOException("interrupted while the manager was asked");
         } catch (TimeoutException e) {
-            throw new IOException("the manager at " + manager + " has not answered within " + limit.toMillis() + " ms", e);
+            throw new SilentException("the manager at " + manager + " has not answered within " + limit.toMillis() + " ms");
         } catch (ExecutionException e) {
             Throwable cause = e.getCause();
             String why = cause.getMessage() == null ? cause.getClass().getSimpleName() : cause.getMessage();
-            throw new IOException("the manager at " + manager + " cannot be reached: " + why, cause);
+            String message = "the manager at " + manager + " cannot be reached: " + why;
+            throw cause instanceof HttpTimeoutException ? new SilentException(message) : new IOException(message, cause);
         } finally {
             answer.cancel(true); // which closes the connection if there is no answer yet
         }

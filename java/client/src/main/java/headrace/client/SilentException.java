@@ -2,11 +2,11 @@ package headrace.client;
 
 import java.io.IOException;
 
-/** The daemon did not answer in time: it hangs, or is very slow. */
+/** The daemon, or the manager, did not answer in time: it hangs, or is very slow. */
 public final class SilentException extends IOException {
     private static final long serialVersionUID = 1L;
 
-    SilentException(String message) {
+    public SilentException(String message) {
         super(message);
     }
 }

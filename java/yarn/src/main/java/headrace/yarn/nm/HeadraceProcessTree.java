@@ -7,6 +7,8 @@ import org.apache.hadoop.util.CpuTimeTracker;
 import org.apache.hadoop.yarn.util.Clock;
 import org.apache.hadoop.yarn.util.ProcfsBasedProcessTree;
 import org.apache.hadoop.yarn.util.SystemClock;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The process tree of a container: {@code yarn.nodemanager.container-monitor.process-tree.class}. What the
@@ -19,6 +21,8 @@ import org.apache.hadoop.yarn.util.SystemClock;
  * <p>As with the stock class, values are those of the last {@link #updateProcessTree}, and one thread uses it.
  */
 public class HeadraceProcessTree extends ProcfsBasedProcessTree {
+    private static final Logger LOG = LoggerFactory.getLogger(HeadraceProcessTree.class);
+
     private final String pid;
     private final String procfsDir;
     private final Procfs procfs;
@@ -47,6 +51,18 @@ public class HeadraceProcessTree extends ProcfsBasedProcessTree {
 
     @Override
     public void updateProcessTree() {
+        try {
+            update();
+        } catch (Throwable e) { // an error that leaves the thread ends the NodeManager
+            LOG.error("{} is measured as without Headrace", pid, e);
+            attached = false;
+            task = null;
+            super.updateProcessTree();
+            updateStockCpu();
+        }
+    }
+
+    private void update() {
         ShimArguments arguments = new ShimArguments(procfs.arguments(pid));
         attached = arguments.standsForContainer();
         if (attached) {

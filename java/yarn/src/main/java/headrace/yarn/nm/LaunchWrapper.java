@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Function;
+import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.ApplicationConstants.Environment;
 import org.apache.hadoop.yarn.api.records.ContainerId;
@@ -108,7 +109,7 @@ final class LaunchWrapper {
             ByteArrayOutputStream buffer = new ByteArrayOutputStream();
             stock.write(buffer);
             String script = buffer.toString(StandardCharsets.UTF_8);
-            String wrapped = wrap(script, environment, command, account);
+            String wrapped = guarded(() -> wrap(script, environment, command, account));
             out.write(wrapped == null ? buffer.toByteArray() : wrapped.getBytes(StandardCharsets.UTF_8));
         }
     }
@@ -116,7 +117,17 @@ final class LaunchWrapper {
     /** Announces a container that is started again with the script that it has. */
     void announceAgain(Container container, String account) {
         if (node != null && isTask(container)) {
-            prefix(container, account);
+            guarded(() -> prefix(container, account));
+        }
+    }
+
+    // An error, as of a class that cannot be linked, must not keep a container from starting.
+    private <T> T guarded(Supplier<T> ours) {
+        try {
+            return ours.get();
+        } catch (Throwable e) {
+            failed(e.toString());
+            return null;
         }
     }
 

@@ -1,7 +1,6 @@
 package headrace.yarn.rm;
 
 import headrace.client.ManagerClient;
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Comparator;
@@ -192,8 +191,8 @@ final class Cheapest {
             }
             warnings.works();
             return costs;
-        } catch (IOException | RuntimeException e) {
-            warnings.fails(e.getMessage());
+        } catch (Throwable e) {
+            warnings.fails(e);
             return null;
         }
     }

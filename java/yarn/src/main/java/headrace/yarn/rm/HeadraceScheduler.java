@@ -160,11 +160,12 @@ public class HeadraceScheduler extends CapacityScheduler {
         }
     }
 
-    // An exception of ours would end the ResourceManager.
+    // What leaves a thread of the scheduler ends the ResourceManager, and an error may come at any time: a class is linked
+    // when it is first used, and somebody may have written over the jar by then.
     private <T> T guarded(Supplier<T> ours, T otherwise) {
         try {
             return ours.get();
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             LOG.error("Headrace is passed over here", e);
             return otherwise;
         }
@@ -182,7 +183,7 @@ public class HeadraceScheduler extends CapacityScheduler {
 
     /** The containers that {@link HeadracePreemptionPolicy} must not choose, because they use nothing. */
     Set<ContainerId> demoted() {
-        return books.demoted();
+        return guarded(books::demoted, Set.of());
     }
 
     /** Called by {@link HeadracePreemptionPolicy} before it chooses. */
@@ -195,12 +196,12 @@ public class HeadraceScheduler extends CapacityScheduler {
 
     /** Whether {@link HeadracePreemptionPolicy} must not choose a container although it uses resources. */
     boolean passesOver(ContainerId container) {
-        return plugin.passesOver(container);
+        return guarded(() -> plugin.passesOver(container), false);
     }
 
     /** Whether the preemption policy is to treat a container that it has chosen before as if it had not. */
     boolean reconsiders(ContainerId container) {
-        return plugin.reconsiders(container);
+        return guarded(() -> plugin.reconsiders(container), false);
     }
 
     <T> T exclusively(Supplier<T> work) {

@@ -56,6 +56,8 @@ final class Plugin {
             settings = Settings.from(conf);
         } catch (IllegalArgumentException e) {
             LOG.warn("Preemption kills, as without Headrace: {}", e.getMessage());
+        } catch (Throwable e) {
+            LOG.error("Preemption kills, as without Headrace", e);
         }
     }
 
@@ -70,7 +72,7 @@ final class Plugin {
         }
         try {
             startThreads();
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             LOG.error("Preemption kills, as without Headrace", e);
         }
     }
@@ -111,12 +113,32 @@ final class Plugin {
         return applications;
     }
 
-    private void run(String name, Runnable work) {
-        Thread thread = new Thread(work, name);
+    void run(String name, Runnable work) {
+        Thread thread = new Thread(() -> again(name, work), name);
         thread.setDaemon(true);
-        thread.setUncaughtExceptionHandler((t, e) -> LOG.error("{} has ended; start the ResourceManager again", name, e));
+        thread.setUncaughtExceptionHandler((t, e) -> {
+            victims = null; // nothing is suspended that nobody would have go on
+            LOG.error("{} has ended, and preemption kills, as without Headrace; start the ResourceManager again", name, e);
+        });
         threads.add(thread);
         thread.start();
+    }
+
+    // What leaves one of these threads must not be the end of preemption and of resumes.
+    private void again(String name, Runnable work) {
+        while (true) {
+            try {
+                work.run();
+                return; // stopping
+            } catch (Throwable e) {
+                LOG.error("{} begins again", name, e);
+            }
+            try {
+                Thread.sleep(scheduler.timing().retry());
+            } catch (InterruptedException e) {
+                return;
+            }
+        }
     }
 
     void stop() throws InterruptedException {

@@ -109,8 +109,10 @@ final class Reconciler implements Runnable, Victims.Outcome {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         } finally {
-            resumes.stop();
-            releases.stop();
+            if (stopping.get()) { // else this begins again
+                resumes.stop();
+                releases.stop();
+            }
         }
     }
 
@@ -133,7 +135,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
     private static void guarded(Object what, Runnable work) {
         try {
             work.run();
-        } catch (RuntimeException e) { // without this thread nothing that is put aside ever goes on
+        } catch (Throwable e) { // without this thread nothing that is put aside ever goes on
             LOG.warn("{}: the ResourceManager could not be brought in line", what, e);
         }
     }
@@ -187,6 +189,10 @@ final class Reconciler implements Runnable, Victims.Outcome {
             reconsidered.add(s.id);
         } else if (remote.parked() && remote.held()) {
             park(remote, s, now);
+        } else if (remote.parked() && s.delivered && remote.away()) {
+            s.delivered = false; // its order has ended with its connection; whether it was carried out is not known
+            s.seenBusy = false;
+            s.undeliveredMs = now;
         } else if (remote.parked() && s.delivered && (s.seenBusy || asOf > s.deliveredMs)) {
             failed(s, remote, now);
         }
@@ -275,12 +281,12 @@ final class Reconciler implements Runnable, Victims.Outcome {
                     s.enter(Phase.RESUMING, now);
                     s.notBeforeMs = now;
                     LOG.info("{} has its resources again", s.id);
-                    resumes.deliver(s);
+                    resumes.deliver(s, hears(seen, remote));
                 } else if (books.lost(s.id) || !s.urgent && !stillDue(s, now)) {
                     withdraw(s, now);
                 }
             }
-            case RESUMING -> proceedResume(s, remote, now);
+            case RESUMING -> proceedResume(s, remote, hears(seen, remote), now);
             case RUNNING -> {
                 if (age > 5 * timing.soon()) {
                     suspensions.remove(s.id, s);
@@ -290,14 +296,18 @@ final class Reconciler implements Runnable, Victims.Outcome {
         }
     }
 
-    private void proceedResume(Suspension s, RemoteContainer remote, long now) {
+    private static boolean hears(ManagerState seen, RemoteContainer remote) {
+        return seen.reachable() && (remote == null || !remote.away());
+    }
+
+    private void proceedResume(Suspension s, RemoteContainer remote, boolean hears, long now) {
         boolean undelivered = s.undeliveredMs != 0 && now - s.undeliveredMs > timing.undelivered();
         if (undelivered && !s.calling && remote != null && remote.parked()) {
             LOG.warn("{} cannot be told to go on; others may have its room", s.id);
             park(remote, s, now);
             s.notBeforeMs = now + timing.undelivered();
         } else if (!s.delivered && now >= s.notBeforeMs) {
-            resumes.deliver(s);
+            resumes.deliver(s, hears);
         }
     }
 

@@ -1,7 +1,6 @@
 package headrace.yarn.rm;
 
 import headrace.client.ManagerClient;
-import java.io.IOException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
@@ -57,9 +56,9 @@ final class Releases {
         try {
             manager.release(id.toString(), wait);
             warnings.works();
-        } catch (IOException | RuntimeException e) {
+        } catch (Throwable e) {
             if (!Thread.currentThread().isInterrupted()) {
-                warnings.fails(e.getMessage());
+                warnings.fails(e);
             }
         }
     }

@@ -46,7 +46,7 @@ final class Suspension {
     volatile boolean calling;
     volatile boolean delivered;
     volatile long deliveredMs;
-    /** Since when the manager could not be told; 0: it could. */
+    /** Since when the manager is to be told, or its node to hear of it; 0: it has been told. */
     volatile long undeliveredMs;
     /** How often it was told to go on and did not, since it ran last. */
     int failures;

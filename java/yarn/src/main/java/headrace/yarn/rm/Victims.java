@@ -88,8 +88,9 @@ final class Victims implements Runnable {
      * @param stock what YARN would do with it; run later if the answer is so
      */
     void offer(ContainerId id, boolean kill, Runnable stock) {
+        Victim victim = new Victim(id, round.get(), stock); // before it counts as asked about: this may fail
         if (asking.putIfAbsent(id, stock) == null) {
-            waiting.add(new Victim(id, round.get(), stock));
+            waiting.add(victim);
         } else if (kill) {
             asking.computeIfPresent(id, (same, warning) -> stock);
         }
@@ -120,7 +121,7 @@ final class Victims implements Runnable {
     private List<Victim> exchanged(List<Victim> batch) {
         try {
             return cheapest == null ? batch : cheapest.instead(batch);
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             LOG.error("Containers give way in YARN's own order", e);
             return batch;
         }
@@ -147,15 +148,22 @@ final class Victims implements Runnable {
         try {
             decisions = ask(batch.stream().map(v -> new ManagerClient.Victim(v.id().toString(), claim(v.id()))).toList());
             warnings.works();
-        } catch (IOException | RuntimeException e) {
+        } catch (InterruptedException e) {
+            throw e;
+        } catch (Throwable e) {
             if (!stopping.get()) {
-                warnings.fails(e.getMessage());
-                batch.forEach(victim -> fallBack(victim, e.getMessage()));
+                String why = warnings.fails(e);
+                batch.forEach(victim -> fallBack(victim, why));
             }
             return;
         }
         for (int i = 0; i < batch.size(); i++) {
-            apply(batch.get(i), decisions.get(i));
+            try {
+                apply(batch.get(i), decisions.get(i));
+            } catch (Throwable e) {
+                LOG.error("{} could not be made to give way", batch.get(i).id(), e);
+                outcome.left(batch.get(i).id());
+            }
         }
     }
 
@@ -216,7 +224,7 @@ final class Victims implements Runnable {
         LOG.info("{} is preempted by YARN: {}", victim.id(), why);
         try {
             asking.getOrDefault(victim.id(), victim.stock()).run(); // a substitute is not asked about
-        } catch (RuntimeException e) {
+        } catch (Throwable e) {
             LOG.warn("{} could not be preempted", victim.id(), e);
         }
     }

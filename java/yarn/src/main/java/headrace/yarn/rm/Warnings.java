@@ -15,13 +15,25 @@ final class Warnings {
         this.subject = subject;
     }
 
-    synchronized void fails(String why) {
-        if (last == null) {
+    /** Returns whether this is the first failure since it worked. */
+    synchronized boolean fails(String why) {
+        boolean first = last == null;
+        if (first) {
             log.warn("{}: {}", subject, why);
         } else if (!Objects.equals(last, why)) {
             log.debug("{}: {}", subject, why);
         }
         last = why;
+        return first;
+    }
+
+    /** Says the same of anything thrown, and returns how. Of what is no exception the log has the stack, once. */
+    String fails(Throwable e) {
+        String why = e instanceof Exception && e.getMessage() != null ? e.getMessage() : e.toString();
+        if (fails(why) && !(e instanceof Exception)) {
+            log.warn("{}, for this error:", subject, e);
+        }
+        return why;
     }
 
     synchronized void works() {

@@ -1,7 +1,6 @@
 package headrace.yarn.rm;
 
 import headrace.client.ManagerClient;
-import java.io.IOException;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
@@ -70,9 +69,9 @@ final class Watch implements Runnable {
             }
             warnings.works();
             return true;
-        } catch (IOException | RuntimeException e) {
+        } catch (Throwable e) {
             if (!stopping.get()) {
-                warnings.fails(e.getMessage());
+                warnings.fails(e);
             }
             version = 0;
             return false;

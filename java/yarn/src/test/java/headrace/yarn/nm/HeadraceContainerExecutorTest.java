@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.client.NodeClient;
 import headrace.client.UnixServer;
+import headrace.yarn.Unlinkable;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -173,6 +174,17 @@ class HeadraceContainerExecutorTest {
         assertEquals(1, requests.size());
         assertTrue(requests.take().contains(task.toString()));
         assertOneWarning("without Headrace");
+    }
+
+    @Test
+    void aClassThatCannotBeLinkedKeepsNoContainerFromStarting() throws Exception {
+        NodeClient node = new NodeClient(dir.resolve("s"), Duration.ofSeconds(2));
+        LaunchWrapper wrapper = new LaunchWrapper(node, id -> {
+            Unlinkable.use();
+            return null;
+        }, () -> 0);
+        assertEquals(stock(task), script(wrapper));
+        assertOneWarning("Unlinkable");
     }
 
     @Test

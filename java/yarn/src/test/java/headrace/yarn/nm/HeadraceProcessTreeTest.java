@@ -4,10 +4,12 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.yarn.Unlinkable;
 import java.nio.file.Path;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.util.ProcfsBasedProcessTree;
 import org.apache.hadoop.yarn.util.ResourceCalculatorProcessTree;
@@ -52,6 +54,19 @@ class HeadraceProcessTreeTest {
 
     private Set<String> pids() {
         return new TreeSet<>(tree.getCurrentProcessIDs());
+    }
+
+    @Test
+    void anErrorIsMeasuredAsUsual() {
+        attach();
+        tree = new HeadraceProcessTree("100", dir.toString() + "/", now::get) {
+            @Override
+            public Configuration getConf() { // which a container's own processes are measured with
+                Unlinkable.use();
+                return null;
+            }
+        };
+        assertUsed(11, 3);
     }
 
     @Test

@@ -53,6 +53,7 @@ final class FakeManager implements AutoCloseable {
     private boolean prices = true;
     private int priced;
     private long version = 1000;
+    private long heard; // the last version that the questioner knew
     private int preempts;
     private int refused;
     private int observed;
@@ -147,6 +148,11 @@ final class FakeManager implements AutoCloseable {
 
     synchronized List<String> released() {
         return List.copyOf(released);
+    }
+
+    /** Whether whoever watches has had the newest answer. */
+    synchronized boolean isHeard() {
+        return heard == version;
     }
 
     synchronized int preempts() {
@@ -265,6 +271,7 @@ final class FakeManager implements AutoCloseable {
             applications.add(told);
         }
         long known = request.path("version").asLong();
+        heard = known;
         long deadline = System.nanoTime() + (long) (request.path("wait").asDouble() * 1e9);
         while (!closed && !down && known == version && System.nanoTime() < deadline) {
             wait(Math.max(1, (deadline - System.nanoTime()) / 1_000_000));

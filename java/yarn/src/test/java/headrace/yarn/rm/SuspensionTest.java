@@ -272,6 +272,37 @@ class SuspensionTest {
         assertEquals(null, cluster.scheduler().plugin().phase(id));
     }
 
+    @Test
+    void aNodeThatGoesAwayWhileAContainerIsToGoOnIsNoFailureOfIt() throws Exception {
+        ContainerId id = ids.get(2);
+        TestScheduler scheduler = (TestScheduler) cluster.scheduler();
+        manager.set(id, s -> s.held = true);
+        cluster.preempt(am, id);
+        cluster.awaitPhase(id, Phase.PARKED);
+        manager.carriesOut(false);
+        manager.set(id, s -> s.held = false);
+        for (int i = 1; i <= 6; i++) { // more often than it may fail
+            int attempt = i;
+            cluster.await("resume " + i, () -> manager.resumed().size() == attempt);
+            manager.set(id, s -> {
+                s.away = true;
+                s.ordered = "";
+            });
+            cluster.await("heard", manager::isHeard);
+            int round = scheduler.rounds.get();
+            cluster.await("looked at", () -> scheduler.rounds.get() >= round + 5);
+            assertEquals(Phase.RESUMING, cluster.scheduler().plugin().phase(id));
+            assertEquals(ExecutionType.GUARANTEED, cluster.container(id).getExecutionType(), "its room is given away");
+            manager.set(id, s -> s.away = false);
+        }
+        manager.set(id, s -> {
+            s.state = "running";
+            s.ordered = "";
+        });
+        cluster.awaitPhase(id, Phase.RUNNING);
+        cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
+    }
+
     /** What is missing is given minutes to come back: 20, 40, 80 and 160 seconds between five attempts. */
     @Test
     void attemptsAreSpreadOverMinutes() {

@@ -1,5 +1,6 @@
 package headrace.yarn.rm;
 
+import headrace.yarn.Unlinkable;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Supplier;
@@ -20,6 +21,13 @@ public class TestScheduler extends HeadraceScheduler {
 
     /** How often the reconciler is still to fail when it looks an application up. */
     final AtomicInteger failures = new AtomicInteger();
+
+    /** The thread in which a look at a container needs a class that cannot be linked, and how often it has. */
+    volatile String unlinkable = "";
+    final AtomicInteger errors = new AtomicInteger();
+
+    /** How often the reconciler has looked a container up. */
+    final AtomicInteger rounds = new AtomicInteger();
 
     /** How often the reconciler has looked an application up, and how often it has kept everybody else out. */
     final AtomicInteger looks = new AtomicInteger();
@@ -46,6 +54,18 @@ public class TestScheduler extends HeadraceScheduler {
             throw new IllegalStateException("a test");
         }
         return super.getCurrentAttemptForContainer(id);
+    }
+
+    @Override
+    public RMContainer getRMContainer(ContainerId id) {
+        if (unlinkable != null && Thread.currentThread().getName().equals(unlinkable)) { // null: super's constructor
+            errors.incrementAndGet();
+            Unlinkable.use();
+        }
+        if (rounds != null && reconciler()) {
+            rounds.incrementAndGet();
+        }
+        return super.getRMContainer(id);
     }
 
     @Override
