@@ -1,6 +1,7 @@
 package headrace.spark;
 
 import headrace.client.Warming;
+import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.Collection;
 import java.util.HashSet;
@@ -117,7 +118,12 @@ final class AppInputs extends SparkListener {
         try {
             Option<ActiveJob> active = spark.dagScheduler().jobIdToActiveJob().get(event.jobId());
             if (active.isDefined()) {
-                ask(job, () -> JobFiles.of(active.get()));
+                // It may wait for long, and Spark frees what a job has left in executors when nobody knows its RDDs any more.
+                WeakReference<ActiveJob> running = new WeakReference<>(active.get());
+                ask(job, () -> {
+                    ActiveJob still = running.get();
+                    return still == null ? List.of() : JobFiles.of(still);
+                });
             }
         } catch (RuntimeException | LinkageError e) {
             LOG.debug("It is not known what job {} reads", event.jobId(), e);

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import headrace.client.ClaimedFiles;
 import headrace.client.UnixServer;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
@@ -19,6 +20,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -95,6 +97,35 @@ class WarmPluginTest {
         session.stop(); // which lets everything go, after all that was asked for
         session = null;
         return new TreeSet<>(asked);
+    }
+
+    @Test
+    void whatWaitsForANodeThatIsSilentKeepsNoRdd() throws Exception {
+        CountDownLatch done = new CountDownLatch(1);
+        CountDownLatch called = new CountDownLatch(1);
+        node.close();
+        node = new UnixServer(dir.resolve("s"), (in, out) -> {
+            called.countDown();
+            done.await();
+        });
+        try {
+            JavaSparkContext spark = new JavaSparkContext(start().sparkContext());
+            spark.textFile(write("first", "x\n")).count();
+            called.await(); // whatever comes now waits behind it
+            WeakReference<Object> second = counted(spark, write("second", "x\n"));
+            while (second.get() != null) { // within the test's time
+                spark.parallelize(List.of(1)).count(); // Spark itself knows its last job for a while
+                System.gc();
+            }
+        } finally {
+            done.countDown();
+        }
+    }
+
+    private static WeakReference<Object> counted(JavaSparkContext spark, String file) {
+        JavaRDD<String> lines = spark.textFile(file);
+        lines.count();
+        return new WeakReference<>(lines.rdd());
     }
 
     @ParameterizedTest
