@@ -295,6 +295,7 @@ class SuspensionTest {
             assertEquals(ExecutionType.GUARANTEED, cluster.container(id).getExecutionType(), "its room is given away");
             manager.set(id, s -> s.away = false);
         }
+        cluster.await("resume 7", () -> manager.resumed().size() == 7); // else its order comes after the answer to it
         manager.set(id, s -> {
             s.state = "running";
             s.ordered = "";
