@@ -45,8 +45,8 @@ func decodeDigest(b []byte, index uint64) (sum uint64, known bool, err error) {
 	return number(b[8:16]), number(b[:8]) == index, nil
 }
 
-// sound calls f, which uses the database, and returns ErrDamaged when its pages make no sense: bbolt panics then, or reads where there is nothing.
-func sound(f func() error) (err error) {
+// Sound calls f, which uses a database of this package, and returns ErrDamaged when its pages make no sense: bbolt panics then, or reads where there is nothing.
+func Sound(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
@@ -56,12 +56,9 @@ func sound(f func() error) (err error) {
 	return f()
 }
 
-// Sound calls f, which uses a database of this package, and returns ErrDamaged in place of a panic.
-func Sound(f func() error) error { return sound(f) }
-
 // count returns the sum of a state. It ends early, with its error, when ctx ends.
 func count(ctx context.Context, r meta.Reader) (sum uint64, err error) {
-	err = sound(func() error {
+	err = Sound(func() error {
 		n := 0
 		for k, v := range r.Scan(nil, end) {
 			if n++; n%1024 == 0 && ctx.Err() != nil {
@@ -136,7 +133,7 @@ func (s bolted) setChecked(c checked) error {
 	if err != nil {
 		return err
 	}
-	return sound(func() error {
+	return Sound(func() error {
 		return s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(checkedKey, b) })
 	})
 }
@@ -149,7 +146,7 @@ const (
 
 // accept has what is read from now on be what was written.
 func (s bolted) accept() error {
-	return sound(func() error {
+	return Sound(func() error {
 		return s.db.Update(func(tx *bolt.Tx) error {
 			b := current(tx)
 			if r, err := decodeRoster(b.Get(viewKey)); err == nil && len(r.Members) > 2 {

@@ -212,7 +212,7 @@ func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, er
 
 // setAll takes over what a command has written.
 func (m *machine) setAll(v *view) error {
-	return sound(func() error {
+	return Sound(func() error {
 		for _, w := range v.pending {
 			if key := []byte(w.key); counted(key) {
 				if old := v.Get(key); old != nil {

@@ -48,7 +48,7 @@ func (s *sending) Read(p []byte) (int, error) {
 		if s.ended {
 			return 0, io.EOF
 		}
-		if err := sound(s.fill); err != nil {
+		if err := Sound(s.fill); err != nil {
 			s.m.spoil(err)
 			return 0, err
 		}

@@ -114,14 +114,14 @@ func (s bolted) read() (meta.Reader, func(), error) {
 		return nil, nil, err
 	}
 	var r bucket
-	if err := sound(func() error { r.b = current(tx); return nil }); err != nil {
+	if err := Sound(func() error { r.b = current(tx); return nil }); err != nil {
 		tx.Rollback()
 		return nil, nil, err
 	}
 	return r, func() { tx.Rollback() }, nil
 }
 
-func (s bolted) write(w *writes) error { return sound(func() error { return s.put(w) }) }
+func (s bolted) write(w *writes) error { return Sound(func() error { return s.put(w) }) }
 
 func (s bolted) put(w *writes) error {
 	tx, err := s.db.Begin(true)
@@ -150,7 +150,7 @@ func (s bolted) put(w *writes) error {
 }
 
 func (s bolted) replace(fill func(put func(k, v []byte) error) error) error {
-	return sound(func() error { return s.putAll(fill) })
+	return Sound(func() error { return s.putAll(fill) })
 }
 
 func (s bolted) putAll(fill func(put func(k, v []byte) error) error) error {
