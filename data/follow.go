@@ -248,7 +248,7 @@ func (r *reading) watch(ctx context.Context, owner linux.Credentials, paths []st
 			return errEnough
 		}
 		if w, err := r.cache.Watch(f); err == nil {
-			files = append(files, watchedFile{w, fileAt{linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}, st.Size}})
+			files = append(files, watchedFile{w, fileAt{linux.FileIDOf(&st), st.Size}})
 		}
 		return nil
 	}})

@@ -113,7 +113,7 @@ func unread(files []warm.File, positions map[linux.FileID]int64) (rest []warm.Fi
 		ids[i].size = f.Size
 		if fd, st, err := linux.Lookup(f.Path, 0, 0); err == nil { // else it is gone, or nobody but its owner may look
 			unix.Close(fd)
-			ids[i].id = linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
+			ids[i].id = linux.FileIDOf(&st)
 		}
 	}
 	at, _ := reached(ids, positions)

@@ -13,6 +13,9 @@ import (
 // FileID names a file of this machine.
 type FileID struct{ Dev, Ino uint64 }
 
+// FileIDOf returns the name of the file that st is about.
+func FileIDOf(st *unix.Stat_t) FileID { return FileID{Dev: uint64(st.Dev), Ino: st.Ino} }
+
 // A Descriptor is an open descriptor of a process.
 type Descriptor struct {
 	PID int `json:"pid"`

@@ -23,7 +23,7 @@ func deletedBytes(tree []linux.Stat) (total int64, err error) {
 			if unix.Stat(link, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink > 0 {
 				continue
 			}
-			if id := (linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}); !counted[id] {
+			if id := linux.FileIDOf(&st); !counted[id] {
 				counted[id] = true
 				total += st.Blocks * 512
 			}

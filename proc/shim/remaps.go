@@ -89,7 +89,7 @@ func (r remaps) remove(tree []linux.Stat) error {
 		var st unix.Stat_t
 		err := unix.Fstatat(int(in.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 		switch {
-		case err == nil && (r.names[filepath.Join(in.Name(), name)] || !files[idOf(&st)]):
+		case err == nil && (r.names[filepath.Join(in.Name(), name)] || !files[linux.FileIDOf(&st)]):
 			return nil
 		case err == nil:
 			err = unix.Unlinkat(int(in.Fd()), name, 0)
@@ -133,8 +133,6 @@ func (r remaps) each(do func(in *os.File, name string) error) error {
 	return errors.Join(errs...)
 }
 
-func idOf(st *unix.Stat_t) linux.FileID { return linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino} }
-
 // eachRemapped calls do with the files that a tree has and that were deleted under the name by which
 // it has them, but have another one: such as linkRemap is for.
 func eachRemapped(tree []linux.Stat, do func(path string, id linux.FileID) error) error {
@@ -152,7 +150,7 @@ func eachRemapped(tree []linux.Stat, do func(path string, id linux.FileID) error
 			if err != nil {
 				continue // closed meanwhile
 			}
-			if err := do(strings.TrimSuffix(path, " (deleted)"), idOf(&st)); err != nil {
+			if err := do(strings.TrimSuffix(path, " (deleted)"), linux.FileIDOf(&st)); err != nil {
 				return err
 			}
 		}
