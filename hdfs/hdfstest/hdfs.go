@@ -52,14 +52,7 @@ func Start(hadoop string, properties ...string) (*HDFS, error) {
 }
 
 func start(hadoop string, flags []string, ready func(context.Context, *HDFS) error, properties []string) (*HDFS, error) {
-	java, err := exec.LookPath("java")
-	if err != nil {
-		return nil, fmt.Errorf("%w: there is no java", ErrMissing)
-	}
-	if hadoop, err = filepath.Abs(hadoop); err != nil {
-		return nil, err
-	}
-	path, err := classPath(hadoop)
+	java, hadoop, path, err := find(hadoop)
 	if err != nil {
 		return nil, err
 	}
@@ -76,13 +69,20 @@ func start(hadoop string, flags []string, ready func(context.Context, *HDFS) err
 	return h, nil
 }
 
-func classPath(hadoop string) (string, error) {
-	for _, dir := range []string{"hdfs", "lib"} {
-		if jars, _ := filepath.Glob(filepath.Join(hadoop, dir, "hadoop-hdfs-[0-9]*.jar")); len(jars) > 0 {
-			return filepath.Join(hadoop, "lib", "*") + ":" + filepath.Join(hadoop, "hdfs", "*"), nil
+// find returns the program java, the absolute path of a directory of Hadoop's jars, and the class path of those.
+func find(hadoop string) (java, dir, classPath string, err error) {
+	if java, err = exec.LookPath("java"); err != nil {
+		return "", "", "", fmt.Errorf("%w: there is no java", ErrMissing)
+	}
+	if dir, err = filepath.Abs(hadoop); err != nil {
+		return "", "", "", err
+	}
+	for _, in := range []string{"hdfs", "lib"} {
+		if jars, _ := filepath.Glob(filepath.Join(dir, in, "hadoop-hdfs-[0-9]*.jar")); len(jars) > 0 {
+			return java, dir, filepath.Join(dir, "lib", "*") + ":" + filepath.Join(dir, "hdfs", "*"), nil
 		}
 	}
-	return "", fmt.Errorf("%w: there is no hadoop-hdfs in %s; make java gathers it", ErrMissing, hadoop)
+	return "", "", "", fmt.Errorf("%w: there is no hadoop-hdfs in %s; make java gathers it", ErrMissing, dir)
 }
 
 func (h *HDFS) start(properties []string) error {

@@ -46,11 +46,7 @@ func startSecure(hadoop, tests string, ready func(context.Context, *Secure) erro
 	if jars, _ := filepath.Glob(filepath.Join(tests, "hadoop-minikdc-*.jar")); len(jars) == 0 {
 		return nil, fmt.Errorf("%w: there is no hadoop-minikdc in %s; make test gathers it", ErrMissing, tests)
 	}
-	hadoop, err := filepath.Abs(hadoop)
-	if err != nil {
-		return nil, err
-	}
-	path, err := classPath(hadoop)
+	_, hadoop, path, err := find(hadoop)
 	if err != nil {
 		return nil, err
 	}

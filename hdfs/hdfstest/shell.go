@@ -1,7 +1,6 @@
 package hdfstest
 
 import (
-	"fmt"
 	"os/exec"
 	"path/filepath"
 )
@@ -10,14 +9,7 @@ import (
 // which says what it is told on standard input. hadoop is where java/cluster gathers jars. The error is ErrMissing
 // when they are not there, or no Java.
 func Shell(hadoop, conf string) (*exec.Cmd, error) {
-	java, err := exec.LookPath("java")
-	if err != nil {
-		return nil, fmt.Errorf("%w: there is no java", ErrMissing)
-	}
-	if hadoop, err = filepath.Abs(hadoop); err != nil {
-		return nil, err
-	}
-	path, err := classPath(hadoop)
+	java, hadoop, path, err := find(hadoop)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +24,7 @@ var small = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePer
 	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
 
 // archive has it use the archive of classes that "headrace-lab yarn archive" makes, if it is there: with it a start takes a
-// third of the processor time. The jars must be first in the class path, as classPath has them.
+// third of the processor time. The jars must be first in the class path, as find has them.
 func archive(hadoop string) []string {
 	return []string{"-XX:SharedArchiveFile=" + filepath.Join(hadoop, "classes.jsa"), "-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off"}
 }

@@ -11,18 +11,18 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"headrace/hdfs/hdfstest"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/internal/testkit"
 )
 
-// hadoopShell is a running testdata/Shell.java.
+// hadoopShell is a running headrace.cluster.HadoopShell.
 type hadoopShell struct {
 	t   testing.TB
 	in  io.Writer
@@ -34,14 +34,18 @@ func startShell(t *testing.T, nameNode string) *hadoopShell {
 	if testing.Short() {
 		t.Skip("Java is not started in short tests")
 	}
-	jars, _ := filepath.Glob("../../java/cluster/target/hadoop/lib/hadoop-hdfs-client-[0-9]*.jar")
-	java, err := exec.LookPath("java")
-	if len(jars) == 0 || err != nil {
-		t.Skip("there is no Hadoop to try; make java gathers it:", err)
+	conf := t.TempDir()
+	site := "<configuration><property><name>fs.defaultFS</name><value>hdfs://" + nameNode + "</value></property></configuration>"
+	if err := os.WriteFile(filepath.Join(conf, "core-site.xml"), []byte(site), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	cmd := exec.Command(java, "-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "--add-opens=java.base/java.lang=ALL-UNNAMED",
-		"-cp", filepath.Join(filepath.Dir(jars[0]), "*"), "testdata/Shell.java", nameNode)
-	cmd.Env = append(cmd.Environ(), "HADOOP_USER_NAME=anna")
+	cmd, err := hdfstest.Shell("../../java/cluster/target/hadoop", conf)
+	if errors.Is(err, hdfstest.ErrMissing) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -53,7 +57,9 @@ func startShell(t *testing.T, nameNode string) *hadoopShell {
 	}
 	ended := testkit.Start(t, cmd)
 	t.Cleanup(func() { in.Close(); <-ended })
-	return &hadoopShell{t, in, bufio.NewReader(out)}
+	s := &hadoopShell{t, in, bufio.NewReader(out)}
+	s.until("> ")
+	return s
 }
 
 // until returns what is said before a line with a prefix, and the rest of that line.
@@ -73,10 +79,13 @@ func (s *hadoopShell) until(prefix string) (before, rest string) {
 	}
 }
 
+// tell has it do something as a user.
+func (s *hadoopShell) tell(words ...string) { fmt.Fprintln(s.in, "anna", strings.Join(words, " ")) }
+
 // run runs hdfs dfs, and returns what it said.
 func (s *hadoopShell) run(words ...string) string {
 	s.t.Helper()
-	fmt.Fprintln(s.in, strings.Join(words, " "))
+	s.tell(words...)
 	out, code := s.until("> ")
 	if code != "0" {
 		s.t.Errorf("%v: exit code %s\n%s", words, code, out)
@@ -151,7 +160,7 @@ func TestHadoopsShell(t *testing.T) {
 	}
 
 	// A node dies between two parts of a file.
-	fmt.Fprintln(sh.in, "write /d/parts")
+	sh.tell("write", "/d/parts")
 	for i := range 4 {
 		if _, visible := sh.until(">> "); visible != fmt.Sprint((i+1)*300_001) {
 			t.Errorf("after part %d another reader sees %s bytes", i, visible)

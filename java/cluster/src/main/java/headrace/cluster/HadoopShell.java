@@ -23,8 +23,8 @@ import org.apache.hadoop.util.ToolRunner;
  * Does what each line that comes in says, as the user that is its first word, and answers with "> " and the exit
  * code. "write FILE" writes a file by parts: it says ">> " after each hflush or hsync, and goes on when
  * the next line comes. "recover FILE" waits until nobody writes it. "cached FILE" says which hosts have blocks of it in memory, "located FILE"
- * which have them at all, and in which racks. "admin WORDS" is hdfs dfsadmin, "cacheadmin WORDS" hdfs cacheadmin. Anything
- * else is hdfs dfs.
+ * which have them at all, and in which racks. "crc FILE" says its composite checksum. "admin WORDS" is hdfs
+ * dfsadmin, "cacheadmin WORDS" hdfs cacheadmin. Anything else is hdfs dfs.
  */
 public final class HadoopShell {
   private HadoopShell() {}
@@ -67,6 +67,13 @@ public final class HadoopShell {
           for (BlockLocation l : fs.getFileBlockLocations(new Path(words[1]), 0, Long.MAX_VALUE)) {
             System.out.println(l.getOffset() + " " + String.join(" ", l.getHosts()) + " " + String.join(" ", l.getTopologyPaths()));
           }
+        }
+        return 0;
+      case "crc":
+        Configuration composite = new Configuration(conf);
+        composite.set("dfs.checksum.combine.mode", "COMPOSITE_CRC");
+        try (FileSystem fs = FileSystem.newInstance(composite)) {
+          System.out.println("= " + fs.getFileChecksum(new Path(words[1])));
         }
         return 0;
       case "admin":
