@@ -141,7 +141,10 @@ func TestKillOfATaskWhoseOutputIsGone(t *testing.T) {
 	w.must(os.Remove(output))
 	w.must(os.Symlink(filepath.Join(silent, "output"), output))
 	w.must(os.WriteFile(filepath.Join(dir, "fifo"), []byte("\n"), 0))
-	w.await("the end of the command", func() bool { return len(w.taskProcesses("unsynced")) == 0 })
+	w.await("the end of the command", func() bool {
+		_, err := os.Stat(filepath.Join(w.rt.TaskDir("unsynced"), "command-exit"))
+		return err == nil
+	})
 	select {
 	case <-task.Exited():
 		t.Fatalf("its end was recorded before its output: %+v", task.Exit())
