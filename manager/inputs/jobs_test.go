@@ -423,10 +423,11 @@ func TestSchedulerIsGone(t *testing.T) {
 	in.Running(map[string]*wire.Application{"application_1_0000": {}})
 	warmJob(t, in, "alice", app, "hdfs://c/data")
 	settle(a, b)
-	if in.alive(app) {
+	name, at := master.Name{Owner: "alice", Job: app}, time.Now()
+	in.asked[name] = at.Add(-11 * time.Minute)
+	if in.alive(name) {
 		t.Error("an application that the scheduler does not name is alive")
 	}
-	at := time.Now()
 	look := func(later time.Duration, heard bool) {
 		in.mu.Lock()
 		if heard {
@@ -445,12 +446,12 @@ func TestSchedulerIsGone(t *testing.T) {
 	if standing(t, in, "alice", app) != nil {
 		t.Error("it has not ended ten minutes after the scheduler was back")
 	}
-	in.heard = at.Add(-2 * time.Minute)
-	if !in.alive(app) {
+	in.asked[name], in.heard = at.Add(-11*time.Minute), at.Add(-2*time.Minute)
+	if !in.alive(name) {
 		t.Error("it is dead by the word of a scheduler of long ago")
 	}
 	in.Heard()
-	if in.alive(app) {
+	if in.alive(name) {
 		t.Error("the scheduler does not count")
 	}
 }
@@ -496,6 +497,40 @@ func TestNeverSubmitted(t *testing.T) {
 	in.look(time.Now())
 	if len(in.asked) != 1 {
 		t.Errorf("remembered: %v", in.asked)
+	}
+}
+
+// TestAwaited: a job that its scheduler does not name yet is not taken for dead while somebody asks about it, however short
+// memory is; then it is.
+func TestAwaited(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{"/x": {blocks: blocksOf(1, 5, "a.example")}}}
+	c := Config{FileSystems: []FileSystem{f.start(t)}}
+	c.Master.Grace = time.Nanosecond
+	in := newInputs(t, c)
+	in.cfg.timing.unnamed = time.Hour
+	a := newNode(t, in, "a")
+	a.budget = 800
+	a.settle()
+	jobs := []string{"application_1_0001", "nightly"}
+	for _, job := range jobs {
+		if st := warmJob(t, in, "alice", job, "hdfs://c/x"); st.NotFit == 0 {
+			t.Fatalf("all of it fits: %v", st)
+		}
+	}
+	in.Running(map[string]*wire.Application{"application_1_0002": {}})
+	a.settle()
+	for _, waits := range []bool{true, false} {
+		if !waits {
+			for name := range in.asked {
+				in.asked[name] = time.Now().Add(-2 * time.Hour)
+			}
+		}
+		in.look(time.Now())
+		for _, job := range jobs {
+			if stands := standing(t, in, "alice", job) != nil; stands != waits {
+				t.Errorf("%s stands: %v, somebody waits: %v", job, stands, waits)
+			}
+		}
 	}
 }
 

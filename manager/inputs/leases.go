@@ -3,7 +3,6 @@ package inputs
 import (
 	"time"
 
-	"headrace"
 	"headrace/warm/master"
 )
 
@@ -27,16 +26,6 @@ func (l leases) renew(name master.Name, lease time.Duration, now time.Time) {
 	if until := now.Add(lease); lease > 0 && until.After(l[name]) {
 		l[name] = until
 	}
-}
-
-// alive reports whether somebody's job of that name has a lease.
-func (l leases) alive(job headrace.JobID) bool {
-	for name := range l {
-		if name.Job == job {
-			return true
-		}
-	}
-	return false
 }
 
 // expire ends the jobs whose lease is over. in.mu is held.

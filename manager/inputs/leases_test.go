@@ -43,7 +43,7 @@ func TestLease(t *testing.T) {
 	settle(a, b)
 	in.Running(map[string]*wire.Application{"application_1_0001": {}})
 	for job, want := range map[headrace.JobID]bool{"query": true, "j1": false, "application_1_0001": true} {
-		if in.alive(job) != want {
+		if in.alive(master.Name{Owner: "alice", Job: job}) != want {
 			t.Errorf("%s is alive: %v", job, !want)
 		}
 	}

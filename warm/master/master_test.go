@@ -449,7 +449,7 @@ func TestReads(t *testing.T) {
 
 func TestCleanUp(t *testing.T) {
 	asked := 0
-	f := with(t, Config{JobShare: 1, OwnerShare: 1, Alive: func(j headrace.JobID) bool { asked++; return j == "lives" }}, "n1")
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Alive: func(j Name) bool { asked++; return j == anna("lives") }}, "n1")
 	f.migrate(anna("dead"), nil, file("/a", "1:40@n1"))
 	f.migrate(anna("lives"), nil, file("/b", "2:30@n1"))
 	f.migrate(anna("asked"), func(x *Facts) { x.Hold = true }, file("/c", "3:5@n1"))
@@ -469,7 +469,7 @@ func TestCleanUp(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	f := with(t, Config{PerJob: 4, PerOwner: 6, All: 8, Alive: func(headrace.JobID) bool { return false }}, "n1")
+	f := with(t, Config{PerJob: 4, PerOwner: 6, All: 8, Alive: func(Name) bool { return false }}, "n1")
 	add := func(name Name, over string, blocks ...string) {
 		t.Helper()
 		err := f.Migrate(Job{Facts: Facts{Name: name}, Files: []File{file("/a", blocks...)}}, f.now)
