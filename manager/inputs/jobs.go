@@ -61,7 +61,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 		submitted = time.UnixMilli(q.SubmittedMs)
 	}
 	err = in.master.Migrate(master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far
-		Name: name, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget,
+		Name: name, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget, Lease: lease,
 	}}, now)
 	if err != nil {
 		return nil, coded(err)
@@ -129,6 +129,7 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	}) {
 		if st.Owner == q.User && jobs[string(st.Job)] {
 			in.leases.renew(st.Name, lease, now)
+			in.master.Prolong(st.Name, lease)
 		}
 		m := in.message(&st, now)
 		if q.Paths {

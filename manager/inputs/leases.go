@@ -10,7 +10,7 @@ import (
 const maxLease = 24 * time.Hour
 
 // leases are until when jobs go on that no scheduler names: whoever runs them says again and again
-// that they are there, and when that process has died nobody does.
+// that they are there, and when that process has died nobody does. Nodes know how long each is (master.Facts), and tell the manager that comes after.
 type leases map[master.Name]time.Time
 
 // leaseOf returns how long one is; 0: there is none.

@@ -70,6 +70,8 @@ type Facts struct {
 	Hold bool
 	// Budget is how many bytes may be pinned for it; 0: as many as its share.
 	Budget int64
+	// Lease is for how long it goes on when nobody speaks of it any more, which the caller sees to; 0: it is ended otherwise.
+	Lease time.Duration
 }
 
 // State is how a job stands with a block.
