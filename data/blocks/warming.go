@@ -355,14 +355,18 @@ func (b *Blocks) jobFacts() (list []*wire.JobFacts) {
 }
 
 // bytes returns how much is to be read still, and how much is locked for jobs of the
-// cluster. b.mu is held.
+// cluster, for several jobs once. b.mu is held.
 func (b *Blocks) bytes() (queued, pinned int64) {
-	for _, w := range b.wanted {
+	counted := map[headrace.BlockID]bool{}
+	for k, w := range b.wanted {
 		switch w.now.state {
 		case wire.KeptState_KEPT_STATE_PLANNED:
 			queued += w.block.Bytes
 		case wire.KeptState_KEPT_STATE_PINNED:
-			pinned += w.block.Bytes
+			if !counted[k.BlockID] {
+				counted[k.BlockID] = true
+				pinned += w.block.Bytes
+			}
 		}
 	}
 	return queued, pinned
