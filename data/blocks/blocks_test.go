@@ -216,6 +216,25 @@ func TestOutcomes(t *testing.T) {
 	r.tells("it refuses no more", false, nil, stands{"k 1": "planned"})
 }
 
+// TestLetGoByHand: a request that was ended on the machine keeps nothing any more, and that is told, so that another node does.
+func TestLetGoByHand(t *testing.T) {
+	r := newRig(t)
+	for n := range int64(2) {
+		r.disk.add(0, n)
+	}
+	r.order(true, "j", []int64{0, 1}, nil)
+	r.report(false)
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
+	r.tells("in memory", false, nil, stands{"j 0": "pinned", "j 1": "pinned"})
+	r.arrived()
+	r.engine.end()
+	failed := "failed: " + errLetGo.Error()
+	r.tells("ended", false, nil, stands{"j 0": failed, "j 1": failed})
+	wantEqual(t, "wanted of the engine", len(r.jobs[want{user: "u", job: "j"}].requests), 0)
+	r.order(false, "j", nil, []int64{0, 1})
+	r.tells("another node has it", true, nil, nil)
+}
+
 // TestNoEngine: where nothing is read ahead the reason is told.
 func TestNoEngine(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Engine, c.Refusal = nil, "not here" })
