@@ -80,37 +80,6 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	return m, nil
 }
 
-// Cool ends what was asked for.
-func (in *Inputs) Cool(_ context.Context, q *wire.CoolInputsRequest) (*wire.CoolInputsResponse, error) {
-	if err := checkUser(q.User); err != nil {
-		return nil, err
-	}
-	if len(q.Jobs)+len(q.Paths) == 0 {
-		return nil, invalid("name the jobs or the paths whose files are not to be kept any more")
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	now := time.Now()
-	res := &wire.CoolInputsResponse{}
-	jobs, paths := setOf(q.Jobs), setOf(q.Paths)
-	for _, st := range in.master.List(now, func(n master.Name) bool { return mayEnd(q.User, n.Owner) }) {
-		named := jobs[string(st.Job)]
-		asked := st.Hold && slices.ContainsFunc(in.paths.of[st.Name], func(p string) bool { return paths[p] })
-		if !named && !asked {
-			continue
-		}
-		if _, err := in.master.Evict(st.Name, now); err == nil {
-			in.paths.forget(st.Name)
-			res.Ended++
-			res.Released += st.Pinned
-		}
-	}
-	if res.Ended == 0 {
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("nothing of yours is kept for that; headrace cluster jobs lists what is"))
-	}
-	return res, nil
-}
-
 // Inputs lists what was asked for, and lets it last.
 func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.InputsResponse, error) {
 	if err := checkUser(q.User); err != nil {

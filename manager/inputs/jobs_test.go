@@ -313,6 +313,51 @@ func TestCool(t *testing.T) {
 	}
 }
 
+// TestCoolAdopted: what was asked for without a job of a manager before this one is ended by its paths, too, or by others that
+// have all of its files.
+func TestCoolAdopted(t *testing.T) {
+	in, f, a, b := warmTwo(t)
+	f.mu.Lock()
+	f.files["/more"] = nameFile{blocks: blocksOf(50, 1, "a.example")}
+	f.mu.Unlock()
+	data, more, bobs := warmJob(t, in, "alice", "", "hdfs://c/data"), warmJob(t, in, "alice", "", "hdfs://c/more"), warmJob(t, in, "bob", "", "hdfs://c/more")
+	settle(a, b)
+	in = newInputs(t, Config{FileSystems: in.cfg.FileSystems})
+	a.in, b.in = in, in
+	settle(a, b)
+	cool := func(paths ...string) (*wire.CoolInputsResponse, error) {
+		return in.Cool(t.Context(), &wire.CoolInputsRequest{User: "alice", Paths: paths})
+	}
+	again := warmJob(t, in, "alice", "", "hdfs://c/data/x") // its paths are known, and these alone end it
+	settle(a, b)
+	_, err := cool("hdfs://c/none")
+	wantCode(t, "no file", err, connect.CodeNotFound, "none", data.Job+", "+more.Job, "--job")
+	if strings.Contains(err.Error(), bobs.Job) || strings.Contains(err.Error(), again.Job) {
+		t.Errorf("it names others: %v", err)
+	}
+	if res, err := cool("hdfs://c/data"); err != nil || res.Ended != 1 || res.Released != 400 {
+		t.Errorf("%v, %v", res, err)
+	}
+	if standing(t, in, "alice", data.Job) != nil || standing(t, in, "alice", more.Job) == nil || standing(t, in, "alice", "j1") == nil ||
+		standing(t, in, "alice", again.Job) == nil || standing(t, in, "bob", bobs.Job) == nil {
+		t.Error("the wrong ones have ended")
+	}
+	if res, err := cool("hdfs://c/"); err != nil || res.Ended != 1 || standing(t, in, "alice", more.Job) != nil || standing(t, in, "bob", bobs.Job) == nil {
+		t.Errorf("by a directory above: %v, %v", res, err)
+	}
+	asked := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.users)
+	}
+	before := asked()
+	if res, err := cool("hdfs://c/data/x"); err != nil || res.Ended != 1 || asked() != before {
+		t.Errorf("where all paths are known the name node is asked: %v, %v", res, err)
+	}
+	_, err = cool("hdfs://c/data")
+	wantCode(t, "nothing any more", err, connect.CodeNotFound, "nothing of yours")
+}
+
 // TestAskedAgain: who waits for something finds out that it has ended, or that the manager was
 // started since and is to be asked once more, by the same name.
 func TestAskedAgain(t *testing.T) {
