@@ -72,7 +72,7 @@ type Inputs struct {
 	master *master.Master
 	nodes  map[string]*node
 	parts  map[string]*parts // of nodes that are about to join
-	// caughtUp is rung when a node has told all that it was asked for, or looked at more.
+	// caughtUp is rung when a node has told more of what it was asked for, or looked at more.
 	caughtUp bell
 	// sessions counts those of nodes, holds the requests of users without a job, from where no manager before has come, looks those
 	// of CachedInputs.
