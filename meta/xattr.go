@@ -72,8 +72,8 @@ func (s *state) maySee(x XAttr, raw bool) bool {
 
 // mayChange checks the rights to change attributes of users.
 func (s *state) mayChange(t *trail, x XAttr) error {
-	switch {
-	case x.is(unreadable) && s.rules > version5: // not so in HDFS: there anybody may keep a file out of everybody's backup
+	switch n := t.last(); {
+	case x.is(unreadable) && s.rules > version5 && n != nil && !n.Directory: // not so in HDFS: there anybody may keep a file out of everybody's backup
 		return s.permit(t, demands{owner: true})
 	case x.Space != UserSpace:
 		return nil
