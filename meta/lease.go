@@ -148,10 +148,10 @@ type renewed struct{ at int64 }
 
 func (r *renewed) code(c *coder) { c.signed(&r.at) }
 
-// unrenewed is for how long a lease was not renewed, in ms.
-func (s *state) unrenewed(l *lease, all renewed) int64 { return s.now - max(l.Renewed, all.at) }
+// age is for how long a lease was not renewed, in ms.
+func (r renewed) age(l *lease, now int64) int64 { return now - max(l.Renewed, r.at) }
 
-func (s *state) allRenewed() (r renewed) {
+func (s *records) allRenewed() (r renewed) {
 	s.load(key(keyConfig, 5), &r)
 	return r
 }
@@ -174,7 +174,7 @@ func (s *state) reclaim(op string, n *inode, path, holder, machine string) (bool
 	if !s.load(leaseKey(w.Holder), &l) {
 		return false, because(classBeingCreated, "the file is under construction but no leases found.")
 	}
-	if s.unrenewed(&l, s.allRenewed()) > s.config.SoftLimit {
+	if s.allRenewed().age(&l, s.now) > s.config.SoftLimit {
 		closed, err := s.recover(n, path, "")
 		if err != nil || closed {
 			return closed, err
@@ -252,7 +252,7 @@ func (s *state) expired() iter.Seq[string] {
 			if err := decode(recordVersion, v, &l); err != nil {
 				panic("meta: a lease cannot be read: " + err.Error())
 			}
-			if s.unrenewed(&l, all) > s.config.HardLimit && !yield(string(k[1:])) {
+			if all.age(&l, s.now) > s.config.HardLimit && !yield(string(k[1:])) {
 				return
 			}
 		}
