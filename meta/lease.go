@@ -151,7 +151,7 @@ func (r *renewed) code(c *coder) { c.signed(&r.at) }
 // age is for how long a lease was not renewed, in ms.
 func (r renewed) age(l *lease, now int64) int64 { return now - max(l.Renewed, r.at) }
 
-func (s *records) allRenewed() (r renewed) {
+func allRenewed(s *records) (r renewed) {
 	s.load(key(keyConfig, 5), &r)
 	return r
 }
@@ -174,7 +174,7 @@ func (s *state) reclaim(op string, n *inode, path, holder, machine string) (bool
 	if !s.load(leaseKey(w.Holder), &l) {
 		return false, because(classBeingCreated, "the file is under construction but no leases found.")
 	}
-	if s.allRenewed().age(&l, s.now) > s.config.SoftLimit {
+	if allRenewed(s.records).age(&l, s.now) > s.config.SoftLimit {
 		closed, err := s.recover(n, path, "")
 		if err != nil || closed {
 			return closed, err
@@ -246,7 +246,7 @@ func (o *ExpireLeases) apply(s *state) (Result, error) {
 // expired yields who has not renewed his lease in the hard limit.
 func (s *state) expired() iter.Seq[string] {
 	return func(yield func(holder string) bool) {
-		all := s.allRenewed()
+		all := allRenewed(s.records)
 		for k, v := range s.v.Scan([]byte{keyLease}, []byte{keyLease + 1}) {
 			var l lease
 			if err := decode(recordVersion, v, &l); err != nil {
