@@ -42,22 +42,21 @@ func TestOwnersOfStores(t *testing.T) {
 	if err := os.Mkdir(own, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	m := machine{}
-	expect(t, m.owners(state, nil), OK, "no store", "") // nor has a daemon run there
+	expect(t, owners(state, nil, ""), OK, "no store", "") // nor has a daemon run there
 	if err := checkpoint.Claim(own, checkpoint.Owner{ID: "me", Host: "here", Dir: state}); err != nil {
 		t.Fatal(err)
 	}
 	if err := checkpoint.Claim(other, checkpoint.Owner{ID: "it", Host: "mill", Dir: "/srv/x"}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, m.owners(state, nil), Missing, "belongs to", "--store") // its identity was lost
+	expect(t, owners(state, nil, ""), Missing, "belongs to", "--store") // its identity was lost
 	if err := os.WriteFile(filepath.Join(state, checkpoint.IdentityFile), []byte("me\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, m.owners(state, nil), OK, "no store", "")
-	expect(t, m.owners(state, []string{own, nobodys}), OK, "no store", "")
-	expect(t, m.owners(state, []string{own, other}), Missing, `belongs to the daemon on "mill" with the state directory "/srv/x"`, "Give each daemon a directory of its own")
-	expect(t, m.owners(state, []string{filepath.Join(own, ".owner")}), Unknown, "not a directory", "")
+	expect(t, owners(state, nil, ""), OK, "no store", "")
+	expect(t, owners(state, []string{own, nobodys}, ""), OK, "no store", "")
+	expect(t, owners(state, []string{own, other}, ""), Missing, `belongs to the daemon on "mill" with the state directory "/srv/x"`, "Give each daemon a directory of its own")
+	expect(t, owners(state, []string{filepath.Join(own, ".owner")}, ""), Unknown, "not a directory", "")
 }
 
 // A store on a file server that does not answer is found to be one, and does not keep everything from being said.
@@ -66,7 +65,7 @@ func TestSilentStore(t *testing.T) {
 	testkit.SilentFS(t, dir)
 	began := time.Now()
 	m := machine{root: "/"}
-	expect(t, m.owners(t.TempDir(), []string{filepath.Join(dir, "store")}), Unknown, "does not answer", "")
+	expect(t, owners(t.TempDir(), []string{filepath.Join(dir, "store")}, ""), Unknown, "does not answer", "")
 	expect(t, m.storage("store", filepath.Join(dir, "store"), true), Missing, "does not answer", "--store")
 	if took := time.Since(began); took > 4*askTime {
 		t.Errorf("it took %v", took)

@@ -68,7 +68,7 @@ func Check(ctx context.Context, o Options) []Finding {
 		m.cachestat(), m.pageCache(), m.lockedMemory(), m.diskRequests(), m.fuse(), m.loopDevices(), m.throttling(),
 	}
 	findings = append(findings, o.daemon(ctx)...)
-	findings = append(findings, m.owners(o.StateDir, o.Stores))
+	findings = append(findings, owners(o.StateDir, o.Stores, m.asRoot()))
 	for _, dir := range o.Stores {
 		findings = append(findings, m.storage("store", dir, true))
 	}

@@ -63,7 +63,7 @@ func (m machine) storage(name, dir string, checkpoints bool) Finding {
 }
 
 // owners looks whose the stores of checkpoints are.
-func (m machine) owners(stateDir string, stores []string) Finding {
+func owners(stateDir string, stores []string, asRoot string) Finding {
 	f := Finding{Name: "owners of stores", Status: OK, What: "no store of checkpoints belongs to another daemon",
 		Why: "A daemon leaves another's store alone: nothing is checkpointed there, and what it has there itself waits."}
 	if len(stores) == 0 {
@@ -85,8 +85,8 @@ func (m machine) owners(stateDir string, stores []string) Finding {
 			if f.Status == OK {
 				f.Status = Unknown
 			}
-			if what = append(what, text); errors.Is(err, os.ErrPermission) && m.uid != 0 && !slices.Contains(how, m.asRoot()) {
-				how = append(how, m.asRoot())
+			if what = append(what, text); errors.Is(err, os.ErrPermission) && asRoot != "" && !slices.Contains(how, asRoot) {
+				how = append(how, asRoot)
 			}
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"headrace/internal/testkit"
 )
 
 const (
@@ -265,10 +263,11 @@ func TestFilesThatChange(t *testing.T) {
 		return errors.Join(os.WriteFile(path+"+", b, mode), os.Rename(path+"+", path))
 	}
 	write("one:x:2000:5::/:\n", replace)
-	testkit.Await(t, "the file to be old enough", func() bool { want("one", 2000); return d.passwd.last.Load() != nil })
+	d.passwd.settled = 0
+	want("one", 2000)
 	last := d.passwd.last.Load()
 	want("one", 2000)
-	if d.passwd.last.Load() != last {
+	if last == nil || d.passwd.last.Load() != last {
 		t.Error("a file that is the same was read again")
 	}
 	write("one:x:3000:5::/:\n", replace)
@@ -279,8 +278,6 @@ func TestFilesThatChange(t *testing.T) {
 	if a, err := d.User("one"); !errors.Is(err, ErrUnknown) {
 		t.Errorf("without the file: %v, %v", a, err)
 	}
-	write("one:x:4000:5::/:\n", os.WriteFile)
-	want("one", 4000)
 }
 
 // TestBounded: what is remembered does not grow with what is asked.

@@ -56,6 +56,7 @@ const Patience = 5 * time.Second
 func New(etc, getent string) *Database {
 	d := &Database{program: getent, patience: Patience, now: time.Now, slots: make(chan struct{}, mostAtOnce), answers: map[question]*answer{}}
 	d.passwd.path, d.group.path, d.nsswitch.path = filepath.Join(etc, "passwd"), filepath.Join(etc, "group"), filepath.Join(etc, "nsswitch.conf")
+	d.passwd.settled, d.group.settled, d.nsswitch.settled = settled, settled, settled
 	return d
 }
 

@@ -19,8 +19,9 @@ const settled = time.Second
 
 // local is a file and what was read of it, which counts until the file changes.
 type local[T any] struct {
-	path string
-	last atomic.Pointer[version[T]]
+	path    string
+	settled time.Duration // settled, but for tests
+	last    atomic.Pointer[version[T]]
 }
 
 // version is what a file had in it when it was like this.
@@ -54,7 +55,7 @@ func (l *local[T]) read(parse func(io.Reader) (T, error)) (has T, err error) {
 	if err := syscall.Fstat(int(file.Fd()), &st); err != nil {
 		return has, &os.PathError{Op: "stat", Path: l.path, Err: err}
 	}
-	if has, err = parse(file); err == nil && now.Sub(time.Unix(st.Ctim.Unix())) >= settled {
+	if has, err = parse(file); err == nil && now.Sub(time.Unix(st.Ctim.Unix())) >= l.settled {
 		l.last.Store(&version[T]{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, changed: st.Ctim, has: has})
 	}
 	return has, err
