@@ -320,7 +320,7 @@ func randomExchange(r *rand.Rand) *wire.ExchangeRequest {
 			Job: randomRef(r), State: wire.KeptState(r.IntN(9)), Reason: one(r, "", "why", strings.Repeat("ü", 600)),
 			Blocks: &wire.BlocksToKeep{Blocks: l, Generations: randomNumbers(r, n), Bytes: randomNumbers(r, n), Places: places},
 		})
-		q.Jobs = append(q.Jobs, &wire.JobFacts{Job: randomRef(r), Input: number(r), SubmittedMs: number(r), Budget: number(r), Hold: r.IntN(2) == 0, Implicit: r.IntN(2) == 0})
+		q.Jobs = append(q.Jobs, &wire.JobFacts{Job: randomRef(r), Input: number(r), SubmittedMs: number(r), Budget: number(r), Hold: r.IntN(2) == 0, Implicit: r.IntN(2) == 0, Lease: float64(number(r))})
 		q.Reads = append(q.Reads, &wire.JobReads{Job: randomRef(r), Memory: number(r), Disk: number(r)})
 	}
 	return q

@@ -123,9 +123,10 @@ func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 	if q.Refusal != "" {
 		in.log.Warn("a node keeps nothing in memory", "node", q.Node, "reason", q.Refusal)
 	}
+	jobs := factsOf(q.Jobs)
 	err := in.memory.Join(q.Node, n.session, q.Hosts)
 	if err == nil {
-		err = in.master.Join(q.Node, n.session, q.Hosts, loadOf(q), factsOf(q.Jobs), heldOf(q.Kept), now)
+		err = in.master.Join(q.Node, n.session, q.Hosts, loadOf(q), jobs, heldOf(q.Kept), now)
 	}
 	if err == nil { // what has been read, or cannot be kept there, is not to be done again
 		err = in.master.Report(q.Node, n.session, loadOf(q), reportsOf(q.Kept), readsOf(q.Reads), now)
@@ -137,6 +138,11 @@ func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 		return nil, err
 	}
 	in.nodes[q.Node] = n
+	for _, f := range jobs {
+		if _, has := in.leases[f.Name]; !has { // a manager before this one has known until when
+			in.leases.renew(f.Name, f.Lease, now)
+		}
+	}
 	return n, nil
 }
 
@@ -323,6 +329,7 @@ func factsOf(all []*wire.JobFacts) (list []master.Facts) {
 	for _, j := range all {
 		list = append(list, master.Facts{
 			Name: nameOf(j.Job), Input: max(0, j.Input), Submitted: time.UnixMilli(j.SubmittedMs), Implicit: j.Implicit, Hold: j.Hold, Budget: max(0, j.Budget),
+			Lease: min(convert.Seconds(j.Lease), maxLease),
 		})
 	}
 	return list
@@ -331,6 +338,7 @@ func factsOf(all []*wire.JobFacts) (list []master.Facts) {
 func factsMessage(f *master.Facts) *wire.JobFacts {
 	return &wire.JobFacts{
 		Job: &wire.JobRef{User: f.Owner, Job: string(f.Job)}, Input: f.Input, SubmittedMs: f.Submitted.UnixMilli(), Implicit: f.Implicit, Hold: f.Hold, Budget: f.Budget,
+		Lease: f.Lease.Seconds(),
 	}
 }
 
