@@ -179,7 +179,7 @@ func TestOverdueMove(t *testing.T) {
 		if granted(waits) != nil || len(s.Hangs()) > 0 || s.Uses()[sda.ID][0].Hangs != 0 {
 			t.Error("it is not waited for though it may take so long")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		next := granted(waits)
 		if next == nil || granted(last) != nil {
 			t.Fatal("not one goes on beside it")
