@@ -232,7 +232,7 @@ func TestSilentServer(t *testing.T) {
 		})
 	}
 	began := time.Now()
-	testkit.Await(t, "three to hang", func() bool { h := s.Hangs(); return len(h) == 1 && len(h[0].Hanging) >= 3 })
+	testkit.Await(t, "five to hang", func() bool { h := s.Hangs(); return len(h) == 1 && len(h[0].Hanging) >= 5 })
 	most := int64(2) // tries double the silence, which was patience long at first
 	for d := 2 * patience; d < time.Since(began); d *= 2 {
 		most++
