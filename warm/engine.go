@@ -78,6 +78,7 @@ type Engine struct {
 	cleanAt  time.Time
 	counters Counters
 	lacking  int64 // of the budget, because others have the memory
+	silent   map[party]*silence
 }
 
 // New makes an engine. The caller closes it, and what it was given after that.
@@ -85,7 +86,7 @@ func New(c Config) (*Engine, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: c, requests: map[RequestID]*request{}, jobs: map[headrace.JobID][]*request{}, lanes: map[disk.ID]*lane{},
+	e := &Engine{cfg: c, requests: map[RequestID]*request{}, jobs: map[headrace.JobID][]*request{}, lanes: map[disk.ID]*lane{}, silent: map[party]*silence{},
 		blocks: blockIndex{all: map[blockKey]*block{}, known: map[alias]*block{}}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if c.Spare != nil {
