@@ -66,6 +66,14 @@ func TestChanges(t *testing.T) {
 }
 
 // TestEnded: the end of a container is told until it was heard, and then no more.
+// TestPromises: which ends containers have told the manager says, and the host keeps.
+func TestPromises(t *testing.T) {
+	f, h := newManager(t), newHost("c1")
+	f.ends = map[string]float64{"c1": 60}
+	run(t, f, h, nil)
+	f.until("reported", func() bool { r := f.last(); return len(r.Tasks) == 1 && r.Tasks[0].Promised == 60 })
+}
+
 func TestEnded(t *testing.T) {
 	f, h := newManager(t), newHost("c1")
 	f.refuse = connect.NewError(connect.CodeUnavailable, errors.New("not now"))

@@ -51,6 +51,7 @@ type fakeManager struct {
 	slow    chan struct{} // Report waits for it
 	hold    chan struct{} // Containers waits for it
 }
+	ends    map[string]float64
 
 func newManager(t *testing.T) *fakeManager {
 	f := &fakeManager{t: t, addr: "127.0.0.1:0", changed: make(chan struct{})}
@@ -183,7 +184,7 @@ func (f *fakeManager) Report(ctx context.Context, r *wire.NodeReport) (*wire.Nod
 	if err != nil {
 		return nil, err
 	}
-	return &wire.NodeReportResponse{}, nil
+	return &wire.NodeReportResponse{Promised: f.ends}, nil
 }
 
 func (f *fakeManager) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
@@ -272,7 +273,7 @@ func (h *fakeHost) Facts() (*wire.NodeInfo, []*wire.Task) {
 	defer h.mu.Unlock()
 	var all []*wire.Task
 	for _, t := range h.tasks {
-		all = append(all, &wire.Task{Id: t.Id, State: t.State, Hosting: t.Hosting})
+		all = append(all, &wire.Task{Id: t.Id, State: t.State, Hosting: t.Hosting, Promised: t.Promised})
 	}
 	return &wire.NodeInfo{Slots: 2}, all
 }
@@ -318,6 +319,14 @@ func (h *fakeHost) Do(ctx context.Context, o *wire.NodeOrder) error {
 }
 
 func (h *fakeHost) times(number uint64) int {
+func (h *fakeHost) KeepPromises(ends map[string]float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, end := range ends {
+		h.tasks[id].Promised = end
+	}
+}
+
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.done[number]

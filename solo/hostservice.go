@@ -184,6 +184,12 @@ func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
 	return err
 }
 
+// KeepPromises writes down which ends hosted tasks have told, in seconds by their ids (wire.NodeReportResponse),
+// and returns at once. Facts tells them when they are durable; of a daemon that is too busy it does not.
+func (h *Host) KeepPromises(ends map[string]float64) {
+	h.s.loop.offer(func() { h.s.loop.containers.keepPromises(ends) })
+}
+
 // follow signals changes of state until stop is closed. What is measured every
 // second is not a change.
 func (h *Host) follow(stop <-chan struct{}) {

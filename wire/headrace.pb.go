@@ -1459,7 +1459,11 @@ type Task struct {
 	Archived bool `protobuf:"varint,81,opt,name=archived,proto3" json:"archived,omitempty"`
 	// A user has suspended it, and its scheduler was not told that others may have its
 	// room: it has its resources, and goes on when its user says so.
-	KeepsRoom     bool `protobuf:"varint,82,opt,name=keeps_room,json=keepsRoom,proto3" json:"keeps_room,omitempty"`
+	KeepsRoom bool `protobuf:"varint,82,opt,name=keeps_room,json=keepsRoom,proto3" json:"keeps_room,omitempty"`
+	// About the earliest end that it has told by its progress, in seconds of usage.running; 0:
+	// none is known. One of another scheduler is written down here as the manager says
+	// (NodeReportResponse.promised).
+	Promised      float64 `protobuf:"fixed64,83,opt,name=promised,proto3" json:"promised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1767,6 +1771,13 @@ func (x *Task) GetKeepsRoom() bool {
 		return x.KeepsRoom
 	}
 	return false
+}
+
+func (x *Task) GetPromised() float64 {
+	if x != nil {
+		return x.Promised
+	}
+	return 0
 }
 
 // Hosting tells whose task it is when its scheduler is not this daemon.
@@ -3511,7 +3522,11 @@ func (x *OrderResult) GetError() string {
 }
 
 type NodeReportResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By container, the ends that those of the node have told (Task.promised), as far as they are
+	// not reported so: the node writes them down and reports them, since a manager that is started
+	// again knows nothing else of them. A node that does not know of that hears it again each time.
+	Promised      map[string]float64 `protobuf:"bytes,1,rep,name=promised,proto3" json:"promised,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3544,6 +3559,13 @@ func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use NodeReportResponse.ProtoReflect.Descriptor instead.
 func (*NodeReportResponse) Descriptor() ([]byte, []int) {
 	return file_headrace_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *NodeReportResponse) GetPromised() map[string]float64 {
+	if x != nil {
+		return x.Promised
+	}
+	return nil
 }
 
 type PreemptRequest struct {
@@ -5966,7 +5988,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\"\x10\n" +
-	"\x0eForgetResponse\"\xd4\t\n" +
+	"\x0eForgetResponse\"\xf0\t\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -6015,7 +6037,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x1a\n" +
 	"\barchived\x18Q \x01(\bR\barchived\x12\x1d\n" +
 	"\n" +
-	"keeps_room\x18R \x01(\bR\tkeepsRoom\"}\n" +
+	"keeps_room\x18R \x01(\bR\tkeepsRoom\x12\x1a\n" +
+	"\bpromised\x18S \x01(\x01R\bpromised\"}\n" +
 	"\aHosting\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
@@ -6183,8 +6206,12 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05share\x18\x03 \x01(\x01R\x05share\";\n" +
 	"\vOrderResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x14\n" +
-	"\x12NodeReportResponse\"Y\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x9c\x01\n" +
+	"\x12NodeReportResponse\x12I\n" +
+	"\bpromised\x18\x01 \x03(\v2-.headrace.v1.NodeReportResponse.PromisedEntryR\bpromised\x1a;\n" +
+	"\rPromisedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"Y\n" +
 	"\x0ePreemptRequest\x12-\n" +
 	"\avictims\x18\x01 \x03(\v2\x13.headrace.v1.VictimR\avictims\x12\x18\n" +
 	"\aobserve\x18\x02 \x01(\bR\aobserve\"I\n" +
@@ -6466,7 +6493,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 73)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -6545,8 +6572,9 @@ var file_headrace_proto_goTypes = []any{
 	(*Disk)(nil),                // 74: headrace.v1.Disk
 	(*DiskReader)(nil),          // 75: headrace.v1.DiskReader
 	nil,                         // 76: headrace.v1.ApplicationRequest.ProgressEntry
-	nil,                         // 77: headrace.v1.ContainersRequest.QueuesEntry
-	nil,                         // 78: headrace.v1.ContainersRequest.ApplicationsEntry
+	nil,                         // 77: headrace.v1.NodeReportResponse.PromisedEntry
+	nil,                         // 78: headrace.v1.ContainersRequest.QueuesEntry
+	nil,                         // 79: headrace.v1.ContainersRequest.ApplicationsEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -6581,90 +6609,91 @@ var file_headrace_proto_depIdxs = []int32{
 	20, // 29: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
 	38, // 30: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
 	37, // 31: headrace.v1.NodeReport.progress:type_name -> headrace.v1.ContainerProgress
-	41, // 32: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
-	43, // 33: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
-	5,  // 34: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
-	41, // 35: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
-	46, // 36: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
-	77, // 37: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
-	78, // 38: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
-	33, // 39: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	60, // 40: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
-	33, // 41: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
-	27, // 42: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	65, // 43: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	66, // 44: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	66, // 45: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	71, // 46: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	66, // 47: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	74, // 48: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	75, // 49: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	52, // 50: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
-	7,  // 51: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	11, // 52: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	12, // 53: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	14, // 54: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	16, // 55: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	18, // 56: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	18, // 57: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	18, // 58: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	18, // 59: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	18, // 60: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	18, // 61: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	61, // 62: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	62, // 63: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	63, // 64: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	67, // 65: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	69, // 66: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	72, // 67: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	29, // 68: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
-	31, // 69: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
-	34, // 70: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
-	36, // 71: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
-	40, // 72: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
-	44, // 73: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
-	47, // 74: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	49, // 75: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
-	51, // 76: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	54, // 77: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	56, // 78: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
-	58, // 79: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
-	26, // 80: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	10, // 81: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	20, // 82: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	13, // 83: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	15, // 84: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	17, // 85: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	20, // 86: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	20, // 87: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	20, // 88: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	20, // 89: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	20, // 90: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	19, // 91: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	65, // 92: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	65, // 93: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	64, // 94: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	68, // 95: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	70, // 96: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	73, // 97: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	30, // 98: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	32, // 99: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	35, // 100: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	39, // 101: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	42, // 102: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	45, // 103: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
-	48, // 104: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	50, // 105: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	53, // 106: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	55, // 107: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	57, // 108: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
-	59, // 109: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
-	27, // 110: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	81, // [81:111] is the sub-list for method output_type
-	51, // [51:81] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	77, // 32: headrace.v1.NodeReportResponse.promised:type_name -> headrace.v1.NodeReportResponse.PromisedEntry
+	41, // 33: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
+	43, // 34: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
+	5,  // 35: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
+	41, // 36: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
+	46, // 37: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
+	78, // 38: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
+	79, // 39: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
+	33, // 40: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	60, // 41: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	33, // 42: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	27, // 43: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	65, // 44: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	66, // 45: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	66, // 46: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	71, // 47: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	66, // 48: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	74, // 49: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	75, // 50: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	52, // 51: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
+	7,  // 52: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	11, // 53: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	12, // 54: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	14, // 55: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	16, // 56: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	18, // 57: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	18, // 58: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	18, // 59: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	18, // 60: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	18, // 61: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	18, // 62: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	61, // 63: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	62, // 64: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	63, // 65: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	67, // 66: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	69, // 67: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	72, // 68: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	29, // 69: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	31, // 70: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	34, // 71: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	36, // 72: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	40, // 73: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	44, // 74: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
+	47, // 75: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	49, // 76: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	51, // 77: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	54, // 78: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	56, // 79: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	58, // 80: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	26, // 81: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	10, // 82: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	20, // 83: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	13, // 84: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	15, // 85: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	17, // 86: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	20, // 87: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	20, // 88: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	20, // 89: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	20, // 90: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	20, // 91: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	19, // 92: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	65, // 93: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	65, // 94: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	64, // 95: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	68, // 96: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	70, // 97: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	73, // 98: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	30, // 99: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	32, // 100: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	35, // 101: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	39, // 102: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	42, // 103: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	45, // 104: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
+	48, // 105: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	50, // 106: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	53, // 107: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	55, // 108: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	57, // 109: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	59, // 110: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	27, // 111: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	82, // [82:112] is the sub-list for method output_type
+	52, // [52:82] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -6681,7 +6710,7 @@ func file_headrace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   72,
+			NumMessages:   73,
 			NumExtensions: 0,
 			NumServices:   5,
 		},
