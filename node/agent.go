@@ -110,8 +110,8 @@ func New(cfg Config, host Host) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, host: host, client: to.manager(), inputs: to.inputs(), transport: to.transport, ended: map[string]bool{}}
 	a.orders = newOrders(host, cfg.Log)
-	a.apps.turn = make(chan struct{}, mostAsking)
-	a.apps.all, a.apps.asking = map[question]answer{}, map[question]chan struct{}{}
+	a.apps.places.Most, a.apps.turn = mostOfOne, make(chan struct{}, mostAsking)
+	a.apps.all, a.apps.asking = map[question]answer{}, map[attempt]chan struct{}{}
 	return a, nil
 }
 

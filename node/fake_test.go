@@ -46,12 +46,13 @@ type fakeManager struct {
 	refuse  error // of Report
 	joining error // of Join
 	asked   int
-	told    int // containers, in all answers
+	names   []string // of applications that were asked about
+	told    int      // containers, in all answers
 	have    []*wire.Container
 	slow    chan struct{} // Report waits for it
 	hold    chan struct{} // Containers waits for it
-}
 	ends    map[string]float64
+}
 
 func newManager(t *testing.T) *fakeManager {
 	f := &fakeManager{t: t, addr: "127.0.0.1:0", changed: make(chan struct{})}
@@ -189,7 +190,7 @@ func (f *fakeManager) Report(ctx context.Context, r *wire.NodeReport) (*wire.Nod
 
 func (f *fakeManager) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
 	var hold chan struct{}
-	f.change(func() { f.asked++; hold = f.hold })
+	f.change(func() { f.asked++; f.names = append(f.names, q.Application); hold = f.hold })
 	if hold != nil {
 		select {
 		case <-hold:
@@ -318,7 +319,6 @@ func (h *fakeHost) Do(ctx context.Context, o *wire.NodeOrder) error {
 	return nil
 }
 
-func (h *fakeHost) times(number uint64) int {
 func (h *fakeHost) KeepPromises(ends map[string]float64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -327,6 +327,7 @@ func (h *fakeHost) KeepPromises(ends map[string]float64) {
 	}
 }
 
+func (h *fakeHost) times(number uint64) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.done[number]

@@ -559,7 +559,7 @@ func (f farCluster) Progress(user string, shares map[string]float64) {
 	}
 }
 
-func (f farCluster) Application(_ context.Context, scheduler, application string, _ bool) ([]*wire.Container, error) {
+func (f farCluster) Application(_ context.Context, _, scheduler, application string, _ bool) ([]*wire.Container, error) {
 	all := []*wire.Container{
 		{Id: "container_far", User: "nobody-else", State: "suspended", Hosting: &wire.Hosting{Scheduler: scheduler, Application: application, Submitter: f.submitter}},
 	}
@@ -578,7 +578,7 @@ type stuckCluster struct {
 	entered, let chan struct{}
 }
 
-func (c stuckCluster) Application(ctx context.Context, _, application string, _ bool) ([]*wire.Container, error) {
+func (c stuckCluster) Application(ctx context.Context, _, _, application string, _ bool) ([]*wire.Container, error) {
 	if application == "hog" {
 		c.entered <- struct{}{}
 		select {
