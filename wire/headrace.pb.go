@@ -1459,7 +1459,11 @@ type Task struct {
 	Archived bool `protobuf:"varint,81,opt,name=archived,proto3" json:"archived,omitempty"`
 	// A user has suspended it, and its scheduler was not told that others may have its
 	// room: it has its resources, and goes on when its user says so.
-	KeepsRoom     bool `protobuf:"varint,82,opt,name=keeps_room,json=keepsRoom,proto3" json:"keeps_room,omitempty"`
+	KeepsRoom bool `protobuf:"varint,82,opt,name=keeps_room,json=keepsRoom,proto3" json:"keeps_room,omitempty"`
+	// About the earliest end that it has told by its progress, in seconds of usage.running; 0:
+	// none is known. One of another scheduler is written down here as the manager says
+	// (NodeReportResponse.promised).
+	Promised      float64 `protobuf:"fixed64,83,opt,name=promised,proto3" json:"promised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1767,6 +1771,13 @@ func (x *Task) GetKeepsRoom() bool {
 		return x.KeepsRoom
 	}
 	return false
+}
+
+func (x *Task) GetPromised() float64 {
+	if x != nil {
+		return x.Promised
+	}
+	return 0
 }
 
 // Hosting tells whose task it is when its scheduler is not this daemon.
@@ -3690,7 +3701,11 @@ func (x *OrderResult) GetError() string {
 }
 
 type NodeReportResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By container, the ends that those of the node have told (Task.promised), as far as they are
+	// not reported so: the node writes them down and reports them, since a manager that is started
+	// again knows nothing else of them. A node that does not know of that hears it again each time.
+	Promised      map[string]float64 `protobuf:"bytes,1,rep,name=promised,proto3" json:"promised,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3723,6 +3738,13 @@ func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use NodeReportResponse.ProtoReflect.Descriptor instead.
 func (*NodeReportResponse) Descriptor() ([]byte, []int) {
 	return file_headrace_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *NodeReportResponse) GetPromised() map[string]float64 {
+	if x != nil {
+		return x.Promised
+	}
+	return nil
 }
 
 type PreemptRequest struct {
@@ -6171,7 +6193,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\"\x10\n" +
-	"\x0eForgetResponse\"\xd4\t\n" +
+	"\x0eForgetResponse\"\xf0\t\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -6220,7 +6242,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x1a\n" +
 	"\barchived\x18Q \x01(\bR\barchived\x12\x1d\n" +
 	"\n" +
-	"keeps_room\x18R \x01(\bR\tkeepsRoom\"}\n" +
+	"keeps_room\x18R \x01(\bR\tkeepsRoom\x12\x1a\n" +
+	"\bpromised\x18S \x01(\x01R\bpromised\"}\n" +
 	"\aHosting\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
@@ -6403,8 +6426,12 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05share\x18\x03 \x01(\x01R\x05share\";\n" +
 	"\vOrderResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x14\n" +
-	"\x12NodeReportResponse\"Y\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x9c\x01\n" +
+	"\x12NodeReportResponse\x12I\n" +
+	"\bpromised\x18\x01 \x03(\v2-.headrace.v1.NodeReportResponse.PromisedEntryR\bpromised\x1a;\n" +
+	"\rPromisedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"Y\n" +
 	"\x0ePreemptRequest\x12-\n" +
 	"\avictims\x18\x01 \x03(\v2\x13.headrace.v1.VictimR\avictims\x12\x18\n" +
 	"\aobserve\x18\x02 \x01(\bR\aobserve\"I\n" +
@@ -6689,7 +6716,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -6770,8 +6797,9 @@ var file_headrace_proto_goTypes = []any{
 	(*Disk)(nil),                // 76: headrace.v1.Disk
 	(*DiskReader)(nil),          // 77: headrace.v1.DiskReader
 	nil,                         // 78: headrace.v1.ApplicationRequest.ProgressEntry
-	nil,                         // 79: headrace.v1.ContainersRequest.QueuesEntry
-	nil,                         // 80: headrace.v1.ContainersRequest.ApplicationsEntry
+	nil,                         // 79: headrace.v1.NodeReportResponse.PromisedEntry
+	nil,                         // 80: headrace.v1.ContainersRequest.QueuesEntry
+	nil,                         // 81: headrace.v1.ContainersRequest.ApplicationsEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -6808,92 +6836,93 @@ var file_headrace_proto_depIdxs = []int32{
 	20, // 31: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
 	40, // 32: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
 	39, // 33: headrace.v1.NodeReport.progress:type_name -> headrace.v1.ContainerProgress
-	43, // 34: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
-	45, // 35: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
-	5,  // 36: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
-	43, // 37: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
-	48, // 38: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
-	79, // 39: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
-	80, // 40: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
-	35, // 41: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	62, // 42: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
-	35, // 43: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
-	27, // 44: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	67, // 45: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	68, // 46: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	68, // 47: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	73, // 48: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	68, // 49: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	28, // 50: headrace.v1.CacheChunk.hangs:type_name -> headrace.v1.DiskHang
-	76, // 51: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	77, // 52: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	28, // 53: headrace.v1.Disk.hang:type_name -> headrace.v1.DiskHang
-	54, // 54: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
-	7,  // 55: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	11, // 56: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	12, // 57: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	14, // 58: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	16, // 59: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	18, // 60: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	18, // 61: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	18, // 62: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	18, // 63: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	18, // 64: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	18, // 65: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	63, // 66: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	64, // 67: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	65, // 68: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	69, // 69: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	71, // 70: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	74, // 71: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	31, // 72: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
-	33, // 73: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
-	36, // 74: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
-	38, // 75: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
-	42, // 76: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
-	46, // 77: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
-	49, // 78: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	51, // 79: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
-	53, // 80: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	56, // 81: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	58, // 82: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
-	60, // 83: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
-	26, // 84: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	10, // 85: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	20, // 86: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	13, // 87: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	15, // 88: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	17, // 89: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	20, // 90: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	20, // 91: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	20, // 92: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	20, // 93: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	20, // 94: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	19, // 95: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	67, // 96: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	67, // 97: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	66, // 98: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	70, // 99: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	72, // 100: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	75, // 101: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	32, // 102: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	34, // 103: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	37, // 104: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	41, // 105: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	44, // 106: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	47, // 107: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
-	50, // 108: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	52, // 109: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	55, // 110: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	57, // 111: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	59, // 112: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
-	61, // 113: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
-	27, // 114: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	85, // [85:115] is the sub-list for method output_type
-	55, // [55:85] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	79, // 34: headrace.v1.NodeReportResponse.promised:type_name -> headrace.v1.NodeReportResponse.PromisedEntry
+	43, // 35: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
+	45, // 36: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
+	5,  // 37: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
+	43, // 38: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
+	48, // 39: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
+	80, // 40: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
+	81, // 41: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
+	35, // 42: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	62, // 43: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	35, // 44: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	27, // 45: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	67, // 46: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	68, // 47: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	68, // 48: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	73, // 49: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	68, // 50: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	28, // 51: headrace.v1.CacheChunk.hangs:type_name -> headrace.v1.DiskHang
+	76, // 52: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	77, // 53: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	28, // 54: headrace.v1.Disk.hang:type_name -> headrace.v1.DiskHang
+	54, // 55: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
+	7,  // 56: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	11, // 57: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	12, // 58: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	14, // 59: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	16, // 60: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	18, // 61: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	18, // 62: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	18, // 63: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	18, // 64: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	18, // 65: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	18, // 66: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	63, // 67: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	64, // 68: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	65, // 69: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	69, // 70: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	71, // 71: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	74, // 72: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	31, // 73: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	33, // 74: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	36, // 75: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	38, // 76: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	42, // 77: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	46, // 78: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
+	49, // 79: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	51, // 80: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	53, // 81: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	56, // 82: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	58, // 83: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	60, // 84: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	26, // 85: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	10, // 86: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	20, // 87: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	13, // 88: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	15, // 89: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	17, // 90: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	20, // 91: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	20, // 92: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	20, // 93: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	20, // 94: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	20, // 95: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	19, // 96: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	67, // 97: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	67, // 98: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	66, // 99: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	70, // 100: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	72, // 101: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	75, // 102: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	32, // 103: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	34, // 104: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	37, // 105: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	41, // 106: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	44, // 107: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	47, // 108: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
+	50, // 109: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	52, // 110: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	55, // 111: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	57, // 112: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	59, // 113: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	61, // 114: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	27, // 115: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	86, // [86:116] is the sub-list for method output_type
+	56, // [56:86] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -6910,7 +6939,7 @@ func file_headrace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   74,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   5,
 		},
