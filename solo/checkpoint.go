@@ -25,6 +25,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 		var res proc.CheckpointResult
 		var took time.Duration
 		var at int64
+		asked := false
 		err := m.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
 			if err := settled(ctx); err != nil {
 				return 0, err
@@ -34,11 +35,15 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			}
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
+			asked = true
 			res, err = live.Checkpoint(ctx, opts)
 			took, at = watch()
 			return res.Stored, err
 		})
 		return func() error {
+			if asked && errors.Is(err, proc.ErrGone) {
+				t.unanswered = in
+			}
 			if err != nil {
 				o.checkpointFailed(t, st, err)
 				return err
