@@ -116,7 +116,7 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 // restore brings a checkpointed task back.
 func (o *operations) restore(t *task, in *journal.Intent) {
 	im, spec, stored := *t.rec.Checkpoint, o.specOf(t), t.stored
-	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
+	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, SharedOutput: t.rec.SharedOutput, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
 	o.detach(t)
 	var m *move

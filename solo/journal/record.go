@@ -124,6 +124,8 @@ type Work struct {
 // Saved is what there is of a task on storage.
 type Saved struct {
 	Checkpoint *Image `json:"checkpoint,omitempty"`
+	// SharedOutput: another task had, or may have had, the same output file since this one began.
+	SharedOutput bool `json:"shared_output,omitempty"`
 	// RanOn: the task has, or may have, run since Checkpoint was taken.
 	RanOn bool `json:"ran_on,omitempty"`
 	// Forfeit: after a kill to make room the task may start from the beginning
