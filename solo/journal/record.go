@@ -247,6 +247,8 @@ type Meta struct {
 	Boot string `json:"boot"`
 	// Order is the number of the last submission; ids follow from it.
 	Order uint64 `json:"order"`
+	// MadeMs is when the records were begun, by the wall clock; 0: by a daemon that did not note it.
+	MadeMs int64 `json:"made_ms,omitempty"`
 	SwapSpeed
 	// Stores are by directory.
 	Stores map[string]Measure `json:"stores,omitempty"`
