@@ -161,7 +161,7 @@ func (c *lastLook) since(now time.Time) time.Duration {
 // there are none: whatever is proposed is written.
 func (n *Node) expire(set bool) {
 	if set {
-		n.propose(&meta.RenewLeases{})
+		n.propose(&meta.RenewLeases{Set: true})
 		return
 	}
 	due := false

@@ -112,7 +112,7 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 	}
 	from.taken = taken
 	restore, asked := st.restoring(p.Task, imageInfo(taken.Image).ToRead), false
-	err = restore.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
+	err = inTurn(ctx, restore, live.Exited(), func() (bytes int64, err error) {
 		if asked = ctx.Err() == nil; !asked {
 			return 0, ctx.Err()
 		}

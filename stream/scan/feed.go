@@ -396,9 +396,23 @@ func (f *Feed) early(err error) bool {
 
 // openNow opens a file of the plan without waiting for others.
 func (f *Feed) openNow(file *deal.File) (source.File, error) {
+	f.set.mu.Lock()
 	was := fileset.Was{Identity: file.Identity, End: file.End}
+	f.set.mu.Unlock()
 	if f.Plan.Boot != "" {
 		was.Dev = 0
 	}
 	return f.set.cfg.Source.Open(file.Path, was, f.Owner)
+}
+
+// learn has the end of a file be known that is open, and has just been read in a turn at the disk: whoever opens
+// it later compares with that. A small file has been read to its end by then.
+func (f *Feed) learn(in source.File, file *deal.File) error {
+	if err := in.Learn(); err != nil {
+		return err
+	}
+	f.set.mu.Lock()
+	defer f.set.mu.Unlock()
+	file.End = in.Was().End
+	return nil
 }
