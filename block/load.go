@@ -81,7 +81,7 @@ func (v *volume) identify(c *Config) error {
 	is := func(dir string) bool { return filepath.Clean(dir) == v.dir }
 	b, err := v.readFile("VERSION")
 	if errors.Is(err, os.ErrNotExist) {
-		if slices.ContainsFunc(c.Known, is) {
+		if v.back || slices.ContainsFunc(c.Known, is) {
 			return fmt.Errorf("%s: %w", v.dir, ErrNotMounted)
 		}
 		rand.Read(v.id[:])
@@ -211,7 +211,7 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 		// Behind the mark there may be bytes of an earlier life, and in the chunk that it ends in a checksum from before the power failed.
 		// All have their states before any is adopted: the file goes with the last one that is dropped.
 		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled, state: stateOf[h.kind]}
-		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length && !s.since(h)
+		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length && !s.since(v, h)
 		c.regions = append(c.regions, r)
 		c.end = max(c.end, h.offset+v.size(h.capacity))
 	}
@@ -224,8 +224,8 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	return s.tidy(c) // the last deletion may not have come that far
 }
 
-// since reports whether the machine has been up since a writer began: what was flushed is here.
-func (c *Config) since(h header) bool { return c.Boot != 0 && h.boot == c.Boot }
+// since reports whether the machine has been up, and the disk there, since a writer began: what was flushed is here.
+func (c *Config) since(v *volume, h header) bool { return c.Boot != 0 && h.boot == c.Boot && !v.back }
 
 // stateOf is what a replica is at the start whose header says its kind.
 var stateOf = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
@@ -239,7 +239,7 @@ func (s *Store) adopt(r *replica) error {
 		return nil
 	case writing:
 		good, all, err := s.salvage(r)
-		r.whole = all && s.since(r.head)
+		r.whole = all && s.since(r.file.v, r.head)
 		if v := r.file.v; err != nil && v.err() == nil {
 			v.log.Error("a block that was being written cannot be read", "block", r.head.block, "disk", v.dir, "cause", err)
 			// What is before that may be all there is anywhere. Nothing is changed behind it: it may be read another time.
@@ -252,6 +252,9 @@ func (s *Store) adopt(r *replica) error {
 		}
 	case copying:
 		return s.drop(r)
+	}
+	if r.file.v.back {
+		return adoptAgain(s, r)
 	}
 	s.mu.Lock()
 	old := s.blocks[r.head.block]

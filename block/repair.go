@@ -25,6 +25,9 @@ func (s *Store) salvage(r *replica) (good mark, all bool, err error) {
 		s.at("salvage.erased")
 		err = s.put(r, h, func(next *header) {
 			next.kind, next.mark, next.durable, next.settled = writing, good, good, good
+			if r.file.v.back {
+				next.boot = 0
+			}
 		})
 		if err != nil {
 			return err
