@@ -74,6 +74,9 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 
 func (o *operations) settledAs(t *task, in *journal.Intent, stats proc.Stats, im *journal.Image, err error) error {
 	if err != nil {
+		if in.Kind == headrace.Checkpointing && errors.Is(err, proc.ErrGone) {
+			t.unanswered = in
+		}
 		return err // its end is reported by the connection
 	}
 	t.stats, t.statsAt, t.known = stats, o.clk.boot(), stats.State != headrace.Checkpointed

@@ -26,6 +26,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 		var res proc.CheckpointResult
 		var took time.Duration
 		var at int64
+		asked := false
 		err := inTurn(ctx, m, live.Exited(), func() (bytes int64, err error) {
 			if err := settled(ctx); err != nil {
 				return 0, err
@@ -35,11 +36,15 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			}
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
+			asked = true
 			res, err = live.Checkpoint(ctx, opts)
 			took, at = watch()
 			return res.Stored, err
 		})
 		return func() error {
+			if asked && errors.Is(err, proc.ErrGone) {
+				t.unanswered = in
+			}
 			if err != nil {
 				o.checkpointFailed(t, st, err)
 				return err
@@ -112,7 +117,7 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 // restore brings a checkpointed task back.
 func (o *operations) restore(t *task, in *journal.Intent) {
 	im, spec, stored := *t.rec.Checkpoint, o.specOf(t), t.stored
-	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
+	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, SharedOutput: t.rec.SharedOutput, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
 	o.detach(t)
 	var m *disk.Reader
