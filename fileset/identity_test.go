@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -59,6 +60,51 @@ func TestCheck(t *testing.T) {
 			for range 2 {
 				if why, err := check.Changed(f); err != nil || (why != "") != c.want {
 					t.Errorf("%q, %v", why, err)
+				}
+			}
+		})
+	}
+}
+
+// TestLearn: of a file whose end was not in memory growth counts as a change, until the end has been read.
+func TestLearn(t *testing.T) {
+	old := bytes.Repeat([]byte("0123456789"), 1000)
+	for name, c := range map[string]struct {
+		before, after func(f *os.File) error
+		want          string
+	}{
+		"grown before": {before: func(f *os.File) error { _, err := f.WriteAt([]byte("more"), 10_000); return err }, want: "grew"},
+		"grown after":  {after: func(f *os.File) error { _, err := f.WriteAt([]byte("more"), 10_000); return err }},
+		"written anew": {after: func(f *os.File) error {
+			_, err := f.WriteAt(bytes.Repeat([]byte("abcdefghij"), 2000), 0)
+			return err
+		}, want: "was written anew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := os.Create(filepath.Join(t.TempDir(), "f"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.Write(old); err != nil {
+				t.Fatal(err)
+			}
+			id, err := Identify(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := Check{Was: Was{Identity: id}}
+			for _, do := range []func(f *os.File) error{c.before, check.Learn, c.after} {
+				if do == nil {
+					continue
+				}
+				if err := do(f); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 2 {
+				if why, err := check.Changed(f); err != nil || !strings.HasPrefix(why, c.want) || c.want == "" && why != "" {
+					t.Errorf("%q, %v; want %q", why, err, c.want)
 				}
 			}
 		})

@@ -103,7 +103,7 @@ func TestSlowCallers(t *testing.T) {
 	for _, procedure := range []string{wireconnect.ManagerServiceJoinProcedure, wireconnect.ManagerServiceContainersProcedure} {
 		for _, token := range []string{"", testToken} {
 			if token != "" && procedure != wireconnect.ManagerServiceJoinProcedure {
-				continue // bounded by requestTime
+				continue // bounded by timing.request
 			}
 			callers.Go(func() {
 				conn, err := net.Dial("tcp", s.Addr().String())

@@ -52,6 +52,9 @@ type timing struct {
 	// alive is how often a stream shows that it is alive; send is how long a node may
 	// take to accept a message, or to send that it joins.
 	alive, send time.Duration
+	// request is how long a request may take, the longest wait included, but for those that file systems are asked for: of these,
+	// to come in, and to be taken when it is answered.
+	request time.Duration
 	// prove is how long a connection may have shown no token.
 	prove time.Duration
 	// away is how long a node may be without a stream, silent how long without a report.
@@ -82,7 +85,7 @@ type timing struct {
 }
 
 var usualTiming = timing{
-	alive: 3 * time.Second, send: 10 * time.Second, prove: 10 * time.Second,
+	alive: 3 * time.Second, send: 10 * time.Second, request: maxWait + time.Minute, prove: 10 * time.Second,
 	away: 5 * time.Second, silent: 10 * time.Second, forget: time.Hour,
 	look: 250 * time.Millisecond, gather: 3 * time.Millisecond,
 	claim: 10 * time.Second, patience: time.Minute, busy: 10 * time.Minute, unasked: time.Hour, spare: time.Minute, settle: 8 * time.Second,

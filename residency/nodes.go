@@ -189,3 +189,21 @@ func (m *Map) WatchReady(name string, session uint64) (<-chan struct{}, error) {
 	}
 	return n.log.Ready(), nil
 }
+
+// WatchDue enters, for each node that is to watch some of these blocks, the number of the answer of Watch
+// with which it has been told of them, unless there is too much for one answer.
+func (m *Map) WatchDue(blocks []headrace.Block, due map[string]uint64) {
+	for i := range blocks {
+		b := m.blocks[keyOf(blocks[i].ID)]
+		if b == nil {
+			continue
+		}
+		for _, in := range b.interests {
+			for _, h := range in.hosts {
+				if h.node != nil {
+					due[h.node.name] = h.node.log.Next()
+				}
+			}
+		}
+	}
+}

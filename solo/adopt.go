@@ -111,7 +111,7 @@ func (r *recovery) leaveStray(id headrace.TaskID, s stray) {
 	default:
 		why = "it has no processes, only a checkpoint"
 	}
-	r.alone[id] = true
+	r.alone[id] = why
 	if s.live != nil {
 		s.live.Close()
 	}
@@ -138,12 +138,13 @@ func (c *core) sweepable(name string, dirs map[headrace.TaskID]bool, members int
 	id := headrace.TaskID(name)
 	t := c.tasks.all[id]
 	switch {
-	case t != nil && !t.rec.State.Final() || c.alone[id]:
+	case t != nil && !t.rec.State.Final() || c.alone[id] != "":
 		return false
 	case dirs[id] || t != nil || members == 0:
 		return true
 	}
 	c.tasks.notAgain(name)
+	c.alone[id] = "only processes are left of it, in a cgroup of its name"
 	c.log.Error("processes of a task that the records do not know, and that has no directory, are left alone; see 'not in the records' in docs/troubleshooting.md for how to end them",
 		"id", id, "processes", members)
 	return false

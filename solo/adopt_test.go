@@ -79,6 +79,10 @@ func TestUnknownIsLeftAlone(t *testing.T) {
 	if next := b.run(headrace.Normal); next == id {
 		t.Errorf("a new task is called %s as well", next)
 	}
+	info, err := b.node.Info(b.ctx(), &wire.InfoRequest{})
+	if err != nil || len(info.LeftAlone) != 1 || info.LeftAlone[0].Id != string(id) || info.LeftAlone[0].Why != "it is a container of another scheduler" {
+		t.Errorf("told of it: %v, %v", info.GetLeftAlone(), err)
+	}
 }
 
 // TestRealUnknownTaskGoesOn: a task that runs when the records were moved away runs on, and is killed
@@ -108,7 +112,7 @@ func TestRealUnknownTaskGoesOn(t *testing.T) {
 func TestSweepable(t *testing.T) {
 	d := newDriver()
 	defer d.cancel()
-	c := &core{turn: newTurn(d), seldom: newSeldom(slog.New(slog.DiscardHandler), systemClock{}), tasks: newTable(), alone: map[headrace.TaskID]bool{"t3": true}}
+	c := &core{turn: newTurn(d), seldom: newSeldom(slog.New(slog.DiscardHandler), systemClock{}), tasks: newTable(), alone: map[headrace.TaskID]string{"t3": "it does not answer"}}
 	for id, s := range map[headrace.TaskID]headrace.TaskState{"t1": headrace.Running, "t2": headrace.Done} {
 		u := &task{}
 		u.rec.ID, u.rec.State = id, s
@@ -122,6 +126,9 @@ func TestSweepable(t *testing.T) {
 	}
 	if !c.sweepable("t60", dirs, 0) {
 		t.Error("an empty group stays")
+	}
+	if why := c.alone["t50"]; !strings.Contains(why, "cgroup") || len(c.alone) != 2 {
+		t.Errorf("left alone are %v", c.alone)
 	}
 	if c.tasks.order != 50 {
 		t.Errorf("the last task is number %d", c.tasks.order)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/disk"
 	"headrace/proc"
 	"headrace/solo/journal"
 )
@@ -15,13 +16,13 @@ import (
 func (o *operations) finish(t *task, again *journal.Intent) {
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
-	var m *move
+	var m *disk.Reader
 	if st := o.stores.named(again.Store); st != nil && again.Kind == headrace.Checkpointing {
 		m = st.dumping(id, t.dirty())
 	}
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
 		var stats proc.Stats
-		err := m.inTurn(ctx, live.Exited(), func() (_ int64, err error) {
+		err := inTurn(ctx, m, live.Exited(), func() (_ int64, err error) {
 			stats, err = o.askAgain(ctx, live, again)
 			return 0, err
 		})

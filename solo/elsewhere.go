@@ -112,7 +112,7 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 	}
 	from.taken = taken
 	restore := st.restoring(p.Task, imageInfo(taken.Image).ToRead)
-	err = restore.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
+	err = inTurn(ctx, restore, live.Exited(), func() (bytes int64, err error) {
 		from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
 			Store: p.Store, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
 		})

@@ -681,6 +681,99 @@ func TestWrittenAnew(t *testing.T) {
 	}
 }
 
+// TestWrittenAnewWhileNobodyReads: the end of a file that was cold when the stream was opened is known since it was
+// read first, so that what is appended while the consumer is away is told from what is written anew.
+func TestWrittenAnewWhileNobodyReads(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 13))
+	packed := func(n int) []byte {
+		var b bytes.Buffer
+		z, err := gzip.NewWriterLevel(&b, gzip.NoCompression)
+		if err == nil {
+			_, err = z.Write(lines(rng, n, 100))
+		}
+		if err == nil {
+			err = z.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	plain := func(n int) []byte { return lines(rng, n, 100) }
+	for name, c := range map[string]struct {
+		file       string
+		size       int
+		data       func(n int) []byte
+		seekless   bool
+		early, add bool // it changes before it is read at all; something is appended
+		restart    bool
+		want       string
+	}{
+		"blocks":         {file: "f", size: 3 << 20, data: plain, want: "was written anew"},
+		"in place":       {file: "f", size: 3 << 20, data: plain, seekless: true, want: "was written anew"},
+		"a batch":        {file: "f", size: 200 << 10, data: plain, want: "was written anew"},
+		"packed":         {file: "f.gz", size: 3 << 20, data: packed, want: "was written anew"},
+		"not read yet":   {file: "f", size: 3 << 20, data: plain, early: true, want: "appended to or written anew"},
+		"blocks, grown":  {file: "f", size: 3 << 20, data: plain, add: true},
+		"a batch, grown": {file: "f", size: 200 << 10, data: plain, add: true},
+		"packed, grown":  {file: "f.gz", size: 3 << 20, data: packed, add: true},
+		"blocks, grown, and the engine is another": {file: "f", size: 3 << 20, data: plain, add: true, restart: true},
+		"a batch, anew, and the engine is another": {file: "f", size: 200 << 10, data: plain, restart: true, want: "was written anew"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.seekless = c.seekless
+			p.start()
+			data := c.data(c.size)
+			path := p.write(c.file, data)
+			info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
+			p.e.mu.Lock()
+			s := p.e.streams[info.ID]
+			s.plan.Files[0].End = 0 // as if it had been cold
+			err := writePlan(s.dir, &s.spec, s.plan)
+			p.e.mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			one := p.client(info.ID, 0, 1)
+			if !c.early {
+				if err := one.connect(); err != nil {
+					t.Fatal(err)
+				}
+				if err := one.next(func() bool { return true }); err != errStopped {
+					t.Fatal(err)
+				}
+				awaitState := func(what string, is func(s *stream) bool) {
+					testkit.Await(t, what, func() bool {
+						p.e.mu.Lock()
+						defer p.e.mu.Unlock()
+						return is(p.e.streams[info.ID])
+					})
+				}
+				awaitState("its end is known", func(s *stream) bool { return s.plan.Files[0].End != 0 })
+				one.disconnect()
+				awaitState("nobody reads", func(s *stream) bool { return s.deal.Present() == 0 && p.e.scans.Scans() == 0 })
+			}
+			next := c.data(c.size + 1<<20)
+			if c.add {
+				next = append(bytes.Clone(data), "more\n"...)
+			}
+			p.write(c.file, next)
+			if c.restart {
+				p.stop()
+				p.start()
+			}
+			err = one.drain(0)
+			if c.want != "" && (!errors.Is(err, errRefused) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v", err)
+			}
+			if c.want == "" && (err != nil || !bytes.Equal(joined([]*client{one}), data)) {
+				t.Errorf("got %d bytes, want %d; %v", len(joined([]*client{one})), len(data), err)
+			}
+		})
+	}
+}
+
 // TestGrown reads what was there when the stream was opened.
 func TestGrown(t *testing.T) {
 	p := newPlace(t).start()

@@ -47,6 +47,8 @@ func (f remote) Was() fileset.Was {
 	return fileset.Was{Identity: fileset.Identity{Ino: uint64(f.r.Size()), Size: f.r.Size()}}
 }
 
+func (f remote) Learn() error { return nil }
+
 func (f remote) ReadFull(p []byte, off int64) error {
 	_, err := f.r.ReadAt(p, off)
 	return err

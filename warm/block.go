@@ -207,7 +207,7 @@ func (e *Engine) inherit(b *block) bool {
 			return false
 		}
 		tried[r] = true
-		o, err := e.open(r, path)
+		o, err := e.openSoon(r, path)
 		if err != nil {
 			continue // it is told when the request's turn comes
 		}

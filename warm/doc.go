@@ -48,5 +48,7 @@
 //
 // All methods of Engine may be called from any goroutine. There is one goroutine
 // for each device that has something to do. Nothing that may block is done while
-// the engine's lock is held: a device that hangs stops the warming of that device.
+// the engine's lock is held: a device that hangs stops the warming of that device. A path
+// may come to lead to a file server that does not answer: who has given it is passed over
+// then, and nobody else.
 package warm

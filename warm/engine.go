@@ -78,6 +78,7 @@ type Engine struct {
 	cleanAt  time.Time
 	counters Counters
 	lacking  int64 // of the budget, because others have the memory
+	silent   map[party]*silence
 }
 
 // New makes an engine. The caller closes it, and what it was given after that.
@@ -85,7 +86,7 @@ func New(c Config) (*Engine, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: c, requests: map[RequestID]*request{}, jobs: map[headrace.JobID][]*request{}, lanes: map[disk.ID]*lane{},
+	e := &Engine{cfg: c, requests: map[RequestID]*request{}, jobs: map[headrace.JobID][]*request{}, lanes: map[disk.ID]*lane{}, silent: map[party]*silence{},
 		blocks: blockIndex{all: map[blockKey]*block{}, known: map[alias]*block{}}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if c.Spare != nil {
@@ -234,17 +235,14 @@ func (e *Engine) end(r *request) (free []*block) {
 	return free
 }
 
-// endTime is how long Close waits for disks and file servers.
-const endTime = 10 * time.Second
-
-// Close ends all requests and releases everything. What does not answer is waited for ten seconds;
+// Close ends all requests and releases everything. What does not answer is waited for linux.EndTime;
 // then the error says what that is, and what was locked for it is let go when it answers.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	e.cancel()
-	if linux.Within(endTime, func() {
+	if linux.Within(linux.EndTime, func() {
 		e.endAll(func(*request) bool { return true })
 		e.wg.Wait()
 	}) {

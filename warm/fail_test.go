@@ -374,3 +374,55 @@ func TestManyLockedFilesAreLookedAt(t *testing.T) {
 		t.Errorf("all %d files were looked at in %d times, want %d", files, looks, checkRound)
 	}
 }
+
+// TestSilentFile: a path comes to lead to a file server that does not answer. Who has given it is passed over until it
+// answers, and all others are served.
+func TestSilentFile(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid    uint32
+		locked bool // the file, before it is silent; else it is in memory
+	}{
+		"an ordinary user's, locked": {uid: 7, locked: true}, "an ordinary user's, in memory": {uid: 7}, "root's": {locked: true},
+	} {
+		inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+			by := func(uid uint32, q Request) Request {
+				q.Owner.UID = uid
+				return q
+			}
+			first := w.file("d1/first", blocks(1))
+			if !c.locked {
+				w.load(first.Path, blockPart(0))
+			}
+			w.add(by(c.uid, w.job("a", first)))
+			answer := make(chan struct{})
+			w.mu.Lock()
+			w.silent, w.reads = map[string]chan struct{}{first.Path: answer}, nil
+			w.mu.Unlock()
+			w.pass(10 * time.Second)
+			w.add(by(c.uid, w.job("b", w.file("d1/second", blocks(1)))))
+			w.add(by(8, w.job("c", w.file("d1/third", blocks(1)))))
+			w.pass(10 * time.Second)
+			if c.uid == 0 {
+				w.wantReads("second@0", "third@0")
+			} else {
+				w.wantReads("third@0")
+				if s := w.status("r-b"); s.Done || s.Full || !strings.HasPrefix(s.Waits, first.Path+" is not opened") {
+					t.Errorf("%s: another request of that user: %+v", name, s)
+				}
+			}
+			w.mu.Lock()
+			clear(w.silent)
+			w.mu.Unlock()
+			close(answer)
+			w.pass(10 * time.Second)
+			for _, id := range []RequestID{"r-a", "r-b", "r-c"} {
+				if s := w.status(id); !s.Done || s.Pinned+s.Resident != s.Bytes {
+					t.Errorf("%s: in the end %+v", name, s)
+				}
+			}
+			if len(w.e.silent) > 0 {
+				t.Errorf("%s: %d are taken to be silent", name, len(w.e.silent))
+			}
+		})
+	}
+}

@@ -72,20 +72,23 @@ func (l *lane) follow() {
 	}
 }
 
-// open opens the file of a step; if that fails, so does the file, but for a lease that will be over.
+// open opens the file of a step; if that fails, so does the file, but for a lease that will be over, and a file system
+// that may answer.
 func (l *lane) open(a ask) (*opened, bool) {
-	o, err := l.e.open(a.r, a.path)
+	o, err := l.e.openSoon(a.r, a.path)
 	if err == nil {
 		return o, true
 	}
 	l.e.mu.Lock()
 	defer l.e.mu.Unlock()
-	switch {
+	switch silent := errors.Is(err, errSilent); {
 	case !a.r.wants(a.pos):
-	case !errors.Is(err, fileset.ErrLeased):
+	case !silent && !errors.Is(err, fileset.ErrLeased):
 		l.e.failFile(a.r, a.file, err)
 	case a.r.state[a.pos] == resident:
 		a.s.following = append(a.s.following, a.pos)
+	case silent: // it is wanted as before
+		a.r.touch()
 	case !a.s.setAside(a.file, time.Now()):
 		l.e.failFile(a.r, a.file, err)
 	default:
@@ -112,6 +115,9 @@ func (l *lane) due() (blocks, files []ask) {
 	most := max(checkBatch, locked/checkRound)
 	for i := range l.shares {
 		s := l.shares[(l.followFrom+i)%len(l.shares)]
+		if l.e.silent[s.r.party()] != nil {
+			continue
+		}
 		n := min(len(s.following), followBatch-len(blocks))
 		for _, pos := range s.following[:n] {
 			if s.r.state[pos] == resident {
@@ -140,7 +146,7 @@ func (s *portion) askFor(pos uint32) ask {
 // and lets go of what is locked if not: whoever opens it now gets something else.
 func (l *lane) check(a ask) {
 	e := l.e
-	o, err := e.open(a.r, a.path)
+	o, err := e.openSoon(a.r, a.path)
 	if err == nil {
 		o.f.Close()
 	}

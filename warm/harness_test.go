@@ -44,6 +44,7 @@ type world struct {
 	asked   int // how often Alive was, about all jobs at once
 	denied  map[string]bool
 	leased  map[string]bool
+	silent  map[string]chan struct{} // paths that are not opened until it is closed
 	orders  uint64
 }
 
@@ -151,8 +152,11 @@ func (w *world) alive(jobs []headrace.JobID) map[headrace.JobID]bool {
 
 func (w *world) open(owner linux.Credentials, path string) (*os.File, error) {
 	w.mu.Lock()
-	denied, leased := w.denied[fmt.Sprintf("%d %s", owner.UID, path)], w.leased[path]
+	denied, leased, silent := w.denied[fmt.Sprintf("%d %s", owner.UID, path)], w.leased[path], w.silent[path]
 	w.mu.Unlock()
+	if silent != nil {
+		<-silent
+	}
 	if leased {
 		return nil, &fileset.Problem{Path: path, Err: fileset.ErrLeased}
 	}

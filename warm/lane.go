@@ -135,6 +135,9 @@ func (l *lane) prefetchView() prefetch.View {
 	v.jobs, v.pos, v.shares, v.first = v.jobs[:0], v.pos[:0], v.shares[:0], v.first[:0]
 	v.blocks = slices.Grow(v.blocks[:0], lookahead*len(l.active)) // so that it stays in place
 	l.active = slices.DeleteFunc(l.active, func(s *portion) bool {
+		if l.e.silent[s.r.party()] != nil {
+			return false // it is passed over
+		}
 		first := len(v.pos)
 		l.show(s)
 		if s.active = len(v.pos) > first; !s.active {

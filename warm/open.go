@@ -6,11 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/disk"
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 )
 
@@ -39,6 +41,80 @@ func (e *Engine) open(r *request, path string) (*opened, error) {
 		return nil, err
 	}
 	return &opened{id, f}, nil
+}
+
+// openTime is how long one waits for a file to be opened who has more to do than that file.
+const openTime = 2 * time.Second
+
+// errSilent: a file is not opened for as long as its file system does not answer.
+var errSilent = errors.New("its file system does not answer")
+
+// party is who is passed over while a file of theirs is silent: an ordinary user, who has made the
+// path lead there, or one request of root's.
+type party struct {
+	uid     uint32
+	request RequestID
+}
+
+func (r *request) party() party {
+	if budget.Privileged(r.Owner.UID) {
+		return party{request: r.ID}
+	}
+	return party{uid: r.Owner.UID}
+}
+
+// silence is how many files of a party are silent, and one of their paths.
+type silence struct {
+	files int
+	path  string
+}
+
+// openSoon opens a file of a request as open does, but does not wait for long: a path may lead to another file
+// system than when it was looked at last. It fails with errSilent then, and from then on at once for all files of the
+// party, until that one has been opened.
+func (e *Engine) openSoon(r *request, path string) (*opened, error) {
+	by := r.party()
+	e.mu.Lock()
+	silent := e.silent[by] != nil
+	e.mu.Unlock()
+	if silent {
+		return nil, errSilent
+	}
+	var o *opened
+	var err error
+	answered := make(chan struct{})
+	go func() {
+		o, err = e.open(r, path)
+		close(answered)
+	}()
+	late := time.NewTimer(openTime)
+	defer late.Stop()
+	select {
+	case <-answered:
+		return o, err
+	case <-late.C:
+		e.cfg.Log.Warn("warm: a file system does not answer; what its user asks for waits", "file", path, "user", r.Owner.UID)
+	case <-e.ctx.Done():
+	}
+	e.mu.Lock()
+	if e.silent[by] == nil {
+		e.silent[by] = &silence{path: path}
+	}
+	e.silent[by].files++
+	e.mu.Unlock()
+	go func() {
+		<-answered
+		if err == nil {
+			o.f.Close()
+		}
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.silent[by].files--; e.silent[by].files == 0 {
+			delete(e.silent, by)
+		}
+		e.kickAll()
+	}()
+	return nil, errSilent
 }
 
 func identify(f *os.File) (identity, error) {

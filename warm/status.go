@@ -83,15 +83,18 @@ func (e *Engine) status(r *request, known notes) Status {
 		}
 	}
 	if known != nil && !s.Done && !s.Ended {
-		s.Full, s.Waits = r.waits(known)
+		s.Full, s.Waits = e.waits(r, known)
 		s.Full = s.Full && s.Current == ""
 	}
 	return s
 }
 
 // waits says what a request that is not done waits for, and whether that is room
-// on all of its devices. The engine's lock is held.
-func (r *request) waits(known notes) (full bool, why string) {
+// on all of its devices. e.mu is held.
+func (e *Engine) waits(r *request, known notes) (full bool, why string) {
+	if silent := e.silent[r.party()]; silent != nil {
+		return false, fmt.Sprintf("%s is not opened: %v", silent.path, errSilent)
+	}
 	if r.assigning {
 		why = "its files are being found"
 	}

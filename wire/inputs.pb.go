@@ -407,7 +407,8 @@ func (x *InputsStatus) GetPaths() []string {
 type CoolInputsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	User  string                 `protobuf:"bytes,1,opt,name=user,proto3" json:"user,omitempty"`
-	// The jobs to end; or paths: what the user asked for without a job ends for them.
+	// The jobs to end; or paths: what the user asked for without a job ends for them. Of what was asked of a manager before
+	// its last start the paths are not known; that ends if all of its blocks are in them.
 	Jobs          []string `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	Paths         []string `protobuf:"bytes,3,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2194,8 +2195,10 @@ type JobFacts struct {
 	SubmittedMs int64 `protobuf:"varint,3,opt,name=submitted_ms,json=submittedMs,proto3" json:"submitted_ms,omitempty"`
 	Implicit    bool  `protobuf:"varint,4,opt,name=implicit,proto3" json:"implicit,omitempty"`
 	// Nobody will read it in particular.
-	Hold          bool  `protobuf:"varint,5,opt,name=hold,proto3" json:"hold,omitempty"`
-	Budget        int64 `protobuf:"varint,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	Hold   bool  `protobuf:"varint,5,opt,name=hold,proto3" json:"hold,omitempty"`
+	Budget int64 `protobuf:"varint,6,opt,name=budget,proto3" json:"budget,omitempty"`
+	// Seconds for which it goes on when nobody speaks of it any more, as of WarmInputsRequest; 0: it is ended otherwise.
+	Lease         float64 `protobuf:"fixed64,7,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2268,6 +2271,13 @@ func (x *JobFacts) GetHold() bool {
 func (x *JobFacts) GetBudget() int64 {
 	if x != nil {
 		return x.Budget
+	}
+	return 0
+}
+
+func (x *JobFacts) GetLease() float64 {
+	if x != nil {
+		return x.Lease
 	}
 	return 0
 }
@@ -2430,14 +2440,15 @@ const file_inputs_proto_rawDesc = "" +
 	"\x06let_go\x18\x04 \x03(\v2\x16.headrace.v1.JobBlocksR\x05letGo\"g\n" +
 	"\tJobBlocks\x12'\n" +
 	"\x03job\x18\x01 \x01(\v2\x15.headrace.v1.JobFactsR\x03job\x121\n" +
-	"\x06blocks\x18\x02 \x03(\v2\x19.headrace.v1.BlocksToKeepR\x06blocks\"\xb2\x01\n" +
+	"\x06blocks\x18\x02 \x03(\v2\x19.headrace.v1.BlocksToKeepR\x06blocks\"\xc8\x01\n" +
 	"\bJobFacts\x12%\n" +
 	"\x03job\x18\x01 \x01(\v2\x13.headrace.v1.JobRefR\x03job\x12\x14\n" +
 	"\x05input\x18\x02 \x01(\x03R\x05input\x12!\n" +
 	"\fsubmitted_ms\x18\x03 \x01(\x03R\vsubmittedMs\x12\x1a\n" +
 	"\bimplicit\x18\x04 \x01(\bR\bimplicit\x12\x12\n" +
 	"\x04hold\x18\x05 \x01(\bR\x04hold\x12\x16\n" +
-	"\x06budget\x18\x06 \x01(\x03R\x06budget*\xb3\x01\n" +
+	"\x06budget\x18\x06 \x01(\x03R\x06budget\x12\x14\n" +
+	"\x05lease\x18\a \x01(\x01R\x05lease*\xb3\x01\n" +
 	"\tKeptState\x12\x1a\n" +
 	"\x16KEPT_STATE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12KEPT_STATE_PLANNED\x10\x01\x12\x15\n" +

@@ -216,6 +216,25 @@ func TestOutcomes(t *testing.T) {
 	r.tells("it refuses no more", false, nil, stands{"k 1": "planned"})
 }
 
+// TestLetGoByHand: a request that was ended on the machine keeps nothing any more, and that is told, so that another node does.
+func TestLetGoByHand(t *testing.T) {
+	r := newRig(t)
+	for n := range int64(2) {
+		r.disk.add(0, n)
+	}
+	r.order(true, "j", []int64{0, 1}, nil)
+	r.report(false)
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
+	r.tells("in memory", false, nil, stands{"j 0": "pinned", "j 1": "pinned"})
+	r.arrived()
+	r.engine.end()
+	failed := "failed: " + errLetGo.Error()
+	r.tells("ended", false, nil, stands{"j 0": failed, "j 1": failed})
+	wantEqual(t, "wanted of the engine", len(r.jobs[want{user: "u", job: "j"}].requests), 0)
+	r.order(false, "j", nil, []int64{0, 1})
+	r.tells("another node has it", true, nil, nil)
+}
+
 // TestNoEngine: where nothing is read ahead the reason is told.
 func TestNoEngine(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Engine, c.Refusal = nil, "not here" })
@@ -232,7 +251,7 @@ func TestNoEngine(t *testing.T) {
 }
 
 // TestBudget: what files of this machine have pinned there is no room for, what jobs of the
-// cluster have is theirs.
+// cluster have is theirs, once for all jobs that want it.
 func TestBudget(t *testing.T) {
 	r := newRig(t)
 	for n := range int64(3) {
@@ -242,7 +261,7 @@ func TestBudget(t *testing.T) {
 	r.order(false, "k", []int64{0, 1}, nil)
 	r.report(false)
 	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
-	for _, c := range []struct{ budget, pinned, want int64 }{{1000, 320, 700}, {1000, 20, 1000}, {1000, 10, 1000}, {10, 500, 0}} {
+	for _, c := range []struct{ budget, pinned, want int64 }{{1000, 320, 690}, {1000, 20, 990}, {1000, 10, 1000}, {10, 500, 0}} {
 		r.engine.counters = warm.Counters{Budget: c.budget, Pinned: c.pinned}
 		r.report(false)
 		wantEqual(t, fmt.Sprintf("budget %d, pinned %d", c.budget, c.pinned), r.Report(t.Context(), false).Budget, c.want)

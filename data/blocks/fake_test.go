@@ -233,6 +233,14 @@ func (e *fakeEngine) Files(files []warm.FileOf) (all []warm.FileStatus) {
 	return all
 }
 
+// end is what somebody does who ends all requests by their IDs.
+func (e *fakeEngine) end() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.requests)
+	clear(e.stands)
+}
+
 // Read has what was asked for implicitly read.
 func (e *fakeEngine) Read(job headrace.JobID, path string, part pagecache.Range) {
 	e.mu.Lock()

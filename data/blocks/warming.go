@@ -3,6 +3,7 @@ package blocks
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -264,6 +265,9 @@ func (b *Blocks) requestOf(k want, j *job, id warm.RequestID, files []warm.File)
 	}
 }
 
+// errLetGo: the engine has no such request any more. It is closed after the Blocks.
+var errLetGo = errors.New("its request was ended on that machine by hand")
+
 // settledFor is how long after something has come to an end it is asked about again.
 const settledFor = 5 * time.Second
 
@@ -287,7 +291,9 @@ func (b *Blocks) ask(now time.Time) {
 	for _, w := range due {
 		its := all[:len(w.files)]
 		all, w.asked = all[len(w.files):], now
-		if slices.ContainsFunc(its, func(f warm.FileStatus) bool { return !f.Known }) { // the engine has been closed
+		if slices.ContainsFunc(its, func(f warm.FileStatus) bool { return !f.Known }) {
+			b.fail(w, errLetGo)
+			w.miss(now)
 			continue
 		}
 		if w.now = outcomeOf(its); w.now.state == wire.KeptState_KEPT_STATE_FAILED {
@@ -355,14 +361,18 @@ func (b *Blocks) jobFacts() (list []*wire.JobFacts) {
 }
 
 // bytes returns how much is to be read still, and how much is locked for jobs of the
-// cluster. b.mu is held.
+// cluster, for several jobs once. b.mu is held.
 func (b *Blocks) bytes() (queued, pinned int64) {
-	for _, w := range b.wanted {
+	counted := map[headrace.BlockID]bool{}
+	for k, w := range b.wanted {
 		switch w.now.state {
 		case wire.KeptState_KEPT_STATE_PLANNED:
 			queued += w.block.Bytes
 		case wire.KeptState_KEPT_STATE_PINNED:
-			pinned += w.block.Bytes
+			if !counted[k.BlockID] {
+				counted[k.BlockID] = true
+				pinned += w.block.Bytes
+			}
 		}
 	}
 	return queued, pinned

@@ -34,6 +34,15 @@ func (l *Log[K]) Touch(k K) {
 // Pending returns how many keys have changed that were not told.
 func (l *Log[K]) Pending() int { return len(l.changed) }
 
+// Next returns the number of the answer with which the reader has been told of all that has
+// changed by now, unless that is too much for one answer.
+func (l *Log[K]) Next() uint64 {
+	if len(l.changed) > 0 {
+		return l.last + 1
+	}
+	return l.last
+}
+
 // Ready returns what is closed as soon as there is something that was not told.
 func (l *Log[K]) Ready() <-chan struct{} {
 	if len(l.changed) > 0 {

@@ -29,12 +29,11 @@ func (in *Inputs) Follow(ctx context.Context, q *wire.FollowRequest) (*wire.Foll
 		return nil, connect.NewError(connect.CodeInvalidArgument, err)
 	}
 	app := residency.App{Owner: q.User, Name: q.Application}
-	if err := in.interest(app, q, time.Now()); err != nil {
+	d, err := in.interest(app, q, time.Now())
+	if err != nil {
 		return nil, coded(err)
 	}
-	if len(q.Add) > 0 { // the first tasks of who asks now begin with the answer
-		in.awaitNodes(ctx, in.cfg.timing.soon, false)
-	}
+	in.awaitNodes(ctx, d, in.cfg.timing.soon, false) // the first tasks of who asks now begin with the answer
 	over := time.NewTimer(min(convert.Seconds(q.Wait), maxWait))
 	defer over.Stop()
 	for waited := false; ; {
@@ -57,27 +56,27 @@ func (in *Inputs) Follow(ctx context.Context, q *wire.FollowRequest) (*wire.Foll
 	}
 }
 
-// interest takes in what an application wants to know about.
-func (in *Inputs) interest(app residency.App, q *wire.FollowRequest, now time.Time) error {
+// interest takes in what an application wants to know about, and returns what nodes are due to tell of what it adds.
+func (in *Inputs) interest(app residency.App, q *wire.FollowRequest, now time.Time) (d due, err error) {
 	var add []headrace.Block
 	for _, f := range q.Add {
 		if len(f.Hosts) > maxHosts {
-			return invalid("a block on %d machines; name at most %d", len(f.Hosts), maxHosts)
+			return nil, invalid("a block on %d machines; name at most %d", len(f.Hosts), maxHosts)
 		}
 		if err := checkNames(append([]string{f.GetBlocks().GetPool()}, f.Hosts...)...); err != nil {
-			return err
+			return nil, err
 		}
 		for id := range convert.Blocks([]*wire.BlockList{f.Blocks}) {
 			add = append(add, headrace.Block{ID: id, Hosts: f.Hosts})
 		}
 	}
 	if err := in.replaced(app, q.Version, add, now); err != nil {
-		return err
+		return nil, err
 	}
-	if err := in.add(app, add, now); err != nil {
-		return err
+	if d, err = in.add(app, add, now); err != nil {
+		return nil, err
 	}
-	return in.drop(app, slices.Collect(convert.Blocks(q.Remove)), now)
+	return d, in.drop(app, slices.Collect(convert.Blocks(q.Remove)), now)
 }
 
 // atOnce is with how many blocks the map is busy while others wait for it: a few milliseconds.
@@ -104,9 +103,14 @@ func (in *Inputs) replaced(app residency.App, version uint64, names []headrace.B
 	return in.drop(app, slices.DeleteFunc(had, func(id headrace.BlockID) bool { return stay[id] }), now)
 }
 
-// add registers blocks. If they are too many, some are registered.
-func (in *Inputs) add(app residency.App, blocks []headrace.Block, now time.Time) error {
-	return inParts(in, blocks, func(part []headrace.Block) error { return in.memory.Add(app, part, now) })
+// add registers blocks, and returns what nodes are due to tell of them. If they are too many, some are registered.
+func (in *Inputs) add(app residency.App, blocks []headrace.Block, now time.Time) (due, error) {
+	d := due{}
+	return d, inParts(in, blocks, func(part []headrace.Block) error {
+		err := in.memory.Add(app, part, now)
+		in.memory.WatchDue(part, d)
+		return err
+	})
 }
 
 func (in *Inputs) drop(app residency.App, blocks []headrace.BlockID, now time.Time) error {
@@ -173,50 +177,66 @@ var errUnseen = errors.New("nodes have not looked at all blocks yet, there are t
 
 // CachedInputs tells what of files is in memory where.
 func (in *Inputs) CachedInputs(ctx context.Context, q *wire.CachedInputsRequest, out *connect.ServerStream[wire.CachedInputsChunk]) error {
-	if err := checkUser(q.User); err != nil {
-		return err
-	}
-	f, done, err := in.find(ctx, q.User, q.Paths)
+	parts, done, err := in.Cached(ctx, q)
 	if err != nil {
 		return err
 	}
 	defer done()
-	app, err := in.ask(q.User, f.files)
-	if err != nil {
-		return coded(err)
-	}
-	defer in.forget(app)
-	if !in.awaitNodes(ctx, in.cfg.timing.settle, true) {
-		f.problem(q.Paths[0], errUnseen)
-	}
-	if len(f.problems) > 0 || len(f.files) == 0 {
-		if err := out.Send(&wire.CachedInputsChunk{Problems: f.problems}); err != nil {
-			return err
-		}
-	}
-	for files := range slices.Chunk(f.files, 500) {
-		if err := out.Send(&wire.CachedInputsChunk{Files: in.cached(files)}); err != nil {
+	return Send(parts, out)
+}
+
+// Send sends the parts of an answer.
+func Send(parts []*wire.CachedInputsChunk, out *connect.ServerStream[wire.CachedInputsChunk]) error {
+	for _, p := range parts {
+		if err := out.Send(p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// Cached finds out what CachedInputs tells: all of it, for what nodes have told is forgotten while a caller is slow to
+// take it in. It may take long; done is called when the parts are not needed any more.
+func (in *Inputs) Cached(ctx context.Context, q *wire.CachedInputsRequest) (parts []*wire.CachedInputsChunk, done func(), err error) {
+	if err := checkUser(q.User); err != nil {
+		return nil, nil, err
+	}
+	f, done, err := in.find(ctx, q.User, q.Paths)
+	if err != nil {
+		return nil, nil, err
+	}
+	app, d, err := in.ask(q.User, f.files)
+	if err != nil {
+		done()
+		return nil, nil, coded(err)
+	}
+	defer in.forget(app)
+	if !in.awaitNodes(ctx, d, in.cfg.timing.settle, true) {
+		f.problem(q.Paths[0], errUnseen)
+	}
+	if len(f.problems) > 0 || len(f.files) == 0 {
+		parts = append(parts, &wire.CachedInputsChunk{Problems: f.problems})
+	}
+	for files := range slices.Chunk(f.files, 500) {
+		parts = append(parts, &wire.CachedInputsChunk{Files: in.cached(files)})
+	}
+	return parts, done, nil
+}
+
 // ask has nodes tell what they have of files in memory, for a while.
-func (in *Inputs) ask(user string, files []master.File) (residency.App, error) {
+func (in *Inputs) ask(user string, files []master.File) (app residency.App, d due, err error) {
 	var blocks []headrace.Block
 	for _, f := range files {
 		blocks = append(blocks, f.Blocks...)
 	}
 	in.mu.Lock()
 	in.looks++
-	app := residency.App{Owner: user, Name: fmt.Sprintf("look %d", in.looks)} // no application has a name with a space
+	app = residency.App{Owner: user, Name: fmt.Sprintf("look %d", in.looks)} // no application has a name with a space
 	in.mu.Unlock()
-	err := in.add(app, blocks, time.Now())
-	if err != nil {
+	if d, err = in.add(app, blocks, time.Now()); err != nil {
 		in.forget(app)
 	}
-	return app, err
+	return app, d, err
 }
 
 func (in *Inputs) forget(app residency.App) {

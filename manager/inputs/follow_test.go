@@ -1,9 +1,14 @@
 package inputs
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
 
 func followed(first, n int64, hosts ...string) *wire.FollowedBlocks {
@@ -314,7 +320,7 @@ func randomExchange(r *rand.Rand) *wire.ExchangeRequest {
 			Job: randomRef(r), State: wire.KeptState(r.IntN(9)), Reason: one(r, "", "why", strings.Repeat("ü", 600)),
 			Blocks: &wire.BlocksToKeep{Blocks: l, Generations: randomNumbers(r, n), Bytes: randomNumbers(r, n), Places: places},
 		})
-		q.Jobs = append(q.Jobs, &wire.JobFacts{Job: randomRef(r), Input: number(r), SubmittedMs: number(r), Budget: number(r), Hold: r.IntN(2) == 0, Implicit: r.IntN(2) == 0})
+		q.Jobs = append(q.Jobs, &wire.JobFacts{Job: randomRef(r), Input: number(r), SubmittedMs: number(r), Budget: number(r), Hold: r.IntN(2) == 0, Implicit: r.IntN(2) == 0, Lease: float64(number(r))})
 		q.Reads = append(q.Reads, &wire.JobReads{Job: randomRef(r), Memory: number(r), Disk: number(r)})
 	}
 	return q
@@ -330,4 +336,137 @@ func randomFollow(r *rand.Rand) *wire.FollowRequest {
 		}
 	}
 	return q
+}
+
+// cachedInputs asks a server what of a path is in memory; got is called with each part of the answer.
+func cachedInputs(t *testing.T, in *Inputs, path string, got func(*wire.CachedInputsChunk)) error {
+	mux := http.NewServeMux()
+	mux.Handle(wireconnect.NewInputServiceHandler(in))
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.ConnState = func(c net.Conn, s http.ConnState) { // who sends much waits for who reads it
+		if s == http.StateNew {
+			c.(*net.TCPConn).SetWriteBuffer(16 << 10)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	narrow := &http.Transport{DialContext: func(ctx context.Context, network, at string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, at)
+		if err == nil {
+			c.(*net.TCPConn).SetReadBuffer(16 << 10)
+		}
+		return c, err
+	}}
+	defer narrow.CloseIdleConnections()
+	client := wireconnect.NewInputServiceClient(&http.Client{Transport: narrow}, server.URL)
+	stream, err := client.CachedInputs(t.Context(), &wire.CachedInputsRequest{User: "alice", Paths: []string{path}})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for stream.Receive() {
+		got(stream.Msg())
+	}
+	return stream.Err()
+}
+
+// TestCachedInputsAwaitsTheirNodes: who asks for files waits for the nodes that may have them, and not until these have nothing
+// to hear of what others ask.
+func TestCachedInputsAwaitsTheirNodes(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{"/a": {blocks: blocksOf(1, 1, "a.example")}}}
+	slow := idle
+	slow.settle = 20 * time.Second
+	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: slow})
+	a, b := newNode(t, in, "a"), newNode(t, in, "b")
+	settle(a, b)
+	a.memory[id(1)] = 60
+	other := func(block int64, host string) {
+		q := &wire.FollowRequest{User: "other", Application: "app", Add: []*wire.FollowedBlocks{followed(block, 1, host)}}
+		if _, err := in.Follow(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other(100, "b.example")
+	if _, err := b.exchange(); err != nil { // it is told of the block, and does not come back
+		t.Fatal(err)
+	}
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		var resident int64
+		err := cachedInputs(t, in, "hdfs://c/a", func(m *wire.CachedInputsChunk) {
+			for _, p := range m.Problems {
+				t.Errorf("%v", p)
+			}
+			for _, c := range m.Files {
+				resident += c.Resident
+			}
+		})
+		if err != nil || resident != 60 {
+			t.Errorf("%d bytes are in memory, %v", resident, err)
+		}
+	}()
+	for block := int64(101); ; block++ {
+		select {
+		case <-answered:
+			return
+		default:
+		}
+		other(block, "a.example") // each time when it comes it is told of one
+		if _, err := a.exchange(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCachedInputsTakenSlowly: the last part of a long answer is as true as the first, however slowly the caller takes it.
+func TestCachedInputsTakenSlowly(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{}}
+	const n = 1200
+	for i := range int64(n) {
+		f.files[fmt.Sprintf("/%d%s", i, strings.Repeat("x", 400))] = nameFile{blocks: blocksOf(i, 1, "a.example")}
+	}
+	slow := idle
+	slow.settle = patience
+	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: slow})
+	a := newNode(t, in, "a")
+	settle(a)
+	for i := range int64(n) {
+		a.memory[id(i)] = 100
+	}
+	a.wait = 0.05
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, err := a.exchange(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	files, resident := 0, int64(0)
+	err := cachedInputs(t, in, "hdfs://c/", func(m *wire.CachedInputsChunk) {
+		if files == 0 && len(m.Files) > 0 {
+			in.look(time.Now().Add(2 * time.Minute))
+			in.tidy()
+		}
+		for _, p := range m.Problems {
+			t.Errorf("%v", p)
+		}
+		for _, c := range m.Files {
+			files++
+			resident += c.Resident
+		}
+	})
+	close(stop)
+	<-stopped
+	if err != nil || files != n || resident != 100*n {
+		t.Errorf("%d files with %d bytes in memory, %v", files, resident, err)
+	}
 }

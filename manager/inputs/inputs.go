@@ -72,7 +72,7 @@ type Inputs struct {
 	master *master.Master
 	nodes  map[string]*node
 	parts  map[string]*parts // of nodes that are about to join
-	// caughtUp is rung when a node has told all that it was asked for, or looked at more.
+	// caughtUp is rung when a node has told more of what it was asked for, or looked at more.
 	caughtUp bell
 	// sessions counts those of nodes, holds the requests of users without a job, from where no manager before has come, looks those
 	// of CachedInputs.
@@ -121,8 +121,13 @@ func New(c Config) (*Inputs, error) {
 
 // alive, resident and keep are called by the master, so in.mu is held.
 
-func (in *Inputs) alive(job headrace.JobID) bool {
-	return !in.told(time.Now()) || in.running[job] || in.leases.alive(job)
+func (in *Inputs) alive(job master.Name) bool {
+	now := time.Now()
+	_, leased := in.leases[job]
+	at, known := in.asked[job]
+	// Its client may wait until its input is in memory, and have it submitted only then.
+	awaited := !known || now.Sub(at) < in.cfg.timing.unnamed
+	return !in.told(now) || in.running[job.Job] || leased || awaited
 }
 
 func (in *Inputs) resident(id headrace.BlockID, yield func(string, int64)) {

@@ -61,7 +61,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 		submitted = time.UnixMilli(q.SubmittedMs)
 	}
 	err = in.master.Migrate(master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far
-		Name: name, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget,
+		Name: name, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget, Lease: lease,
 	}}, now)
 	if err != nil {
 		return nil, coded(err)
@@ -78,37 +78,6 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	m.Failures = append(f.problems, m.Failures...)
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
 	return m, nil
-}
-
-// Cool ends what was asked for.
-func (in *Inputs) Cool(_ context.Context, q *wire.CoolInputsRequest) (*wire.CoolInputsResponse, error) {
-	if err := checkUser(q.User); err != nil {
-		return nil, err
-	}
-	if len(q.Jobs)+len(q.Paths) == 0 {
-		return nil, invalid("name the jobs or the paths whose files are not to be kept any more")
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	now := time.Now()
-	res := &wire.CoolInputsResponse{}
-	jobs, paths := setOf(q.Jobs), setOf(q.Paths)
-	for _, st := range in.master.List(now, func(n master.Name) bool { return mayEnd(q.User, n.Owner) }) {
-		named := jobs[string(st.Job)]
-		asked := st.Hold && slices.ContainsFunc(in.paths.of[st.Name], func(p string) bool { return paths[p] })
-		if !named && !asked {
-			continue
-		}
-		if _, err := in.master.Evict(st.Name, now); err == nil {
-			in.paths.forget(st.Name)
-			res.Ended++
-			res.Released += st.Pinned
-		}
-	}
-	if res.Ended == 0 {
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("nothing of yours is kept for that; headrace cluster jobs lists what is"))
-	}
-	return res, nil
 }
 
 // Inputs lists what was asked for, and lets it last.
@@ -129,6 +98,7 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	}) {
 		if st.Owner == q.User && jobs[string(st.Job)] {
 			in.leases.renew(st.Name, lease, now)
+			in.master.Prolong(st.Name, lease)
 		}
 		m := in.message(&st, now)
 		if q.Paths {

@@ -313,6 +313,51 @@ func TestCool(t *testing.T) {
 	}
 }
 
+// TestCoolAdopted: what was asked for without a job of a manager before this one is ended by its paths, too, or by others that
+// have all of its files.
+func TestCoolAdopted(t *testing.T) {
+	in, f, a, b := warmTwo(t)
+	f.mu.Lock()
+	f.files["/more"] = nameFile{blocks: blocksOf(50, 1, "a.example")}
+	f.mu.Unlock()
+	data, more, bobs := warmJob(t, in, "alice", "", "hdfs://c/data"), warmJob(t, in, "alice", "", "hdfs://c/more"), warmJob(t, in, "bob", "", "hdfs://c/more")
+	settle(a, b)
+	in = newInputs(t, Config{FileSystems: in.cfg.FileSystems})
+	a.in, b.in = in, in
+	settle(a, b)
+	cool := func(paths ...string) (*wire.CoolInputsResponse, error) {
+		return in.Cool(t.Context(), &wire.CoolInputsRequest{User: "alice", Paths: paths})
+	}
+	again := warmJob(t, in, "alice", "", "hdfs://c/data/x") // its paths are known, and these alone end it
+	settle(a, b)
+	_, err := cool("hdfs://c/none")
+	wantCode(t, "no file", err, connect.CodeNotFound, "none", data.Job+", "+more.Job, "--job")
+	if strings.Contains(err.Error(), bobs.Job) || strings.Contains(err.Error(), again.Job) {
+		t.Errorf("it names others: %v", err)
+	}
+	if res, err := cool("hdfs://c/data"); err != nil || res.Ended != 1 || res.Released != 400 {
+		t.Errorf("%v, %v", res, err)
+	}
+	if standing(t, in, "alice", data.Job) != nil || standing(t, in, "alice", more.Job) == nil || standing(t, in, "alice", "j1") == nil ||
+		standing(t, in, "alice", again.Job) == nil || standing(t, in, "bob", bobs.Job) == nil {
+		t.Error("the wrong ones have ended")
+	}
+	if res, err := cool("hdfs://c/"); err != nil || res.Ended != 1 || standing(t, in, "alice", more.Job) != nil || standing(t, in, "bob", bobs.Job) == nil {
+		t.Errorf("by a directory above: %v, %v", res, err)
+	}
+	asked := func() int {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.users)
+	}
+	before := asked()
+	if res, err := cool("hdfs://c/data/x"); err != nil || res.Ended != 1 || asked() != before {
+		t.Errorf("where all paths are known the name node is asked: %v, %v", res, err)
+	}
+	_, err = cool("hdfs://c/data")
+	wantCode(t, "nothing any more", err, connect.CodeNotFound, "nothing of yours")
+}
+
 // TestAskedAgain: who waits for something finds out that it has ended, or that the manager was
 // started since and is to be asked once more, by the same name.
 func TestAskedAgain(t *testing.T) {
@@ -423,10 +468,11 @@ func TestSchedulerIsGone(t *testing.T) {
 	in.Running(map[string]*wire.Application{"application_1_0000": {}})
 	warmJob(t, in, "alice", app, "hdfs://c/data")
 	settle(a, b)
-	if in.alive(app) {
+	name, at := master.Name{Owner: "alice", Job: app}, time.Now()
+	in.asked[name] = at.Add(-11 * time.Minute)
+	if in.alive(name) {
 		t.Error("an application that the scheduler does not name is alive")
 	}
-	at := time.Now()
 	look := func(later time.Duration, heard bool) {
 		in.mu.Lock()
 		if heard {
@@ -445,12 +491,12 @@ func TestSchedulerIsGone(t *testing.T) {
 	if standing(t, in, "alice", app) != nil {
 		t.Error("it has not ended ten minutes after the scheduler was back")
 	}
-	in.heard = at.Add(-2 * time.Minute)
-	if !in.alive(app) {
+	in.asked[name], in.heard = at.Add(-11*time.Minute), at.Add(-2*time.Minute)
+	if !in.alive(name) {
 		t.Error("it is dead by the word of a scheduler of long ago")
 	}
 	in.Heard()
-	if in.alive(app) {
+	if in.alive(name) {
 		t.Error("the scheduler does not count")
 	}
 }
@@ -496,6 +542,40 @@ func TestNeverSubmitted(t *testing.T) {
 	in.look(time.Now())
 	if len(in.asked) != 1 {
 		t.Errorf("remembered: %v", in.asked)
+	}
+}
+
+// TestAwaited: a job that its scheduler does not name yet is not taken for dead while somebody asks about it, however short
+// memory is; then it is.
+func TestAwaited(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{"/x": {blocks: blocksOf(1, 5, "a.example")}}}
+	c := Config{FileSystems: []FileSystem{f.start(t)}}
+	c.Master.Grace = time.Nanosecond
+	in := newInputs(t, c)
+	in.cfg.timing.unnamed = time.Hour
+	a := newNode(t, in, "a")
+	a.budget = 800
+	a.settle()
+	jobs := []string{"application_1_0001", "nightly"}
+	for _, job := range jobs {
+		if st := warmJob(t, in, "alice", job, "hdfs://c/x"); st.NotFit == 0 {
+			t.Fatalf("all of it fits: %v", st)
+		}
+	}
+	in.Running(map[string]*wire.Application{"application_1_0002": {}})
+	a.settle()
+	for _, waits := range []bool{true, false} {
+		if !waits {
+			for name := range in.asked {
+				in.asked[name] = time.Now().Add(-2 * time.Hour)
+			}
+		}
+		in.look(time.Now())
+		for _, job := range jobs {
+			if stands := standing(t, in, "alice", job) != nil; stands != waits {
+				t.Errorf("%s stands: %v, somebody waits: %v", job, stands, waits)
+			}
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package inputs
 import (
 	"time"
 
-	"headrace"
 	"headrace/warm/master"
 )
 
@@ -11,7 +10,7 @@ import (
 const maxLease = 24 * time.Hour
 
 // leases are until when jobs go on that no scheduler names: whoever runs them says again and again
-// that they are there, and when that process has died nobody does.
+// that they are there, and when that process has died nobody does. Nodes know how long each is (master.Facts), and tell the manager that comes after.
 type leases map[master.Name]time.Time
 
 // leaseOf returns how long one is; 0: there is none.
@@ -27,16 +26,6 @@ func (l leases) renew(name master.Name, lease time.Duration, now time.Time) {
 	if until := now.Add(lease); lease > 0 && until.After(l[name]) {
 		l[name] = until
 	}
-}
-
-// alive reports whether somebody's job of that name has a lease.
-func (l leases) alive(job headrace.JobID) bool {
-	for name := range l {
-		if name.Job == job {
-			return true
-		}
-	}
-	return false
 }
 
 // expire ends the jobs whose lease is over. in.mu is held.

@@ -1,7 +1,10 @@
 package inputs
 
 import (
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -43,7 +46,7 @@ func TestLease(t *testing.T) {
 	settle(a, b)
 	in.Running(map[string]*wire.Application{"application_1_0001": {}})
 	for job, want := range map[headrace.JobID]bool{"query": true, "j1": false, "application_1_0001": true} {
-		if in.alive(job) != want {
+		if in.alive(master.Name{Owner: "alice", Job: job}) != want {
 			t.Errorf("%s is alive: %v", job, !want)
 		}
 	}
@@ -76,5 +79,44 @@ func TestLease(t *testing.T) {
 	for _, lease := range []float64{-1, math.NaN(), math.Inf(1), 1e9} {
 		_, err := in.Inputs(t.Context(), &wire.InputsRequest{User: "alice", Lease: lease})
 		wantCode(t, "a lease that makes no sense", err, connect.CodeInvalidArgument, "lease")
+	}
+}
+
+// TestLeaseOutlivesManager: a job that was adopted ends when nobody has spoken of it for its lease; one without a lease stays.
+func TestLeaseOutlivesManager(t *testing.T) {
+	in, f, a, b := warmTwo(t)
+	warm := func(job string, seconds float64) {
+		t.Helper()
+		q := &wire.WarmInputsRequest{User: "alice", Job: job, Lease: seconds, Paths: []string{"hdfs://c/data"}}
+		if _, err := in.Warm(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warm("query", 120)
+	warm("query", 0)
+	warm("driver", 0)
+	settle(a, b)
+	if _, err := in.Inputs(t.Context(), &wire.InputsRequest{User: "alice", Jobs: []string{"driver"}, Lease: 600}); err != nil {
+		t.Fatal(err)
+	}
+	settle(a, b)
+	in = newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}})
+	a.in, b.in = in, in
+	settle(a, b)
+	for _, c := range []struct {
+		after  time.Duration
+		stands string
+	}{{100 * time.Second, "driver j1 query"}, {130 * time.Second, "driver j1"}, {610 * time.Second, "j1"}} {
+		a.all = true // it joins once more, which prolongs nothing
+		settle(a, b)
+		in.look(time.Now().Add(c.after))
+		settle(a, b)
+		jobs := map[string]bool{}
+		for _, n := range []*madeUp{a, b} {
+			for o := range n.keeping {
+				jobs[strings.TrimPrefix(o.job, "alice/")] = true
+			}
+		}
+		wantEqual(t, "kept after "+c.after.String(), strings.Join(slices.Sorted(maps.Keys(jobs)), " "), c.stands)
 	}
 }

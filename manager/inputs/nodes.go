@@ -34,9 +34,10 @@ type node struct {
 	part            uint32
 	hosts           []string
 	heard           time.Time
-	// behind: it was told of blocks to watch, and has not said since what it has of them.
-	behind bool
-	unseen uint64 // how many of these it has not looked at yet
+	// complete is the number of the last answer that left nothing untold of what it is to watch, told that of the last such with
+	// which it has said what it has of that.
+	complete, told uint64
+	unseen         uint64 // how many blocks to watch it has not looked at yet
 }
 
 var (
@@ -122,9 +123,10 @@ func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 	if q.Refusal != "" {
 		in.log.Warn("a node keeps nothing in memory", "node", q.Node, "reason", q.Refusal)
 	}
+	jobs := factsOf(q.Jobs)
 	err := in.memory.Join(q.Node, n.session, q.Hosts)
 	if err == nil {
-		err = in.master.Join(q.Node, n.session, q.Hosts, loadOf(q), factsOf(q.Jobs), heldOf(q.Kept), now)
+		err = in.master.Join(q.Node, n.session, q.Hosts, loadOf(q), jobs, heldOf(q.Kept), now)
 	}
 	if err == nil { // what has been read, or cannot be kept there, is not to be done again
 		err = in.master.Report(q.Node, n.session, loadOf(q), reportsOf(q.Kept), readsOf(q.Reads), now)
@@ -136,6 +138,11 @@ func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 		return nil, err
 	}
 	in.nodes[q.Node] = n
+	for _, f := range jobs {
+		if _, has := in.leases[f.Name]; !has { // a manager before this one has known until when
+			in.leases.renew(f.Name, f.Lease, now)
+		}
+	}
 	return n, nil
 }
 
@@ -156,15 +163,25 @@ func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.Excha
 	n.heard = time.Now()
 	answer = &wire.ExchangeResponse{}
 	w, err := in.memory.Watch(q.Node, n.session, q.Watched, maxBlocks)
+	if err == nil {
+		watch, err = in.memory.WatchReady(q.Node, n.session)
+	}
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if w.Full || len(w.Add)+len(w.Remove) > 0 {
 		answer.Watch = &wire.BlocksToWatch{Number: w.Seq, Full: w.Full, Add: convert.BlockLists(w.Add), Remove: convert.BlockLists(w.Remove)}
-	} else if n.behind {
+	}
+	news := n.tells(q.Watched)
+	select {
+	case <-watch: // there is more than one answer has
+	default:
+		n.complete = w.Seq
+		news = n.tells(q.Watched) || news
+	}
+	if news {
 		in.caughtUp.ring()
 	}
-	n.behind = answer.Watch != nil
 	o, err := in.master.Orders(q.Node, n.session, q.Ordered, maxBlocks)
 	if err != nil {
 		return nil, nil, nil, err
@@ -172,10 +189,18 @@ func (in *Inputs) tellNode(q *wire.ExchangeRequest, n *node) (answer *wire.Excha
 	if o.Full || len(o.Add)+len(o.Remove) > 0 {
 		answer.Read = ordersMessage(&o)
 	}
-	if watch, err = in.memory.WatchReady(q.Node, n.session); err == nil {
-		orders, err = in.master.Ready(q.Node, n.session)
-	}
+	orders, err = in.master.Ready(q.Node, n.session)
 	return answer, watch, orders, err
+}
+
+// tells notes that a node says what it has of all that the answer with a number told it to watch, and earlier ones, and
+// returns whether that is news.
+func (n *node) tells(watched uint64) bool {
+	if watched < n.complete || n.told == n.complete {
+		return false
+	}
+	n.told = n.complete
+	return true
 }
 
 // bell wakes all who wait for it to be rung.
@@ -186,15 +211,29 @@ func (b *bell) ring() {
 	*b = make(bell)
 }
 
-// awaitNodes returns when all nodes have told what they have in memory of all that they are
-// to watch by now, also if they have to look for very much of it if seen is set; or when it has taken too long. It
-// reports whether they have.
-func (in *Inputs) awaitNodes(ctx context.Context, most time.Duration, seen bool) bool {
+// due are nodes that are to tell what they have of blocks, and of each the number of the answer with which it has been told
+// of them (residency.Map.WatchDue).
+type due map[string]uint64
+
+// told reports whether the nodes have told that, and have nothing to look for if seen is set; of one that is gone nothing
+// comes.
+func (d due) told(nodes map[string]*node, seen bool) bool {
+	for name, number := range d {
+		if n := nodes[name]; n != nil && (n.told < number || seen && n.unseen > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// awaitNodes returns when nodes have told what is due, also if they have to look for very much of it if seen is set; or when it
+// has taken too long. It reports whether they have.
+func (in *Inputs) awaitNodes(ctx context.Context, d due, most time.Duration, seen bool) bool {
 	over := time.NewTimer(most)
 	defer over.Stop()
 	for {
 		in.mu.Lock()
-		all, change := in.nodesHaveTold(seen), in.caughtUp
+		all, change := d.told(in.nodes, seen), in.caughtUp
 		in.mu.Unlock()
 		if all {
 			return true
@@ -209,23 +248,6 @@ func (in *Inputs) awaitNodes(ctx context.Context, most time.Duration, seen bool)
 			return false
 		}
 	}
-}
-
-// nodesHaveTold reports whether there is nothing that a node has yet to hear or to tell of
-// what it is to watch, nor to look for if seen is set. in.mu is held.
-func (in *Inputs) nodesHaveTold(seen bool) bool {
-	for name, n := range in.nodes {
-		if n.behind || seen && n.unseen > 0 {
-			return false
-		}
-		ready, _ := in.memory.WatchReady(name, n.session) // an error: it joins anew
-		select {
-		case <-ready:
-			return false
-		default:
-		}
-	}
-	return true
 }
 
 // checkExchange refuses what cannot be meant.
@@ -307,6 +329,7 @@ func factsOf(all []*wire.JobFacts) (list []master.Facts) {
 	for _, j := range all {
 		list = append(list, master.Facts{
 			Name: nameOf(j.Job), Input: max(0, j.Input), Submitted: time.UnixMilli(j.SubmittedMs), Implicit: j.Implicit, Hold: j.Hold, Budget: max(0, j.Budget),
+			Lease: min(convert.Seconds(j.Lease), maxLease),
 		})
 	}
 	return list
@@ -315,6 +338,7 @@ func factsOf(all []*wire.JobFacts) (list []master.Facts) {
 func factsMessage(f *master.Facts) *wire.JobFacts {
 	return &wire.JobFacts{
 		Job: &wire.JobRef{User: f.Owner, Job: string(f.Job)}, Input: f.Input, SubmittedMs: f.Submitted.UnixMilli(), Implicit: f.Implicit, Hold: f.Hold, Budget: f.Budget,
+		Lease: f.Lease.Seconds(),
 	}
 }
 

@@ -30,6 +30,10 @@ func (p *paths) add(name master.Name, more []string) {
 	}
 }
 
+// unknown reports whether somebody has asked without a job, and it is not known with which paths: a manager before this one
+// was told, or there was no room for them.
+func (p *paths) unknown(st *master.Status) bool { return st.Hold && len(p.of[st.Name]) == 0 }
+
 func (p *paths) forget(name master.Name) {
 	p.quota.Give(name.Owner, sizeOf(p.of[name]))
 	delete(p.of, name)

@@ -54,6 +54,9 @@ type Choice struct {
 	Reason string
 }
 
+// ShareUsed is the reason why a block beyond the limit is kept nowhere.
+const ShareUsed = "the share of the memory that its job or its owner may have is used up"
+
 // unknownSpeed is that of a hard disk, in bytes per second.
 const unknownSpeed = 100e6
 
@@ -179,7 +182,7 @@ func (p *placing) tie(b *Replicated, c Copy) uint64 {
 func (p *placing) charge(b *Replicated, choice Choice, c Copy, pin int64) Choice {
 	if p.limit >= 0 {
 		if b.Bytes > p.limit {
-			return Choice{Do: Skip, Host: -1, Reason: "the share of the memory that its job or its owner may have is used up"}
+			return Choice{Do: Skip, Host: -1, Reason: ShareUsed}
 		}
 		p.limit -= b.Bytes
 	}

@@ -232,7 +232,7 @@ func (f *feeder) put(ctx context.Context, fd int, u *Unit, p piece) (int, error)
 // that have left it.
 func (f *feeder) noteSpliced(ctx context.Context, u *Unit, a *arena) error {
 	if n := len(f.spliced); n == 0 || f.spliced[n-1].was.Identity != a.check.Identity {
-		f.spliced = append(f.spliced, spliced{path: u.path, codec: u.codec, was: a.check.Was})
+		f.spliced = append(f.spliced, spliced{path: u.path, codec: u.codec, was: a.check.Known()})
 	}
 	f.spliced[len(f.spliced)-1].end = f.sent
 	for f.spliced[0].end+pipeSize < f.sent {

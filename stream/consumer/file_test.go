@@ -52,6 +52,28 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
+// TestWrittenAnew: a file that had grown when the consumer got it is written anew after that, and is longer.
+func TestWrittenAnew(t *testing.T) {
+	for how := range 4 {
+		data := lines(rand.New(rand.NewPCG(3, 6)), 250_000)
+		d := newDealer(t, testUnit{path: "/in", data: data, inFile: true}).listen()
+		d.look(func() {
+			_, err := d.inputFile().WriteAt([]byte("more\n"), int64(len(data)))
+			must(t, err)
+		})
+		client := dial(t, d, Options{})
+		u, err := client.Next(testContext(t))
+		must(t, err)
+		var b bytes.Buffer
+		must(t, u.Use(func(p []byte) (int, error) { return b.Write(p[:10]) }))
+		d.look(func() { must(t, os.WriteFile(d.input.Name(), lines(rand.New(rand.NewPCG(3, 7)), 300_000), 0o600)) })
+		var de *DataError
+		if err = read(u, how, &b); !errors.As(err, &de) || err.Error() != "/in cannot be read: it was written anew while it was read" {
+			t.Errorf("way %d: %v", how, err)
+		}
+	}
+}
+
 // The command does not live to take a part of a file for all of it.
 func TestRunFileChanges(t *testing.T) {
 	data := lines(rand.New(rand.NewPCG(3, 4)), 4<<20)

@@ -14,9 +14,11 @@ import (
 // guards it.
 type arena struct {
 	mem []byte
-	// file is nil for memory; check knows what it was when the stream was opened.
+	// file is nil for memory; check knows what it was when the stream was opened, or when it came if it had
+	// grown by then, and size is how much of it is dealt.
 	file  *os.File
 	check fileset.Check
+	size  uint64
 	// pieces counts those that were not read.
 	pieces  int
 	dropped bool
@@ -33,7 +35,7 @@ type piece struct {
 // end returns how much lies in an arena.
 func (a *arena) end() uint64 {
 	if a.file != nil {
-		return uint64(a.check.Size)
+		return a.size
 	}
 	return uint64(len(a.mem))
 }
@@ -136,10 +138,10 @@ func (s *session) addFile(m *protocol.File) error {
 		f.Close()
 		return &ProtocolError{fmt.Sprintf("file %d is none: %v", m.ID, err)}
 	}
-	if was.Size != int64(m.Size) || was.Mtime != int64(m.Mtime) { // it has grown already
+	if was.Size <= int64(m.Size) && (was.Size < int64(m.Size) || was.Mtime != int64(m.Mtime)) { // it has changed already
 		was.Size, was.Mtime, was.End = int64(m.Size), int64(m.Mtime), 0
 	}
-	a := &arena{file: f, check: fileset.Check{Was: was}}
+	a := &arena{file: f, check: fileset.Check{Was: was}, size: m.Size}
 	s.arenas[m.ID], s.mapped[a] = a, true
 	return nil
 }

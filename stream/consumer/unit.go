@@ -85,11 +85,14 @@ func (u *Unit) use(f func(p piece) (n int, err error)) error {
 	}
 	n := 0
 	defer func() { u.giveBack(n) }()
-	n, err = f(p)
-	if p.inFile() {
-		err = u.checked(p.arena, err)
+	if !p.inFile() {
+		n, err = f(p)
+		return err
 	}
-	return err
+	// If it cannot be read, to grow is to change.
+	_ = p.arena.check.Learn(p.arena.file)
+	n, err = f(p)
+	return u.checked(p.arena, err)
 }
 
 // checked returns the outcome of a read of a file: that it has changed counts more than

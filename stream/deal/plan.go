@@ -35,7 +35,7 @@ type File struct {
 	First, Units uint32
 	// End tells with Identity whether the file is what it was (fileset.Was), and
 	// Resident is how much was in memory when the plan was made. Whoever makes the plan
-	// sets them.
+	// sets them, and whoever reads the file End, if it was not known.
 	End      uint64
 	Resident int64
 }

@@ -207,6 +207,9 @@ func (b *batcher) fill(u *Unit, buf []byte, t *batchTurn) (n int, err error) {
 			return n, err
 		}
 		err = f.ReadFull(buf[n:n+int(file.Size)], 0)
+		if err == nil {
+			err = b.f.learn(f, file)
+		}
 		f.Close()
 		if err != nil {
 			return n, err

@@ -66,6 +66,8 @@ type Feed struct {
 	batcher  *batcher
 	// followed are files whose residency is followed, by unit.
 	followed map[uint32]pagecache.Watched
+	// learned: ends of files of the plan are known that were not, since Learned was called last.
+	learned bool
 	// apart: it shares no scans, because it has starved in one. arrivals counts units,
 	// seen those at the last look, and starved the looks since one has come.
 	apart                   bool
@@ -396,9 +398,36 @@ func (f *Feed) early(err error) bool {
 
 // openNow opens a file of the plan without waiting for others.
 func (f *Feed) openNow(file *deal.File) (source.File, error) {
+	f.set.mu.Lock()
 	was := fileset.Was{Identity: file.Identity, End: file.End}
+	f.set.mu.Unlock()
 	if f.Plan.Boot != "" {
 		was.Dev = 0
 	}
 	return f.set.cfg.Source.Open(file.Path, was, f.Owner)
+}
+
+// learn has the end of a file be known that is open, and has just been read in a turn at the disk: whoever opens
+// it later compares with that. A small file has been read to its end by then.
+func (f *Feed) learn(in source.File, file *deal.File) error {
+	if err := in.Learn(); err != nil {
+		return err
+	}
+	f.set.mu.Lock()
+	defer f.set.mu.Unlock()
+	f.ends(file, in.Was().End)
+	return nil
+}
+
+func (f *Feed) ends(file *deal.File, end uint64) {
+	if file.End != end {
+		file.End, f.learned = end, true
+	}
+}
+
+// Learned tells whether ends of files have come to be known since it was called last.
+func (f *Feed) Learned() bool {
+	learned := f.learned
+	f.learned = false
+	return learned
 }

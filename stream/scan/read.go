@@ -35,6 +35,28 @@ func (sc *scan) read(x *extent, reader *disk.Reader) error {
 	n := min(sc.offset(x.to), sc.size) - sc.offset(x.from)
 	x.reader, x.turn, x.bytes = reader, turn, n
 	defer func() { x.turn.End(x.bytes) }()
+	if err := sc.readInTurn(x, n); err != nil {
+		return err
+	}
+	return sc.learn(x)
+}
+
+// learn has all who read the file know its end.
+func (sc *scan) learn(x *extent) error {
+	if err := sc.opener.learn(sc.input.File, sc.file); err != nil {
+		return err
+	}
+	x.turn.Progress()
+	sc.set.mu.Lock()
+	defer sc.set.mu.Unlock()
+	for _, a := range sc.attached {
+		a.ends(&a.Plan.Files[a.file], sc.file.End)
+	}
+	return nil
+}
+
+// readInTurn reads an extent of n bytes when it is the scan's turn at the disk.
+func (sc *scan) readInTurn(x *extent, n int64) error {
 	if !sc.seeks {
 		return sc.deliver(x, true)
 	}

@@ -74,6 +74,9 @@ func (r *wholeReader) read() error {
 			return err
 		}
 		n, err := r.readExtent(f, at, slots, turn)
+		if err == nil {
+			err = r.f.learn(f, r.file)
+		}
 		turn.End(n)
 		if err != nil {
 			return err

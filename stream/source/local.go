@@ -95,13 +95,31 @@ type local struct {
 	check fileset.Check
 }
 
-func (f *local) Was() fileset.Was { return f.check.Was }
+func (f *local) Was() fileset.Was { return f.check.Known() }
 func (f *local) Shared() *os.File { return f.File }
+
+func (f *local) Learn() error {
+	err := f.check.Learn(f.File)
+	if cerr := f.changed(); cerr != nil {
+		return cerr
+	}
+	if err != nil {
+		return fmt.Errorf("read the end of %s: %w", f.path, err)
+	}
+	return nil
+}
+
+func (f *local) changed() error {
+	if why, err := f.check.Changed(f.File); err == nil && why != "" {
+		return fmt.Errorf("%s %s while it was read", f.path, why)
+	}
+	return nil
+}
 
 func (f *local) ReadFull(p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
-	if why, cerr := f.check.Changed(f.File); cerr == nil && why != "" {
-		return fmt.Errorf("%s %s while it was read", f.path, why)
+	if cerr := f.changed(); cerr != nil {
+		return cerr
 	}
 	if n == len(p) {
 		return nil

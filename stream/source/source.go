@@ -30,6 +30,9 @@ type Source interface {
 // File is an open file. It is safe for concurrent use.
 type File interface {
 	Was() fileset.Was
+	// Learn reads the end of the file, if Was does not have it: what is written to it later is told from
+	// what is appended by that. It fails when the file is not what it was any more.
+	Learn() error
 	// ReadFull reads all of p. It fails when the file is not what it was any more.
 	ReadFull(p []byte, off int64) error
 	// ReadAhead begins to read a small part of it, without waiting.

@@ -38,8 +38,8 @@ func (j *Job) validate() error {
 
 // Migrate has the blocks of a job read into memory. Of a job that is known, blocks that are not
 // known yet are added, those that have failed are tried again, and what is said of it
-// counts from now on, but that it was submitted when it was asked for first. It fails with ErrJob and
-// budget.ErrOver, and has changed nothing then.
+// counts from now on, but that it was submitted when it was asked for first, and of leases the longest. It fails with
+// ErrJob and budget.ErrOver, and has changed nothing then.
 func (m *Master) Migrate(q Job, now time.Time) error {
 	if err := q.validate(); err != nil {
 		return err
@@ -54,6 +54,7 @@ func (m *Master) Migrate(q Job, now time.Time) error {
 	if was := j.Submitted; was.UnixMilli() > 0 && was.Before(q.Submitted) {
 		q.Submitted = was
 	}
+	q.Lease = max(q.Lease, j.Lease)
 	delete(m.ended, q.Name)
 	j.adopted, j.since = false, now
 	at := uint32(0)
@@ -71,6 +72,15 @@ func (m *Master) Migrate(q Job, now time.Time) error {
 	m.amend(j, q.Facts)
 	m.plan(j, 0, len(j.wants))
 	return nil
+}
+
+// Prolong gives a job a lease if it has none that is as long, and has its nodes told. It does nothing if there is no such job.
+func (m *Master) Prolong(name Name, lease time.Duration) {
+	if j := m.jobs[name]; j != nil && lease > j.Lease {
+		f := j.Facts
+		f.Lease = lease
+		m.amend(j, f)
+	}
 }
 
 // admit counts what a job adds, and says if that is too much even without those that are gone.
@@ -180,10 +190,10 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		}
 	}
 	if len(b.hosts) > had && len(b.refs) > 0 {
-		m.found(b)
+		b.found(m)
 	}
 	if of.Generation > b.generation {
-		m.renew(b, of)
+		b.renew(m, of)
 	}
 	r, known := b.of(j)
 	if !known {
@@ -209,7 +219,7 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 }
 
 // found has a block tried again of which further replicas are known.
-func (m *Master) found(b *block) {
+func (b *block) found(m *Master) {
 	m.freed = true
 	for _, r := range b.refs {
 		if w := r.want(); w.state == Failed && !w.given(m.cfg.Attempts) {
@@ -220,7 +230,7 @@ func (m *Master) found(b *block) {
 
 // renew changes the size of a block that has been appended to. Whoever keeps it is told, and
 // where it could not be kept it is tried again.
-func (m *Master) renew(b *block, of *headrace.Block) {
+func (b *block) renew(m *Master, of *headrace.Block) {
 	on := map[*node]bool{}
 	for _, r := range b.refs {
 		if w := r.want(); w.node != nil {

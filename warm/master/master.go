@@ -41,7 +41,7 @@ type Config struct {
 	Remember time.Duration
 	// Alive reports whether a job has not ended. It is asked when memory is nearly used up; it
 	// must not block, and say yes where it cannot know. Nil: all are.
-	Alive func(headrace.JobID) bool
+	Alive func(Name) bool
 	// Resident yields the nodes that have some of a block in memory, and how much. Nil: nothing is
 	// known.
 	Resident func(id headrace.BlockID, yield func(node string, bytes int64))
@@ -70,6 +70,8 @@ type Facts struct {
 	Hold bool
 	// Budget is how many bytes may be pinned for it; 0: as many as its share.
 	Budget int64
+	// Lease is for how long it goes on when nobody speaks of it any more, which the caller sees to; 0: it is ended otherwise.
+	Lease time.Duration
 }
 
 // State is how a job stands with a block.
@@ -115,7 +117,7 @@ func New(c Config, now time.Time) *Master {
 	c.Attempts = or(c.Attempts, 3)
 	c.Grace, c.Remember = or(c.Grace, time.Minute), or(c.Remember, time.Hour)
 	if c.Alive == nil {
-		c.Alive = func(headrace.JobID) bool { return true }
+		c.Alive = func(Name) bool { return true }
 	}
 	return &Master{
 		cfg: c, first: uint64(now.UnixMicro()),

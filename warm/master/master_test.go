@@ -368,6 +368,38 @@ func TestWhereItIsInMemory(t *testing.T) {
 	f.keeps("n3", "a:1 b:1")
 }
 
+// TestLockedLater: what was in memory when it was asked for counts from when its node locks it, and beyond the share it is
+// given back, also on a node that was started again.
+func TestLockedLater(t *testing.T) {
+	inMemory := true
+	f := with(t, Config{JobShare: 0.5, OwnerShare: 0.5, Resident: func(b headrace.BlockID, yield func(string, int64)) {
+		if inMemory && b.Number <= 10 {
+			yield("n1", 10)
+		}
+	}}, "n1")
+	a := anna("a")
+	var blocks []string
+	for i := range 10 {
+		blocks = append(blocks, fmt.Sprintf("%d:10@n1", i+1))
+	}
+	f.migrate(a, nil, file("/a", blocks...))
+	if s := f.status(a); s.Resident != 100 {
+		t.Fatalf("%+v", s)
+	}
+	f.migrate(anna("larger"), func(x *Facts) { x.Input = 1000 }, file("/b", "11:20@n1"))
+	f.join("n1")
+	inMemory = false
+	f.tell("n1")
+	for i := range 10 {
+		f.report("n1", a, i+1, []State{Planned, Pinned}[i%2], "")
+		f.Look(f.now)
+	}
+	if s := f.status(a); s.Left != 30 || s.Pinned != 20 || s.NotFit != 50 || !strings.Contains(s.NotFitReason, "share of the memory") {
+		t.Errorf("%+v", s)
+	}
+	f.keeps("n1", "a:1 a:2 a:3 a:4 a:5") // and a larger job of the same owner has given way
+}
+
 // TestMoreRoom: what does not fit is tried again whatever it was that made room.
 func TestMoreRoom(t *testing.T) {
 	for name, then := range map[string]func(f *fixture){
@@ -449,7 +481,7 @@ func TestReads(t *testing.T) {
 
 func TestCleanUp(t *testing.T) {
 	asked := 0
-	f := with(t, Config{JobShare: 1, OwnerShare: 1, Alive: func(j headrace.JobID) bool { asked++; return j == "lives" }}, "n1")
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Alive: func(j Name) bool { asked++; return j == anna("lives") }}, "n1")
 	f.migrate(anna("dead"), nil, file("/a", "1:40@n1"))
 	f.migrate(anna("lives"), nil, file("/b", "2:30@n1"))
 	f.migrate(anna("asked"), func(x *Facts) { x.Hold = true }, file("/c", "3:5@n1"))
@@ -469,7 +501,7 @@ func TestCleanUp(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	f := with(t, Config{PerJob: 4, PerOwner: 6, All: 8, Alive: func(headrace.JobID) bool { return false }}, "n1")
+	f := with(t, Config{PerJob: 4, PerOwner: 6, All: 8, Alive: func(Name) bool { return false }}, "n1")
 	add := func(name Name, over string, blocks ...string) {
 		t.Helper()
 		err := f.Migrate(Job{Facts: Facts{Name: name}, Files: []File{file("/a", blocks...)}}, f.now)

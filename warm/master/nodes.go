@@ -62,7 +62,7 @@ func (m *Master) Join(name string, session uint64, hosts []string, load Load, jo
 		}
 	}
 	for r := range n.refs {
-		if !told[r] {
+		if !told[r] && r.want().state != Resident { // of which it will say whether it is
 			m.move(r, n, Planned) // it is to be done again
 		}
 	}
@@ -192,11 +192,26 @@ func (m *Master) report(n *node, r ref, q *Report, now time.Time) {
 		// It is to keep it no more, and will hear.
 	case q.Generation < w.block.generation:
 		// It will hear that the block is another one now, and then say how it stands with that.
+	case w.state == Resident && (q.State == Planned || q.State == Pinned):
+		r.locks(m, q.State)
 	case q.State == Planned, q.State == Pinned, q.State == Resident:
 		m.move(r, n, q.State)
 	case q.State == NotFit, q.State == Failed:
 		m.cannot(n, r, q)
 	}
+}
+
+// locks notes that the kernel has dropped a block that was in memory anyhow, or others keep it, so that its node locks it for
+// the job. From now on it counts, and where there is no share left for it it is given back.
+func (r ref) locks(m *Master, s State) {
+	if r.want().block.bytes > m.left(r.job) {
+		freed := m.freed
+		r.giveBack(m, prefetch.ShareUsed)
+		m.freed = freed // it had taken nothing
+		return
+	}
+	m.move(r, r.want().node, s)
+	m.yield(r.job)
 }
 
 // cannot notes that a node cannot keep a block.

@@ -286,7 +286,7 @@ func (m *Master) cleanUp(now time.Time, anyway bool) bool {
 	}
 	holders := make([]prefetch.Holder, len(jobs))
 	for i, j := range jobs {
-		alive := j.Hold || now.Sub(j.since) < m.cfg.Grace || m.cfg.Alive(j.Job)
+		alive := j.Hold || now.Sub(j.since) < m.cfg.Grace || m.cfg.Alive(j.Name)
 		holders[i] = prefetch.Holder{Job: j.Job, Keep: j.Hold, Alive: alive, Pinned: j.held()}
 	}
 	drops := prefetch.CleanUp(room, holders)

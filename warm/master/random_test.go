@@ -175,9 +175,9 @@ func newWorld(t *testing.T, seed uint64, did map[string]int) *world {
 	}
 	w.cfg = Config{
 		JobShare: []float64{0.3, 0.9}[w.r.IntN(2)], OwnerShare: 0.7, PerJob: 1000,
-		Alive: func(j headrace.JobID) bool {
+		Alive: func(j Name) bool {
 			w.did["asked"]++
-			return slices.ContainsFunc(slices.Collect(maps.Values(w.jobs)), func(x *wish) bool { return x.Job.Job == j && !x.dead })
+			return w.jobs[j] != nil && !w.jobs[j].dead
 		},
 		Resident: func(b headrace.BlockID, yield func(string, int64)) {
 			for at, is := range w.resident {

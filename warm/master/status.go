@@ -111,6 +111,12 @@ func (m *Master) status(j *job, now time.Time) Status {
 	return s
 }
 
+// Within reports whether there is a job with blocks, and all of them are among these.
+func (m *Master) Within(name Name, blocks map[headrace.BlockID]bool) bool {
+	j := m.jobs[name]
+	return j != nil && len(j.wants) > 0 && !slices.ContainsFunc(j.wants, func(w want) bool { return !blocks[w.block.id()] })
+}
+
 // Totals are for metrics.
 type Totals struct {
 	Nodes, Jobs, Adopted, Blocks int

@@ -1,0 +1,54 @@
+package manager
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"headrace/manager/inputs"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
+)
+
+// TestSlowFileSystem: what a file system is asked for may take longer than other requests, which would end the
+// context of a request by the deadline of its connection.
+func TestSlowFileSystem(t *testing.T) {
+	const longest = 200 * time.Millisecond
+	hdfs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("op") {
+		case "GETFILESTATUS":
+			w.Write([]byte(`{"FileStatus":{"pathSuffix":"","permission":"644","type":"FILE","length":100}}`))
+		case "GET_BLOCK_LOCATIONS":
+			<-time.After(3 * longest)
+			w.Write([]byte(`{"LocatedBlocks":{"fileLength":100,"isLastBlockComplete":true,"locatedBlocks":[
+				{"block":{"blockPoolId":"p","blockId":1,"generationStamp":1,"numBytes":100},"startOffset":0,"locations":[{"hostName":"h"}]}]}}`))
+		default:
+			http.Error(w, "not here", http.StatusBadRequest)
+		}
+	}))
+	defer hdfs.Close()
+	s := start(t, func(c *Config) {
+		c.timing.request = longest
+		c.Inputs.FileSystems = []inputs.FileSystem{{NameNodes: []string{hdfs.URL}}}
+	})
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := wireconnect.NewInputServiceClient(tokenClient{&http.Client{Transport: transport}, testToken}, s.url())
+	st, err := client.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/a"}})
+	if err != nil || st.Bytes != 100 {
+		t.Errorf("warm: %v, %v", st, err)
+	}
+	stream, err := client.CachedInputs(t.Context(), &wire.CachedInputsRequest{User: "u", Paths: []string{"hdfs://c/a"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	files := 0
+	for stream.Receive() {
+		files += len(stream.Msg().Files)
+	}
+	if files != 1 || stream.Err() != nil {
+		t.Errorf("cache: %d files, %v", files, stream.Err())
+	}
+}
