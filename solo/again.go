@@ -50,7 +50,7 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 			break
 		}
 		st := o.stores.named(in.Store)
-		opts := proc.CheckpointOptions{Store: in.Dir, Compress: st != nil && st.Compress}
+		opts := proc.CheckpointOptions{Store: in.Dir, StoreID: o.stores.get(in.Dir).id, Compress: st != nil && st.Compress}
 		_, err = live.Checkpoint(ctx, opts)
 	}
 	if err != nil && !errors.Is(err, proc.ErrState) {

@@ -32,6 +32,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			if err := o.stores.there(ctx, opts.Store); err != nil {
 				return 0, err
 			}
+			opts.StoreID = o.stores.get(opts.Store).id
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
 			res, err = live.Checkpoint(ctx, opts)
@@ -127,6 +128,7 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 			if err = o.stores.there(ctx, im.Dir); err != nil {
 				return 0, err
 			}
+			opts.StoreID = o.stores.get(im.Dir).id
 			if spec, err = o.ledger.whole(spec, stored); err == nil {
 				live, res, err = o.rt.Restore(ctx, spec, opts)
 			}

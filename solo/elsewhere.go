@@ -114,7 +114,7 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 	restore := st.restoring(p.Task, imageInfo(taken.Image).ToRead)
 	err = restore.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
 		from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
-			Store: p.Store, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
+			Store: p.Store, StoreID: m.stores.get(p.Store).id, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
 		})
 		return from.res.Read, err
 	})

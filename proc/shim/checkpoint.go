@@ -78,7 +78,7 @@ func (d dump) attempt() (proc.CheckpointResult, error) {
 	stopTook := linux.Clock() - begin
 	res, err := d.write()
 	if err != nil {
-		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrCheckpointLater) && !errors.Is(err, proc.ErrNoSpace) {
+		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrCheckpointLater) && !errors.Is(err, proc.ErrNoSpace) && !errors.Is(err, proc.ErrNotNow) {
 			d.t.life.dumpBroke()
 		}
 		return res, errors.Join(err, d.undoStop())
@@ -139,7 +139,7 @@ func (d dump) write() (proc.CheckpointResult, error) {
 	}
 	var names remaps
 	if spec := d.t.life.spec(); spec.UID == 0 { // see linkRemap
-		if names, err = lookForRemaps(tree, d.o.Store, string(spec.ID)); err != nil {
+		if names, err = lookForRemaps(tree, d.o, string(spec.ID)); err != nil {
 			return none, err
 		}
 		defer names.close()
