@@ -182,6 +182,9 @@ type CheckpointOptions struct {
 	// StoreID is the store's mark (checkpoint.ID): where the supervisor sees another store, or none, the error is
 	// ErrNotNow and nothing is written. Empty: whatever is in Store, which is made if it is not there.
 	StoreID string `json:"store_id,omitempty"`
+	// MaxDeleted is how many bytes those files may hold that the task has open and that were deleted, which become
+	// part of the checkpoint: beyond it the error is ErrNotNow. 0: as many as there is room for.
+	MaxDeleted int64 `json:"max_deleted,omitempty"`
 	// Compress stores pages compressed.
 	Compress bool `json:"compress,omitempty"`
 	// Full writes every page even when an earlier checkpoint could be built on.

@@ -18,7 +18,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 	live := t.live
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.AddImageDir(st.Dir)
-	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
+	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress, MaxDeleted: o.admission.deletedRoom(t, st, c)}
 	m, reads, settled := st.dumping(t.rec.ID, t.dirty()), t.opensItself(), o.images.settled(t.rec.ID)
 	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
 		var positions map[linux.FileID]int64

@@ -180,6 +180,10 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if most := d.o.MaxDeleted; most > 0 && deleted > most {
+		return nil, fmt.Errorf("%w: the files that it has open and that were deleted hold %d bytes, which the checkpoint would have to hold, and %d may be written; make room, or close them",
+			proc.ErrNotNow, deleted, most)
+	}
 	facts, err := mend.Look(tree)
 	if err != nil {
 		return nil, err
