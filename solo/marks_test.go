@@ -337,9 +337,18 @@ func TestRealStoreOthersDoNotSee(t *testing.T) {
 	m.flags = []string{"--store", "fast=" + dir}
 	m.launch()
 
+	stays := m.run(headrace.Normal, counter(60)) // as long as something is in it no other store is made
+	m.awaitState(stays, headrace.Running)
+	must(checkpoint(stays))
+
 	// It is moved, with a mount in its place, while a supervisor waits.
-	id := m.run(headrace.Normal, counter(60))
+	starts := filepath.Join(m.cfg.StateDir, "starts")
+	id := m.run(headrace.Normal, func(q *wire.RunRequest) {
+		counter(60)(q)
+		q.Argv[2] = fmt.Sprintf("echo >>%s; %s", starts, q.Argv[2])
+	})
 	m.awaitState(id, headrace.Running)
+	m.awaitFile(starts)
 	must(checkpoint(id))
 	m.kill9()
 	must(os.Rename(dir, moved))
@@ -349,6 +358,9 @@ func TestRealStoreOthersDoNotSee(t *testing.T) {
 	m.tasks.Restore(m.ctx(), &wire.VerbRequest{Id: string(id)}) // it may not succeed at once
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 60)
+	if b, err := os.ReadFile(starts); err != nil || len(b) != 1 {
+		t.Errorf("it was started %d times, %v: its checkpoint was there", len(b), err)
+	}
 
 	// It is mounted after a task was started.
 	m.kill9()
