@@ -44,7 +44,7 @@
 // A new file goes where Place says, and later blocks of it to the same disk while there is
 // room. A disk that is nearly full takes no new blocks, but lets those that are there
 // grow; ENOSPC fails one writer (ErrFull). A read error is the replica's. A failed write or
-// fsync takes the disk out until the next start: nothing more is acknowledged there (ErrOut). So does a disk on which nothing ends for
+// fsync takes the disk out until the next start, or until it was unmounted and is there again (Attach): nothing more is acknowledged there (ErrOut). So does a disk on which nothing ends for
 // Config.Patience; sooner it takes no new blocks. That one operation is slow says only that the disk has much to do.
 //
 // # Reading

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"headrace/internal/vfs"
 )
@@ -76,6 +77,9 @@ func (c *combined) create() (*handle, error) {
 	}
 	v.making.Lock()
 	defer v.making.Unlock()
+	if _, err := v.readFile("VERSION"); errors.Is(err, os.ErrNotExist) { // what is below a disk that is not mounted any more is not it
+		return nil, v.takeOut(ErrNotMounted)
+	}
 	if err := v.makeDir(filepath.Dir(v.path(c.id))); err != nil {
 		return nil, err
 	}
@@ -92,7 +96,11 @@ func (h *handle) release() {
 	if h.c.open == h {
 		h.c.open = nil
 	}
-	h.c.v.do(asking, h.Close) // closing writes nothing back
+	var begun atomic.Bool
+	err := h.c.v.do(asking, func() error { begun.Store(true); return h.Close() }) // it writes nothing back
+	if err != nil && !begun.Load() {
+		go h.Close() // the disk is out of use, and nobody can unmount it while a file is open
+	}
 }
 
 // change begins a change of the file. The index forgets the file first, durably, so that

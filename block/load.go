@@ -81,7 +81,7 @@ func (v *volume) identify(c *Config) error {
 	is := func(dir string) bool { return filepath.Clean(dir) == v.dir }
 	b, err := v.readFile("VERSION")
 	if errors.Is(err, os.ErrNotExist) {
-		if slices.ContainsFunc(c.Known, is) {
+		if v.back || slices.ContainsFunc(c.Known, is) {
 			return fmt.Errorf("%s: %w", v.dir, ErrNotMounted)
 		}
 		rand.Read(v.id[:])
@@ -211,7 +211,7 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 		// Behind the mark there may be bytes of an earlier life, and in the chunk that it ends in a checksum from before the power failed.
 		// All have their states before any is adopted: the file goes with the last one that is dropped.
 		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled, state: stateOf[h.kind]}
-		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length && !s.since(h)
+		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length && !s.since(v, h)
 		c.regions = append(c.regions, r)
 		c.end = max(c.end, h.offset+v.size(h.capacity))
 	}
@@ -224,8 +224,8 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	return s.tidy(c) // the last deletion may not have come that far
 }
 
-// since reports whether the machine has been up since a writer began: what was flushed is here.
-func (c *Config) since(h header) bool { return c.Boot != 0 && h.boot == c.Boot }
+// since reports whether the machine has been up, and the disk there, since a writer began: what was flushed is here.
+func (c *Config) since(v *volume, h header) bool { return c.Boot != 0 && h.boot == c.Boot && !v.back }
 
 // stateOf is what a replica is at the start whose header says its kind.
 var stateOf = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
@@ -238,16 +238,23 @@ func (s *Store) adopt(r *replica) error {
 	case gone:
 		return nil
 	case writing:
-		all, err := s.salvage(r)
-		r.whole = all && s.since(r.head)
+		good, all, err := s.salvage(r)
+		r.whole = all && s.since(r.file.v, r.head)
 		if v := r.file.v; err != nil && v.err() == nil {
 			v.log.Error("a block that was being written cannot be read", "block", r.head.block, "disk", v.dir, "cause", err)
-			r.damaged, r.whole, r.visible = true, false, r.head.settled
+			// What is before that may be all there is anywhere. Nothing is changed behind it: it may be read another time.
+			r.whole, r.visible = false, good
+			if good.length <= r.head.settled.length {
+				r.damaged, r.visible = true, r.head.settled
+			}
 		} else if err != nil {
 			return err
 		}
 	case copying:
 		return s.drop(r)
+	}
+	if r.file.v.back {
+		return adoptAgain(s, r)
 	}
 	s.mu.Lock()
 	old := s.blocks[r.head.block]
@@ -279,8 +286,11 @@ func better(a, b *replica) bool {
 		cmp.Compare(a.visible.length, b.visible.length), 1) > 0
 }
 
+// mostUnreadable is how many pages of a file without headers that can be read are tried: a disk may take seconds for each.
+const mostUnreadable = 16
+
 // scan finds the headers in a file, and where the next region may begin. Where a header
-// is damaged it goes on with the next good one.
+// is damaged, or cannot be read, it goes on with the next good one. An error says that there may be more than what it found.
 func (c *combined) scan() (headers []header, end int64, err error) {
 	h, err := c.use(0)
 	if err != nil {
@@ -292,17 +302,21 @@ func (c *combined) scan() (headers []header, end int64, err error) {
 		return nil, 0, err
 	}
 	end = up(size, page)
+	unreadable := 0
 	for pos := int64(0); pos < size; {
-		found, next, err := c.nextHeader(h, pos, size)
-		if err != nil {
-			return headers, end, err
+		found, next, rerr := c.nextHeader(h, pos, size)
+		if rerr != nil {
+			err = rerr
+			if unreadable++; unreadable > mostUnreadable || c.v.err() != nil {
+				break
+			}
 		}
 		if found != nil {
 			headers = append(headers, *found)
 		}
 		pos = next
 	}
-	return headers, end, nil
+	return headers, end, err
 }
 
 func (c *combined) size(h *handle) (int64, error) {
@@ -319,12 +333,16 @@ func (c *combined) size(h *handle) (int64, error) {
 }
 
 // nextHeader looks for a header from pos on, at first in the page there, then in ever
-// more at once. It returns where to go on.
+// more at once. It returns where to go on, also behind a page that cannot be read.
 func (c *combined) nextHeader(h *handle, pos, size int64) (*header, int64, error) {
 	for n := int64(page); pos < size; n = min(2*n, 1<<20) {
 		b, err := h.read(pos, n)
+		if err != nil && n > page && c.v.err() == nil {
+			n = page / 2 // one page next: it may be another that cannot be read
+			continue
+		}
 		if err != nil {
-			return nil, 0, err
+			return nil, pos + page, err
 		}
 		for at := int64(0); at+page <= int64(len(b)); at += page {
 			found, err := newest(b[at : at+page])

@@ -8,11 +8,13 @@ import (
 func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
 
 // salvage brings a replica that was being written when its process ended to its last good
-// byte, durably. It reports whether nothing behind that was ever handed to the kernel, unless the machine has ended.
-func (s *Store) salvage(r *replica) (all bool, err error) {
+// byte, durably. It reports which that is, also where it cannot be made the last one, and whether nothing behind it was ever handed to the
+// kernel, unless the machine has ended.
+func (s *Store) salvage(r *replica) (good mark, all bool, err error) {
 	err = s.withFile(r, func(h *handle) error {
-		good, clean, err := r.lastGood(h)
-		if err != nil {
+		var clean bool
+		var err error
+		if good, clean, err = r.lastGood(h); err != nil {
 			return err
 		}
 		erased, err := s.erase(r, h, good)
@@ -23,6 +25,9 @@ func (s *Store) salvage(r *replica) (all bool, err error) {
 		s.at("salvage.erased")
 		err = s.put(r, h, func(next *header) {
 			next.kind, next.mark, next.durable, next.settled = writing, good, good, good
+			if r.file.v.back {
+				next.boot = 0
+			}
 		})
 		if err != nil {
 			return err
@@ -36,12 +41,12 @@ func (s *Store) salvage(r *replica) (all bool, err error) {
 		r.confirmed = good
 		return nil
 	})
-	return all, err
+	return good, all, err
 }
 
 // lastGood finds the end of what can be trusted: from what is known to be durable on,
 // chunk by chunk, as far as they agree with their checksums. It reports whether the checksum in which that ends, if there is one, is of what
-// is before.
+// is before. What cannot be read is an end as well, and an error.
 //
 // Where the end of the last chunk lies nobody has noted: it is where the bytes have the
 // checksum. (That one of the 511 ends fits by chance has a probability of one in eight
@@ -54,7 +59,7 @@ func (r *replica) lastGood(h *handle) (end mark, clean bool, err error) {
 		n := min(hd.capacity-at, l.pieceEnd(at)-at, most)
 		sums, err := h.read(hd.offset+l.sumAt(at), up(n, Chunk)/Chunk*SumSize)
 		if err != nil {
-			return mark{}, false, err
+			return mark{length: at}, false, err
 		}
 		data, err := h.read(hd.offset+l.dataAt(at), n)
 		switch {
@@ -65,7 +70,7 @@ func (r *replica) lastGood(h *handle) (end mark, clean bool, err error) {
 		case be32(sums) == 0:
 			return mark{length: at}, true, nil
 		default:
-			return mark{}, false, err
+			return mark{length: at}, false, err
 		}
 		for ; len(data) > 0; sums = sums[SumSize:] {
 			chunk := data[:min(Chunk, len(data))]
@@ -170,7 +175,7 @@ func (s *Store) examine(r *replica, cuts int, cause error) error {
 		return cause
 	}
 	length := r.visible.length
-	if _, err := s.salvage(r); err != nil {
+	if _, _, err := s.salvage(r); err != nil {
 		return cause
 	}
 	s.mu.Lock()

@@ -14,9 +14,12 @@ import (
 // Scrub reads every closed block once and compares it with its checksums, each disk for
 // itself, behind everybody else who wants the disk and at most at that many bytes a second
 // for each. What is damaged goes to Config.Damaged. It begins with what the end of the
-// machine may have damaged, then goes on where the last pass was when it ended.
-func (s *Store) Scrub(ctx context.Context, bytesPerSecond int64) error {
+// machine may have damaged, then goes on where the last pass was when it ended. Where dirs are named, only those disks are read.
+func (s *Store) Scrub(ctx context.Context, bytesPerSecond int64, dirs ...string) error {
 	return errors.Join(s.each(func(v *volume) error {
+		if len(dirs) > 0 && !slices.Contains(dirs, v.dir) {
+			return nil
+		}
 		p := pass{s: s, v: v, rate: bytesPerSecond}
 		return p.run(ctx)
 	})...)

@@ -105,14 +105,14 @@ type Info struct {
 // goroutine.
 type Store struct {
 	Config
-	volumes []*volume
-	held    atomic.Int64 // bytes of memory that readers have
+	held atomic.Int64 // bytes of memory that readers have
 	table
 }
 
 // table is what is known of the blocks, and who uses them.
 type table struct {
 	mu      sync.Mutex
+	volumes []*volume // replaced as a whole
 	blocks  map[int64]*replica
 	copies  map[int64]*replica // temporary ones of blocks that have another replica
 	readers int64
@@ -230,9 +230,10 @@ func Open(c Config) (*Store, error) {
 // each does the same to all disks at once; in a simulation, where nothing is left to
 // chance, to one after the other.
 func (s *Store) each(do func(*volume) error) []error {
-	errs := make([]error, len(s.volumes))
+	volumes := s.disks()
+	errs := make([]error, len(volumes))
 	var all sync.WaitGroup
-	for i, v := range s.volumes {
+	for i, v := range volumes {
 		all.Go(func() { errs[i] = do(v) })
 		if s.point != nil {
 			all.Wait()
@@ -253,11 +254,11 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	err := s.Snapshot()
-	for _, v := range s.volumes {
+	for _, v := range s.disks() {
 		if v.index.file != nil && v.err() == nil {
 			v.index.file.Close()
 		}
-		if v.lock != nil {
+		if v.lock != nil && !v.closing {
 			err = errors.Join(err, v.lock.Close())
 		}
 	}
@@ -269,7 +270,7 @@ func (s *Store) Close() error {
 // not being written are made durable for it.
 func (s *Store) Snapshot() error {
 	var errs []error
-	for _, v := range s.volumes {
+	for _, v := range s.disks() {
 		if v.lock != nil && v.err() == nil {
 			errs = append(errs, s.snapshot(v))
 		}
@@ -409,6 +410,13 @@ func (s *table) Number() int {
 	return len(s.blocks)
 }
 
+// disks are those of Dirs, in their order.
+func (s *table) disks() []*volume {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.volumes
+}
+
 // Volume is what is known of a disk.
 type Volume struct {
 	Dir string
@@ -424,8 +432,9 @@ type Volume struct {
 
 // Volumes tells of the disks, in the order of Dirs.
 func (s *Store) Volumes() []Volume {
-	all := make([]Volume, len(s.volumes))
-	for i, v := range s.volumes {
+	volumes := s.disks()
+	all := make([]Volume, len(volumes))
+	for i, v := range volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
 		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Replicas: v.replicas, Used: v.used, Room: Room{Out: err != nil || v.late.Load(), Total: total, Free: free - v.promised, Writers: v.writers}}

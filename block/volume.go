@@ -43,6 +43,9 @@ type volume struct {
 	endOnce sync.Once
 	out     chan struct{} // closed when the disk is taken out
 	cause   error         // why, set before
+	// back: the disk was away before it was opened, and what was not durable then may be lost, though the machine has not ended.
+	back bool
+	attaching
 
 	// making is held for writing while a directory of files is made: nobody has a file in one that is not durable.
 	making sync.RWMutex

@@ -36,7 +36,12 @@ func (s *service) Cache(ctx context.Context, q *wire.CacheRequest, stream *conne
 	method, why := s.cache.Method()
 	w := &cacheWalk{
 		cache: s.cache, pins: s.pinsFor(by.Viewer()), send: stream.Send, began: time.Now(),
-		chunk: &wire.CacheChunk{Residency: string(method), ResidencyWhy: why},
+		chunk: &wire.CacheChunk{Residency: string(method), ResidencyWhy: why, Hangs: s.hangs(by.Viewer().All)},
+	}
+	if len(w.chunk.Hangs) > 0 { // what is asked about may be there
+		if err := w.flush(); err != nil {
+			return err
+		}
 	}
 	err = s.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: w.file, Problem: w.problem})
 	if err != nil {

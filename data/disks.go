@@ -123,13 +123,18 @@ func (w *diskWatch) next() (*wire.DisksSample, error) {
 	}
 	at := time.Now()
 	sample := &wire.DisksSample{AtMs: at.UnixMilli(), Interval: at.Sub(w.at).Seconds()}
-	uses := w.disks.Uses()
+	uses, hangs := w.disks.Uses(), map[disk.ID]*wire.DiskHang{}
+	for _, h := range w.disks.Hangs() {
+		hangs[h.ID] = wireHang(h, w.named)
+	}
 	known := map[disk.ID]bool{}
 	// Those that only the readers know are no block devices, or gone.
 	for _, d := range append(all, w.disks.Devices()...) {
 		if !known[d.ID] {
 			known[d.ID] = true
-			sample.Disks = append(sample.Disks, w.disk(d, now, uses[d.ID]))
+			m := w.disk(d, now, uses[d.ID])
+			m.Hang = hangs[d.ID]
+			sample.Disks = append(sample.Disks, m)
 		}
 	}
 	w.before, w.at = now, at
@@ -160,7 +165,7 @@ func (w *diskWatch) readers(uses []disk.Use) []*wire.DiskReader {
 	var all []*wire.DiskReader
 	for _, u := range uses[:min(len(uses), maxReaders)] {
 		r := &wire.DiskReader{
-			Class: u.Class.String(), Bytes: u.Bytes, Reading: u.Reading, Waiting: u.Waiting, Waited: u.Waited.Seconds(),
+			Class: u.Class.String(), Bytes: u.Bytes, Reading: u.Reading, Waiting: u.Waiting, Waited: u.Waited.Seconds(), Hangs: u.Hangs.Seconds(),
 		}
 		if w.named {
 			r.Name = serve.Shown(u.Name)

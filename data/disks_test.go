@@ -6,8 +6,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"headrace/disk"
 	"headrace/wire"
@@ -133,4 +136,50 @@ func TestMeterOpensOnce(t *testing.T) {
 	if err := l.close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestHangs: of a disk that does not answer is told since when, who hangs and who waits; names are for root.
+func TestHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		meter, err := disk.NewMeter(disk.MeterOptions{NoBPF: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer meter.Close()
+		r := &reading{devices: &disk.Devices{}, disks: &disk.Scheduler{}}
+		d := disk.Device{ID: 1 << 40, Name: "0:99", FSType: "fuse", Mount: "/mnt"}
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, name := range []string{"a", "b", "c", "d", "e\xff", "f"} {
+			go r.disks.Reader(d, disk.Demand, name).Begin(ctx)
+			synctest.Wait()
+		}
+		if h := r.hangs(true); h != nil {
+			t.Errorf("%v hangs", h)
+		}
+		began := time.Now()
+		time.Sleep(2 * disk.Patience)
+		synctest.Wait()
+		for _, named := range []bool{true, false} {
+			want := &wire.DiskHang{Disk: "0:99", Mount: "/mnt", SinceMs: began.UnixMilli(), Silent: true, Hanging: 2, Waiting: 4}
+			if named {
+				want.WhoHangs, want.WhoWaits = []string{"a", "b"}, []string{"c", "d", "e\uFFFD"}
+			}
+			w := &diskWatch{reading: r, meter: meter, named: named}
+			if err := w.begin(); err != nil {
+				t.Fatal(err)
+			}
+			s, err := w.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := s.Disks[len(s.Disks)-1]
+			if !proto.Equal(m.Hang, want) || m.Readers[0].Hangs != 60 || s.Disks[0].Hang != nil && len(s.Disks) > 1 {
+				t.Errorf("it is told %v, want %v; %v", m.Hang, want, m.Readers)
+			}
+			if h := r.hangs(named); len(h) != 1 || !proto.Equal(h[0], want) {
+				t.Errorf("it is told %v, want %v", h, want)
+			}
+		}
+		cancel()
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/policy/prefetch"
+	"headrace/serve"
 	"headrace/stream"
 	"headrace/stream/source"
 	"headrace/wire"
@@ -158,8 +159,9 @@ func (f *Files) ServeStreams(l *accept.Listener) error { return f.streams.Serve(
 // StopStreams ends the connections of consumers. It may be called more than once.
 func (f *Files) StopStreams() { f.streams.Close() }
 
-// Describe fills in how the machine reads.
-func (f *Files) Describe(info *wire.NodeInfo) {
+// Describe fills in how the machine reads, as a viewer may know it.
+func (f *Files) Describe(info *wire.NodeInfo, v serve.Viewer) {
+	info.Hangs = f.hangs(v.All)
 	method, why := f.cache.Method()
 	info.Residency, info.ResidencyWhy = string(method), why
 	info.Pinned = f.cache.Pinned()

@@ -15,7 +15,7 @@ type collector struct{ files *Files }
 
 var (
 	residencyDesc = prometheus.NewDesc("headrace_residency_method", "1 for the method by which it is found out what is in memory.", []string{"method"}, nil)
-	hangsDesc     = prometheus.NewDesc("headrace_disk_hangs_seconds", "For how long a disk or file server has not answered a reader.", []string{"device"}, nil)
+	hangsDesc     = prometheus.NewDesc("headrace_disk_hangs_seconds", "For how long a disk or file server has not answered a reader, or a dump or restore has had its turn that takes far too long.", []string{"device"}, nil)
 	pinnedDesc    = prometheus.NewDesc("headrace_warm_pinned_bytes", "Bytes of files that are locked in memory for later readers.", nil, nil)
 	budgetDesc    = prometheus.NewDesc("headrace_warm_budget_bytes", "Bytes that may be.", nil, nil)
 	requestsDesc  = prometheus.NewDesc("headrace_warm_requests", "Requests for files to be kept in memory.", nil, nil)

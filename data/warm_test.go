@@ -50,7 +50,7 @@ func TestWarmAndEvict(t *testing.T) {
 		t.Errorf("%d bytes of the cold file are kept, by %q", n, by)
 	}
 	var info wire.NodeInfo
-	b.files.Describe(&info)
+	b.files.Describe(&info, serve.Everything)
 	if info.Residency == "" || info.WarmBudget <= 0 || info.Pinned < datatest.FileSize {
 		t.Errorf("node: %v", &info)
 	}
@@ -294,7 +294,7 @@ func TestWithoutWarming(t *testing.T) {
 		t.Errorf("%d bytes are kept", n)
 	}
 	var info wire.NodeInfo
-	if b.files.Describe(&info); info.WarmBudget != 0 {
+	if b.files.Describe(&info, serve.Everything); info.WarmBudget != 0 {
 		t.Errorf("node: %v", &info)
 	}
 }

@@ -33,8 +33,6 @@ const (
 	// long, up to againLast.
 	againFirst = 10 * time.Second
 	againLast  = time.Hour
-	// endTime is how long an end waits for searches for files.
-	endTime = 10 * time.Second
 )
 
 // warming keeps files in memory for those who have asked. A nil warming keeps
@@ -133,7 +131,7 @@ func (w *warming) close() {
 		return
 	}
 	w.cancel()
-	if !linux.Within(endTime, w.wg.Wait) {
+	if !linux.Within(linux.EndTime, w.wg.Wait) {
 		w.log.Warn("a file server does not answer where files of requests are looked for; it is not waited for")
 	}
 	if err := w.engine.Close(); err != nil {

@@ -3,6 +3,7 @@ package dfs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -211,7 +212,10 @@ func (n *Node) planCache() {
 			n.Keeper.caching.forget()
 			return
 		}
-		_, err := n.CacheUses(n.ctx)
+		uses, err := n.CacheUses(n.ctx)
+		if err == nil && uses.Passed > 0 {
+			err = fmt.Errorf("the oldest cache directives are of so many files that %d others are not seen to", uses.Passed)
+		}
 		n.told("look what is to be kept in memory", err)
 	})
 }

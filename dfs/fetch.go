@@ -8,6 +8,8 @@ import (
 	"net"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"headrace/block"
 	"headrace/hdfs/pb"
 	"headrace/hdfs/xfer"
@@ -61,7 +63,7 @@ func (k *Keeper) openAt(ctx context.Context, m Member, b meta.Block, offset, n i
 	if err != nil {
 		return nil, err
 	}
-	h := xfer.Header(k.block(b), "headrace", k.n.Tokens().Issue(b.ID, pb.AccessModeProto_READ))
+	h := xfer.Header(k.block(b), "headrace", k.n.Tokens().Issue(b.ID, pb.AccessModeProto_READ, ""))
 	r, err := xfer.Read(nc, h, offset, n)
 	if err != nil {
 		stop()
@@ -76,7 +78,7 @@ func (k *Keeper) Checksum(ctx context.Context, b meta.LocatedBlock) ([]byte, err
 	for _, m := range k.n.Places().Readers(b, k.host()) {
 		nc, stop, err := dialData(ctx, m)
 		if err == nil {
-			h := xfer.Header(k.block(b.Block), "", k.n.Tokens().Issue(b.ID, pb.AccessModeProto_READ)).BaseHeader
+			h := xfer.Header(k.block(b.Block), "", k.n.Tokens().Issue(b.ID, pb.AccessModeProto_READ, "")).BaseHeader
 			var a *pb.OpBlockChecksumResponseProto
 			a, err = xfer.Checksum(nc, h, pb.BlockChecksumTypeProto_MD5CRC)
 			stop()
@@ -122,6 +124,10 @@ func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) 
 		defer func() { <-k.slots }()
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if !k.takes(w.Capacity) { // a block may be much shorter than all that its file lets it have
+		w = proto.CloneOf(w)
+		w.Capacity = w.Length
 	}
 	if !k.takes(w.Capacity) { // before another node reads what would be thrown away
 		return fmt.Errorf("block %d cannot be fetched: %w", id, block.ErrFull)

@@ -120,3 +120,16 @@ func TestFewFetches(t *testing.T) {
 		t.Error("more connections than blocks")
 	}
 }
+
+// TestShortBlocksNeedLittleRoom: a block that is short is fetched where there is no room for all that its file lets it have.
+func TestShortBlocksNeedLittleRoom(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	w := &wire.WantedBlock{Block: 1, Stamp: 1, Length: 1, Capacity: 2 * n.Blocks.Volumes()[0].Room.Total, File: 1}
+	if err := n.Keeper.fetch(t.Context(), w, nil); err == nil || errors.Is(err, block.ErrFull) {
+		t.Errorf("without a node that has it: %v", err)
+	}
+	w.Length = w.Capacity
+	if err := n.Keeper.fetch(t.Context(), w, nil); !errors.Is(err, block.ErrFull) {
+		t.Errorf("more than the disk has: %v", err)
+	}
+}

@@ -75,6 +75,12 @@ func (m *model) round() bool {
 	}
 	length, from, err := agree(m.record, m.recovery, m.cut, said)
 	m.note("agreed: %d at %v, %v", length, from, err)
+	if errors.Is(err, errUnreadable) && m.oneIn(3) {
+		for _, name := range m.at {
+			m.note("%s can read its sectors again", name)
+			m.of(name).bad = nil
+		}
+	}
 	if err != nil {
 		return false
 	}

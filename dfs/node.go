@@ -59,7 +59,7 @@ func Open(c Config) (*Node, error) {
 		err = n.openBlocks()
 	}
 	if err == nil {
-		n.Group, err = names.Open(names.Config{DB: n.db, Dir: filepath.Join(c.Dir, "log"), Self: n.Identity.Node, Send: c.Send, Now: c.Now, Log: c.Log, AcceptDamage: c.AcceptDamage})
+		n.Group, err = names.Open(names.Config{DB: n.db, Dir: filepath.Join(c.Dir, "log"), Self: n.Identity.Node, Send: c.Send, Now: c.Now, Log: c.Log, AcceptDamage: c.AcceptDamage, Aside: filepath.Join(c.Dir, aside)})
 	}
 	var cache pagecache.Cache
 	if err == nil {
@@ -72,6 +72,7 @@ func Open(c Config) (*Node, error) {
 	n.running.Go(n.upkeep)
 	n.running.Go(n.recoverBlocks)
 	n.running.Go(n.keepIndex)
+	n.running.Go(n.attachDisks)
 	n.running.Go(n.Keeper.keep)
 	n.running.Go(n.Keeper.verifyCopies)
 	n.running.Go(n.tellMemory)
@@ -144,7 +145,7 @@ func (n *Node) openBlocks() error {
 			n.Keeper.damaged(i)
 		},
 		Out: func(dir string, cause error) {
-			n.Config.Log.Error("a disk is out of use until the next start", "dir", dir, "err", cause)
+			n.Config.Log.Error("a disk is out of use until it was unmounted and is mounted again, or the next start", "dir", dir, "err", cause)
 			n.Keeper.lookSoon() // what it had is missing
 		},
 	})

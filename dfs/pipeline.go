@@ -82,7 +82,7 @@ func (p *pipeline) build(stage pb.OpWriteBlockProto_BlockConstructionStage, stam
 		return 0, err
 	}
 	q := &pb.OpWriteBlockProto{
-		Header: xfer.Header(k.block(p.b), p.w.holder, p.w.n.Tokens().Issue(p.b.ID, pb.AccessModeProto_WRITE)), Stage: &stage,
+		Header: xfer.Header(k.block(p.b), p.w.holder, p.w.n.Tokens().Issue(p.b.ID, pb.AccessModeProto_WRITE, "")), Stage: &stage,
 		PipelineSize: proto.Uint32(uint32(len(p.nodes))), MinBytesRcvd: proto.Uint64(uint64(least)), MaxBytesRcvd: proto.Uint64(uint64(most)),
 		LatestGenerationStamp: &stamp, StorageType: pb.StorageTypeProto_DISK.Enum(), StorageId: &p.nodes[0].Storage,
 	}
@@ -257,7 +257,7 @@ func (p *pipeline) replace() {
 	for _, m := range p.w.n.Places().Writers(p.segment, 1, "", has) {
 		nc, stop, err := dialData(p.w.ctx, p.nodes[0])
 		if err == nil {
-			h := xfer.Header(p.w.n.Keeper.block(p.b), p.w.holder, p.w.n.Tokens().Issue(p.b.ID, pb.AccessModeProto_COPY))
+			h := xfer.Header(p.w.n.Keeper.block(p.b), p.w.holder, p.w.n.Tokens().Issue(p.b.ID, pb.AccessModeProto_COPY, ""))
 			err = xfer.Transfer(nc, h, DataNode(m))
 			stop()
 		}

@@ -75,7 +75,10 @@ func (p Places) hear(nodes []string, ask func(node string) (*wire.BlockCopy, err
 	return said
 }
 
-var errNotUp = errors.New("it is not there, as far as the ring knows")
+var (
+	errNotUp      = errors.New("it is not there, as far as the ring knows")
+	errUnreadable = errors.New("its copy is damaged, and nothing of it can be read now")
+)
 
 func (k *steward) fenceAt(ctx context.Context, name string, r meta.Recovery) (*wire.BlockCopy, error) {
 	at, err := k.at(name)
@@ -133,10 +136,14 @@ type heard struct {
 // left by the pipeline, or have lost the later one with the power: they are the last resort. A finished copy has the length at which
 // its writer, or a recovery whose end was not noted, has closed the block: that is the length. Damaged copies are as good as older ones.
 //
+// Where there is nothing but a damaged copy of which nothing can be read, that is waited for: there was something, and it may be read another
+// time.
+//
 // A closed block that is to be cut (above 0) gets no more than that, and all copies with that much stay.
 func agree(b meta.Block, recovery uint64, cut int64, all []heard) (length int64, at []string, err error) {
 	var current, older []heard
 	var missed []error // of those that may have something
+	var unreadable []error
 	var gone []string
 	for _, h := range all {
 		switch {
@@ -144,6 +151,8 @@ func agree(b meta.Block, recovery uint64, cut int64, all []heard) (length int64,
 			gone = append(gone, h.node)
 		case h.copy == nil:
 			missed = append(missed, fmt.Errorf("node %s: %w", h.node, h.err))
+		case h.copy.Damaged && h.copy.Length == 0:
+			unreadable = append(unreadable, fmt.Errorf("node %s: %w", h.node, errUnreadable))
 		case h.copy.State == wire.BlockCopy_NONE, h.copy.Length == 0:
 		case h.copy.Stamp >= b.Stamp && !h.copy.Damaged:
 			current = append(current, h)
@@ -184,6 +193,8 @@ func agree(b meta.Block, recovery uint64, cut int64, all []heard) (length int64,
 	switch {
 	case len(current) == 0 && len(gone) > 0:
 		return 0, nil, fmt.Errorf("nodes are out that may have it, and nobody else has: %v", gone)
+	case len(current) == 0 && len(unreadable) > 0:
+		return 0, nil, errors.Join(unreadable...)
 	case len(missed) > 0 && (!sure || state == wire.BlockCopy_WAITING || length < need):
 		return 0, nil, fmt.Errorf("nodes that may have more of it have not answered: %w", errors.Join(missed...))
 	}

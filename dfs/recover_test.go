@@ -46,6 +46,23 @@ func TestWhoIsAskedToRecover(t *testing.T) {
 	}
 }
 
+// TestUnreadableIsNotNothing: a copy that is damaged from its first byte on is no reason to give the block up, also where it has not been
+// recorded that there was anything.
+func TestUnreadableIsNotNothing(t *testing.T) {
+	unreadable := heard{node: "n1", copy: &wire.BlockCopy{Block: 1, Stamp: 5, Damaged: true, State: wire.BlockCopy_WAITING}}
+	nothing := heard{node: "n2", copy: &wire.BlockCopy{Block: 1}}
+	for _, size := range []int64{0, 100} {
+		b := meta.Block{ID: 1, Stamp: 5, Size: size}
+		if length, _, err := agree(b, 6, 0, []heard{unreadable, nothing}); !errors.Is(err, errUnreadable) {
+			t.Errorf("size %d: %d, %v", size, length, err)
+		}
+		sound := heard{node: "n3", copy: &wire.BlockCopy{Block: 1, Stamp: 5, Length: 100, State: wire.BlockCopy_WRITING}}
+		if length, at, err := agree(b, 6, 0, []heard{unreadable, sound}); length != 100 || !slices.Equal(at, []string{"n3"}) || err != nil {
+			t.Errorf("size %d: %d at %v, %v", size, length, at, err)
+		}
+	}
+}
+
 // TestDiskThatCannotBeUsed: of a block on a disk that cannot be used at the start it is not said that there is nothing. It is there when the
 // disk is.
 func TestDiskThatCannotBeUsed(t *testing.T) {

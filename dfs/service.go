@@ -173,7 +173,7 @@ func (s service) Locate(_ context.Context, q *wire.LocateRequest) (*wire.LocateR
 		}
 		r.Wanted, r.Complete, r.Nodes = wantedProto(p), p.Complete, Names(s.k.n.Places().known(s.k.n.Places().names(p.LocatedBlock)))
 		if t := m.Target(q.Block); t != nil {
-			r.Writable = t.Stamp
+			r.Writable, r.Writer = t.Stamp, t.User
 		}
 	})
 	return r, err

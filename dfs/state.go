@@ -202,7 +202,10 @@ func openState(c Config) (*bolt.DB, Identity, error) {
 	if err != nil {
 		return nil, who, errors.Join(err, db.Close())
 	}
-	return db, who, nil
+	if !c.AcceptDamage {
+		db, err = heal(c, db)
+	}
+	return db, who, err
 }
 
 // join makes a part of a file system that there is.

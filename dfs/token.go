@@ -30,12 +30,16 @@ func (n *Node) Tokens() *Tokens {
 	return &Tokens{Key: n.Identity.Key, Pool: n.Identity.Pool, Now: n.Config.Now}
 }
 
-// Issue makes a token for one block and one kind of access.
-func (t *Tokens) Issue(block uint64, mode pb.AccessModeProto) *pb.TokenProto {
-	id, err := proto.Marshal(&pb.BlockTokenSecretProto{ExpiryDate: proto.Uint64(uint64(t.Now().Add(TokenTime).UnixMilli())), KeyId: proto.Uint32(1),
-		BlockPoolId: &t.Pool, BlockId: &block, Modes: []pb.AccessModeProto{mode}})
+// Issue makes a token for one block and one kind of access, for a user or, if that is empty, for whoever has it.
+func (t *Tokens) Issue(block uint64, mode pb.AccessModeProto, user string) *pb.TokenProto {
+	secret := &pb.BlockTokenSecretProto{ExpiryDate: proto.Uint64(uint64(t.Now().Add(TokenTime).UnixMilli())), KeyId: proto.Uint32(1),
+		BlockPoolId: &t.Pool, BlockId: &block, Modes: []pb.AccessModeProto{mode}}
+	if user != "" {
+		secret.UserId = &user
+	}
+	id, err := proto.Marshal(secret)
 	if err != nil {
-		panic("dfs: a token: " + err.Error()) // it has no text that a client chose
+		panic("dfs: a token: " + err.Error())
 	}
 	return &pb.TokenProto{Identifier: id, Password: t.sign(id), Kind: proto.String("HDFS_BLOCK_TOKEN"), Service: proto.String("")}
 }
@@ -44,6 +48,15 @@ func (t *Tokens) sign(id []byte) []byte {
 	h := hmac.New(sha256.New, t.Key)
 	h.Write(id)
 	return h.Sum(nil)
+}
+
+// TokenUser returns the user whom a token that was checked was issued for, or "".
+func TokenUser(t *pb.TokenProto) string {
+	var id pb.BlockTokenSecretProto
+	if proto.Unmarshal(t.GetIdentifier(), &id) != nil {
+		return ""
+	}
+	return id.GetUserId()
 }
 
 // modes are what operations need.

@@ -5,13 +5,16 @@ import (
 	"sync"
 	"time"
 
+	"headrace/block"
 	"headrace/meta"
 )
 
 const (
 	atOnce        = 1000
 	indexInterval = 5 * time.Minute
-	scrubInterval = 7 * 24 * time.Hour
+	// attachInterval is how long a disk has to be away at least to be taken for one that was.
+	attachInterval = 2 * time.Second
+	scrubInterval  = 7 * 24 * time.Hour
 	// restTime is between two rounds that somebody has asked for: one round does for all who asked meanwhile, such as a thousand deletions.
 	restTime = 20 * time.Millisecond
 )
@@ -161,7 +164,7 @@ func (c *lastLook) since(now time.Time) time.Duration {
 // there are none: whatever is proposed is written.
 func (n *Node) expire(set bool) {
 	if set {
-		n.propose(&meta.RenewLeases{})
+		n.propose(&meta.RenewLeases{Set: true})
 		return
 	}
 	due := false
@@ -181,6 +184,22 @@ func (n *Node) sweep() {
 			return
 		}
 	}
+}
+
+// attachDisks takes disks out that are not mounted any more, and back in that are there again. All copies are looked at then, and what came back is read: its
+// end may be missing.
+func (n *Node) attachDisks() {
+	n.rounds(attachInterval, nil, func(bool) {
+		for _, dir := range block.Attach(n.Blocks) {
+			n.Config.Log.Warn("a disk is in use again", "dir", dir)
+			n.Keeper.lookSoon()
+			if n.Config.ScrubRate > 0 {
+				n.running.Go(func() {
+					n.told("read the blocks of a disk that is back", n.Blocks.Scrub(n.ctx, n.Config.ScrubRate, dir))
+				})
+			}
+		}
+	})
 }
 
 // scrub reads all blocks again and again.

@@ -19,7 +19,12 @@
 //
 // A turn that has begun is never interrupted. But a reader that gets on with nothing for
 // Patience is not waited for any more: nothing can end a read from a disk or a file server that
-// does not answer, and others may want what does. They read beside it then. Inside a class the turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
+// does not answer, and others may want what does. They read beside it then. Where the next one hangs as well all
+// others wait, without a thread each and until their contexts end: one at a time tries, each time when the silence has
+// doubled, and when anything comes of any of them it is as before. Dumps and restores that have their turn for far longer than was expected
+// are not waited for, either.
+//
+// Inside a class the turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
 // 1996): a reader's turn gets a start tag, which is the end of its last turn in
 // virtual time or the present virtual time, whichever is later; the smallest tag
 // goes next, those that have waited longest first among equals; virtual time is

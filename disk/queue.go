@@ -82,10 +82,10 @@ func (e *entry) tag() int64 {
 type queue struct {
 	// least is the number of bytes that every turn counts for.
 	least int64
-	// held: no turn of warming begins.
-	held    bool
-	holder  [sides]*entry
-	waiting [classes][]*entry
+	// held: no turn of warming begins; shut: none of reading.
+	held, shut bool
+	holder     [sides]*entry
+	waiting    [classes][]*entry
 	// virtual is the virtual time of each class. It never goes back, and those who
 	// wait do not change it.
 	virtual [classes]int64
@@ -139,7 +139,7 @@ func (q *queue) grant() *entry {
 
 // free reports whether nobody has what keeps a turn of class c from beginning.
 func (q *queue) free(c Class) bool {
-	return q.holder[c.side()] == nil && (c != Warming || q.holder[moves] == nil)
+	return q.holder[c.side()] == nil && (c != Warming || q.holder[moves] == nil) && !(q.shut && c.side() == reads)
 }
 
 // earlier orders those who wait: by flow, and in a flow by reader.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -23,11 +22,13 @@ var (
 // restore move a checkpoint. Demand goes before warming, a restore before a dump, and
 // inside a class the reader that has read least of late; the package's comment has the
 // rules. A device whose holder hangs holds up nobody at other devices, and at its own for
-// Patience. The zero value works and must not be copied once it is used.
+// Patience, unless nobody there is answered. The zero value works and must not be copied once it is used.
 // Methods of it, its readers and their turns may be called from any goroutine.
 type Scheduler struct {
-	// Log, if not nil, is told of devices that hang. It is set before anything is called.
+	// Log, if not nil, is told of devices that hang, and of dumps and restores that take far too long. It is set before anything is called.
 	Log *slog.Logger
+
+	patience time.Duration // Patience, but for tests
 
 	mu      sync.Mutex
 	devices map[ID]*station
@@ -45,13 +46,9 @@ type station struct {
 	// calm is when warming may begin, and timer, if not nil, looks then.
 	calm  time.Time
 	timer *time.Timer
-	// watched: somebody looks after Patience whether those who have turns get on.
-	watched bool
+	// silent is since when nobody who reads there is answered; zero: it answers. probe is when the next one may try.
+	silent, probe time.Time
 }
-
-// Patience is how long a reader that has a turn may get on with nothing (Turn.Progress) before others
-// are let by. It is long beside a disk that wakes up or repeats a request.
-const Patience = 30 * time.Second
 
 // flowKey names the readers of a user.
 type flowKey struct {
@@ -97,8 +94,9 @@ type wait struct {
 type Turn struct {
 	reader *Reader
 	since  time.Time
-	// moved is when something last came; passed: others do not wait for it any more.
+	// moved is when something last came, and late looks when that is too long ago; passed: others do not wait for it any more.
 	moved  time.Time
+	late   *time.Timer
 	passed bool
 }
 
@@ -117,7 +115,7 @@ type Use struct {
 	// Reading and Waiting say what it does now.
 	Reading, Waiting bool
 	// Hangs is for how long nothing has come of what it reads, once that is longer than
-	// Patience; else 0.
+	// Patience, or how long a dump or restore has had its turn, once that is far longer than was expected; else 0.
 	Hangs time.Duration
 }
 
@@ -274,10 +272,6 @@ func (r *Reader) ask(ctx context.Context) *wait {
 	return w
 }
 
-func (r *Reader) explain(err error) error {
-	return fmt.Errorf("wait for a turn at %s: %w", r.at.Name, err)
-}
-
 // await waits for the outcome of ask.
 func (r *Reader) await(ctx context.Context, w *wait) (*Turn, error) {
 	select {
@@ -310,56 +304,8 @@ func (r *Reader) granted() {
 	r.turn = &Turn{reader: r, since: now, moved: now}
 	w.turn = r.turn
 	close(w.done)
-	if !r.at.Memory && r.use.Class.side() == reads && !r.at.watched {
-		r.at.watched = true
-		time.AfterFunc(Patience, func() { r.scheduler.watch(r.at) })
-	}
-}
-
-// Progress says that some of what the turn is for has come. The holder calls it more often than
-// every Patience as long as that is so, or others are let by: then its reads go on beside theirs.
-func (t *Turn) Progress() {
-	s := t.reader.scheduler
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.moved = time.Now()
-}
-
-// hangs returns how long nothing has come, once that is too long.
-func (t *Turn) hangs() time.Duration {
-	if d := time.Since(t.moved); d >= Patience && t.reader.use.Class.side() == reads && !t.reader.at.Memory {
-		return d
-	}
-	return 0
-}
-
-// watch lets others by who wait for readers that do not get on, and looks again as long as there are
-// turns. Of what is moved (Scheduler.Move) nobody sees how far it is.
-func (s *Scheduler) watch(at *station) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	next := time.Duration(0)
-	for _, r := range at.readers {
-		t := r.turn
-		if t == nil || t.passed || r.use.Class.side() != reads {
-			continue
-		}
-		if t.hangs() == 0 {
-			if left := Patience - time.Since(t.moved); next == 0 || left < next {
-				next = left
-			}
-			continue
-		}
-		t.passed = true
-		at.queue.pass(&r.entry)
-		if s.Log != nil {
-			s.Log.Error("a disk or file server does not answer; others may read there meanwhile", "disk", at.Name, "mount", at.Mount,
-				"reader", r.use.Name, "since", t.moved)
-		}
-	}
-	s.dispatch(at)
-	if at.watched = next > 0; at.watched {
-		time.AfterFunc(next, func() { s.watch(at) })
+	if limit, t := r.limit(), r.turn; limit > 0 {
+		t.late = time.AfterFunc(limit, func() { r.scheduler.watch(t) })
 	}
 }
 
@@ -368,7 +314,7 @@ func (s *Scheduler) watch(at *station) {
 func (s *Scheduler) dispatch(at *station) {
 	q := &at.queue
 	away := time.Until(at.calm)
-	q.held = away > 0
+	q.held, q.shut = away > 0, at.shut()
 	for next := q.grant(); next != nil; next = q.grant() {
 		next.reader.granted()
 	}
@@ -397,8 +343,14 @@ func (t *Turn) end(bytes int64) {
 	bytes = max(bytes, 0)
 	r.use.Bytes += bytes
 	r.use.Turns++
+	if t.late != nil {
+		t.late.Stop()
+	}
 	if t.passed && s.Log != nil {
-		s.Log.Info("a read that hung has ended", "disk", r.at.Name, "reader", r.use.Name, "after", time.Since(t.since))
+		s.Log.Info("what hung at a disk has ended", "disk", r.at.Name, "reader", r.use.Name, "after", time.Since(t.since))
+	}
+	if r.use.Class.side() == reads && (t.passed || bytes > 0) { // who has read nothing may not have asked it for anything
+		s.heard(r.at)
 	}
 	if q := &r.at.queue; t.passed || q.holder[r.use.Class.side()] == &r.entry {
 		q.end(&r.entry, bytes)
@@ -455,7 +407,7 @@ func (s *Scheduler) Uses() map[ID][]Use {
 			u := r.use
 			u.Reading, u.Waiting = r.turn != nil, r.wait != nil
 			if u.Reading {
-				u.Hangs = r.turn.hangs()
+				u.Hangs = r.hangs()
 			}
 			if u.Waiting {
 				u.Waited += time.Since(r.wait.since)

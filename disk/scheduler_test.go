@@ -444,7 +444,7 @@ func TestQueueIsWhatIsExpected(t *testing.T) {
 		waits := later(t, restore)
 		time.Sleep(20 * time.Second)
 		expect("the dump has come far", 50*time.Second)
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		expect("the dump takes longer", 10*time.Second)
 		turn.End(1)
 		dump.Close()

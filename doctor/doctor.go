@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"headrace/wire"
 )
 
 // Status is how good a finding is.
@@ -48,6 +50,8 @@ type Options struct {
 	CRIU string
 	// NoSmoke leaves out CRIU's smoke test.
 	NoSmoke bool
+	// Ask asks the daemon that runs about itself. Nil, or an error that is a wire.NoDaemonError: none runs.
+	Ask func(context.Context) (*wire.NodeInfo, error)
 }
 
 // Check examines the machine. The findings come in a fixed order, the same ones
@@ -63,6 +67,8 @@ func Check(ctx context.Context, o Options) []Finding {
 		m.storage("storage", o.StateDir, len(o.Stores) == 0), m.sharedMemory(), openFiles(), m.softDirty(), m.clock(),
 		m.cachestat(), m.pageCache(), m.lockedMemory(), m.diskRequests(), m.fuse(), m.loopDevices(), m.throttling(),
 	}
+	findings = append(findings, o.daemon(ctx)...)
+	findings = append(findings, owners(o.StateDir, o.Stores, m.asRoot()))
 	for _, dir := range o.Stores {
 		findings = append(findings, m.storage("store", dir, true))
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
+	"headrace/proc/checkpoint"
 )
 
 // space is what a file system holds.
@@ -39,7 +42,12 @@ func spaceAt(dir string) (space, string, error) {
 
 // storage looks at a directory that is to have room: for checkpoints, or for logs and records alone.
 func (m machine) storage(name, dir string, checkpoints bool) Finding {
-	s, at, err := spaceAt(dir)
+	var s space
+	var at string
+	var err error
+	if !linux.Within(askTime, func() { s, at, err = spaceAt(dir) }) {
+		return Finding{Name: name, Status: Missing, What: dir + " does not answer", Why: storageWhy, How: "See whether its disk or file server is well, or name another directory with --state-dir or --store."}
+	}
 	if err != nil {
 		return Finding{Name: name, Status: Missing, What: err.Error(), Why: storageWhy, How: "Name another directory with --state-dir or --store."}
 	}
@@ -52,6 +60,50 @@ func (m machine) storage(name, dir string, checkpoints bool) Finding {
 		wanted = 0
 	}
 	return storageFinding(name, s, at, wanted)
+}
+
+// owners looks whose the stores of checkpoints are.
+func owners(stateDir string, stores []string, asRoot string) Finding {
+	f := Finding{Name: "owners of stores", Status: OK, What: "no store of checkpoints belongs to another daemon",
+		Why: "A daemon leaves another's store alone: nothing is checkpointed there, and what it has there itself waits."}
+	if len(stores) == 0 {
+		stores = []string{filepath.Join(stateDir, "checkpoints")}
+	}
+	var what, how []string
+	for _, dir := range stores {
+		looked := make(chan error, 1)
+		err := fmt.Errorf("%s does not answer", dir)
+		if linux.Within(askTime, func() { looked <- owned(stateDir, dir) }) {
+			err = <-looked
+		}
+		switch text, todo, _ := strings.Cut(fmt.Sprint(err), ". "); {
+		case err == nil || errors.Is(err, os.ErrNotExist):
+		case errors.Is(err, checkpoint.ErrForeign):
+			f.Status = Missing
+			what, how = append(what, text), append(how, todo)
+		default:
+			if f.Status == OK {
+				f.Status = Unknown
+			}
+			if what = append(what, text); errors.Is(err, os.ErrPermission) && asRoot != "" && !slices.Contains(how, asRoot) {
+				how = append(how, asRoot)
+			}
+		}
+	}
+	if len(what) > 0 {
+		f.What, f.How = strings.Join(what, "; "), strings.Join(how, "\n")
+	}
+	return f
+}
+
+// owned looks whether a store is that of the daemon with a state directory. One that has never
+// run there has no store yet.
+func owned(stateDir, dir string) error {
+	id, err := os.ReadFile(filepath.Join(stateDir, checkpoint.IdentityFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return checkpoint.Owned(dir, checkpoint.Owner{ID: strings.TrimSpace(string(id))})
 }
 
 const storageWhy = "A checkpoint is as large as the task's memory, and is durable only on a real disk."

@@ -27,7 +27,7 @@ func bigSite(nodes, each int, p policy.Name) (*cluster, []*wire.NodeReport) {
 		if _, err := c.join(r.Node, "v1"); err != nil {
 			panic(err)
 		}
-		if err := c.report(r); err != nil {
+		if _, err := c.report(r); err != nil {
 			panic(err)
 		}
 		reports = append(reports, r)
@@ -39,7 +39,7 @@ func bigSite(nodes, each int, p policy.Name) (*cluster, []*wire.NodeReport) {
 func BenchmarkReport(b *testing.B) {
 	c, reports := bigSite(200, 50, policy.Cost)
 	for i := 0; b.Loop(); i++ {
-		if err := c.report(reports[i%len(reports)]); err != nil {
+		if _, err := c.report(reports[i%len(reports)]); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestBig(t *testing.T) {
 		if _, err := c.join(r.Node, "v1"); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.report(r); err != nil {
+		if _, err := c.report(r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -96,13 +96,13 @@ func (c *cluster) next(s *stream) []*wire.NodeOrder {
 	return c.orders.next(s)
 }
 
-// report enters what is true on a node.
-func (c *cluster) report(r *wire.NodeReport) error {
+// report enters what is true on a node, and returns what it is to keep.
+func (c *cluster) report(r *wire.NodeReport) (*wire.NodeReportResponse, error) {
 	defer c.lock()()
 	now := time.Now()
 	n, back, err := c.members.report(r.Node, r.Info, now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if back {
 		c.containers.back(n)
@@ -119,7 +119,7 @@ func (c *cluster) report(r *wire.NodeReport) error {
 	}
 	c.freeSuspended(n, now)
 	c.counts.reports.Inc()
-	return err
+	return &wire.NodeReportResponse{Promised: c.containers.promised(n)}, err
 }
 
 // watch looks after what is over, until stop is closed.

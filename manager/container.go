@@ -33,7 +33,8 @@ type container struct {
 	// share is how much of it is done, as its application has told at sharedAt.
 	share    float64
 	sharedAt time.Time
-	// promised is the earliest end that it has told so (headrace.Progress.Promised).
+	// promised is the earliest end that it has told so since this manager was started
+	// (headrace.Progress.Promised); its node keeps it: see earliest.
 	promised time.Duration
 	// cannot says which mechanism is not to be tried again, and why.
 	cannot map[headrace.Mechanism]refusal
@@ -92,6 +93,15 @@ func (k *container) expected(now time.Time) headrace.Operation {
 		return k.doing
 	}
 	return k.order.command.Operation()
+}
+
+// earliest returns the earliest end that k has told, to this manager or one before; 0: none.
+func (k *container) earliest() time.Duration {
+	kept := convert.Seconds(k.task.Promised)
+	if k.promised == 0 || kept > 0 && kept < k.promised {
+		return kept
+	}
+	return k.promised
 }
 
 // settled returns the answer about a container about which there is nothing to decide,

@@ -213,6 +213,20 @@ func (c *containers) report(n *node, tasks []*wire.Task, now time.Time) (gone []
 	return gone, full
 }
 
+// promised returns the ends that containers of n have told and that it does not keep yet, in seconds.
+func (c *containers) promised(n *node) map[string]float64 {
+	var all map[string]float64
+	for k := range c.of(n) {
+		if policy.PromiseIsNearer(k.promised, convert.Seconds(k.task.Promised)) {
+			if all == nil {
+				all = map[string]float64{}
+			}
+			all[k.id] = k.promised.Seconds()
+		}
+	}
+	return all
+}
+
 // update enters one container.
 func (c *containers) update(n *node, t *wire.Task, state headrace.TaskState, now time.Time) error {
 	h, k := c.on[n], c.all[t.Id]
@@ -235,6 +249,9 @@ func (c *containers) update(n *node, t *wire.Task, state headrace.TaskState, now
 		c.all[t.Id], h.containers[t.Id] = k, k
 		c.ended.remove(t.Id) // it was launched again
 		h.claims.Come(convert.Bytes(t.Memory))
+	}
+	if t.SubmittedMs != k.task.SubmittedMs { // it was launched again meanwhile
+		k.promised = 0
 	}
 	if state != k.state || t.SinceMs != k.task.SinceMs {
 		k.state, k.seen, k.began, k.stuck, k.failed, k.told = state, now, now, "", "", ""

@@ -7,7 +7,8 @@
 // All that it knows comes from its callers. Nodes join by a stream, on which they get
 // orders, and report every second; after a restart of the manager they tell it again.
 // Orders that were given before are then not known any more; what they have come to is
-// in the reports. For some seconds after its start a container that is not known is one
+// in the reports. Which end a container has told by its progress, by whomever, its node writes down and
+// tells again: one that has outlived it is not to be believed again. For some seconds after its start a container that is not known is one
 // whose node has not come back yet: it is to wait, not to be given up.
 //
 // A victim that cannot be told anything is given some time (standing.go): one that has not

@@ -146,6 +146,7 @@ type machine struct {
 	mu     sync.Mutex // guards tasks once keep was called
 	tasks  []*wire.Task
 	told   []*wire.ContainerProgress
+	older  bool // it keeps no promises
 	orders chan *wire.NodeOrder
 	over   chan error
 	leave  context.CancelFunc
@@ -207,8 +208,14 @@ func (m *machine) tryReport(results ...*wire.OrderResult) error {
 	m.mu.Lock()
 	r := proto.CloneOf(&wire.NodeReport{Node: m.name, Info: m.info, Tasks: m.tasks, Results: results, Progress: m.told})
 	m.mu.Unlock()
-	_, err := m.s.api.Report(context.Background(), r)
-	return err
+	res, err := m.s.api.Report(context.Background(), r)
+	if err != nil || m.older {
+		return err
+	}
+	for id, end := range res.Promised {
+		m.set(id, func(t *wire.Task) { t.Promised = end })
+	}
+	return nil
 }
 
 // keep reports until the function that it returns is called.

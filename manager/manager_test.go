@@ -163,6 +163,40 @@ func TestOutlivedPromise(t *testing.T) {
 	wantDecision(t, s.preempt("c1")[0], "suspend", "")
 }
 
+// TestPromisesSurvive: which end a container has told is not forgotten by a restart of the manager, for its node
+// keeps it. One that is older does not, and all is as it was.
+func TestPromisesSurvive(t *testing.T) {
+	cost := func(c *Config) { c.Policy.Policy = policy.Cost }
+	for older, want := range map[bool]string{false: "suspend", true: "wait"} {
+		s := start(t, cost)
+		k := task("c1")
+		k.Progress = 1
+		m := s.machine("n1", k)
+		m.older = older
+		wantDecision(t, s.preempt("c1")[0], "wait", "")
+		m.report() // the answer has it
+		s.stop()
+		<-m.over
+		m.s = start(t, cost)
+		m.join()
+		m.set("c1", func(t *wire.Task) { t.Usage.Running += 60 })
+		m.report()
+		wantDecision(t, m.s.preempt("c1")[0], want, "")
+	}
+}
+
+// TestPromiseOfTheOneBefore: a container that is launched again under its name has promised nothing.
+func TestPromiseOfTheOneBefore(t *testing.T) {
+	s := start(t, func(c *Config) { c.Policy.Policy = policy.Cost })
+	k := task("c1")
+	k.Progress = 1
+	m := s.machine("n1", k)
+	wantDecision(t, s.preempt("c1")[0], "wait", "")
+	m.set("c1", func(t *wire.Task) { t.SubmittedMs++; t.Usage.Running += 60 })
+	m.report()
+	wantDecision(t, s.preempt("c1")[0], "wait", "")
+}
+
 // TestFailure: what went wrong is told, and not tried again at once.
 func TestFailure(t *testing.T) {
 	s := start(t, nil)
@@ -371,7 +405,7 @@ func TestHostileNumbers(t *testing.T) {
 		if err := checkReport(rep); err != nil {
 			continue
 		}
-		if err := c.report(rep); err != nil {
+		if _, err := c.report(rep); err != nil {
 			t.Fatal(err)
 		}
 		var victims []*wire.Victim

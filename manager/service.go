@@ -87,13 +87,14 @@ func (s *service) Report(ctx context.Context, q *wire.NodeReport) (*wire.NodeRep
 	if ctx.Err() != nil { // nobody waits any more; a newer one may have come
 		return nil, connect.NewError(connect.CodeCanceled, ctx.Err())
 	}
-	switch err := s.m.cluster.report(q); {
+	res, err := s.m.cluster.report(q)
+	switch {
 	case errors.Is(err, errNotJoined):
 		return nil, connect.NewError(connect.CodeFailedPrecondition, err)
 	case err != nil:
 		return nil, connect.NewError(connect.CodeResourceExhausted, err)
 	}
-	return &wire.NodeReportResponse{}, nil
+	return res, nil
 }
 
 // checkVictims refuses victims that cannot be.

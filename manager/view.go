@@ -64,7 +64,7 @@ func (c *containers) taskView(k *container, now time.Time) headrace.TaskView {
 	if v.Progress.Share < 0 && now.Sub(k.sharedAt) < c.timing.fresh {
 		v.Progress.Share = k.share
 	}
-	v.Progress.Promised = k.promised
+	v.Progress.Promised = k.earliest()
 	if k.keepsRoom() {
 		v.State, v.NoSuspend = headrace.Running, ""
 	}

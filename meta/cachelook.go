@@ -94,6 +94,7 @@ type CacheUse struct{ BytesNeeded, BytesCached, FilesNeeded, FilesCached int64 }
 // CacheUses is what all of them want and have.
 type CacheUses struct {
 	Changes    uint64 // what CacheChanges returns of the same state
+	Passed     int    // directives of which nothing was looked at
 	Directives map[int64]CacheUse
 	Pools      map[string]CacheUse
 }
@@ -101,20 +102,29 @@ type CacheUses struct {
 // CacheChanges returns a number that is another one when pools or directives are others.
 func (q Query) CacheChanges() uint64 { return caches{q.state()}.numbers().Changes }
 
-// CacheUses looks through the files of all directives that have not expired (CacheReplicationMonitor.rescanCacheDirectives). Each finished block that is to be
+// mostCacheLooked is how many files are looked through before no other directive is: a look keeps the state as it was from being let go.
+const mostCacheLooked = 2_000_000
+
+// CacheUses looks through the files of all directives that have not expired, the oldest first, until they were very many (CacheReplicationMonitor.rescanCacheDirectives). Each finished block that is to be
 // in memory is wanted, with how many copies, once for each directive: what would exceed the limit of its pool is not. kept returns how many copies of a block are in memory.
 func (q Query) CacheUses(kept func(block uint64) int, want func(p Placed, copies int)) (*CacheUses, error) {
 	s := caches{q.state()}
 	s.caller.Super = true // whoever has put the directive there need not be asked
 	u := &CacheUses{Changes: s.numbers().Changes, Directives: map[int64]CacheUse{}, Pools: map[string]CacheUse{}}
+	looked := 0
 	for d := range s.directives(0) {
-		if d.Expires <= q.Time {
+		switch {
+		case d.Expires <= q.Time:
+			continue
+		case looked >= mostCacheLooked:
+			u.Passed++
 			continue
 		}
 		limit := s.pool(d.Pool).Limit
 		var all CacheUse
 		pool := u.Pools[d.Pool]
 		err := s.files(d.Path, func(n *inode) {
+			looked++
 			needed, cached := n.File.settled()*d.Replication, int64(0)
 			all.FilesNeeded, all.BytesNeeded = all.FilesNeeded+1, all.BytesNeeded+needed
 			pool.FilesNeeded, pool.BytesNeeded = pool.FilesNeeded+1, pool.BytesNeeded+needed
@@ -151,7 +161,7 @@ func (s caches) files(path string, each func(*inode)) (err error) {
 		each(n)
 		return s.ended()
 	}
-	s.look(t.last().ID, func(n *inode) bool {
+	s.look(t.last().ID, "", func(n *inode) bool {
 		if !n.Directory {
 			each(n)
 		}

@@ -37,12 +37,18 @@ type Command struct {
 //   - files of many blocks that are deleted are taken apart in steps, as directories are (Sweep).
 //
 // In the fifth one there are cache pools and directives (ChangeCachePool and those after it).
+//
+// In the sixth one
+//   - all leases are renewed by one record (RenewLeases);
+//   - what concat moves and truncate takes off at once is bounded, also how much of the attributes of what was deleted is looked at (Sweep);
+//   - whoever keeps the superuser from reading a file is its owner (SetXAttr).
 const (
 	version1 = iota + 1
 	version2
 	version3
 	version4
 	version5
+	version6
 )
 
 // rules returns the version by which a command is encoded and applied.
@@ -51,11 +57,13 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
+	case *RenewLeases, *Concat, *Truncate, *Sweep, *SetXAttr:
+		return version6
 	case *ChangeCachePool, *RemoveCachePool, *ChangeCacheDirective, *RemoveCacheDirective:
 		return version5
-	case *Create, *Delete, *Rename, *SetQuota, *Sweep, *Survey:
+	case *Create, *Delete, *Rename, *SetQuota, *Survey:
 		return version4
-	case *Mkdirs, *Append, *Truncate, *AddBlock, *Concat:
+	case *Mkdirs, *Append, *AddBlock:
 		return version3
 	case *Complete, *Relocate:
 		return version2
@@ -140,7 +148,10 @@ func (m *Command) code(c *coder) {
 const (
 	mostSources = 10_000    // of Concat
 	mostXAttr   = 32 * 1024 // HDFS has no larger MaxXAttr
+	mostSwept   = 4 << 20   // bytes of attributes of what one command deletes
 )
+
+var mostMoved = 20_000 // blocks that one command moves or takes off; another number in tests
 
 // Bounded refuses what is larger than any state lets it be, so that it comes into no log: there all nodes have it, and take it up one after the other.
 func (m Command) Bounded() error {
@@ -167,7 +178,7 @@ func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 // DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
 	m := Command{version: version1}
-	if len(b) > 0 && b[0] > version1 && b[0] <= version5 {
+	if len(b) > 0 && b[0] > version1 && b[0] <= version6 {
 		m.version = b[0]
 	}
 	err := decode(m.version, b, &m)

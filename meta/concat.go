@@ -37,9 +37,14 @@ func (o *Concat) apply(s *state) (Result, error) {
 		return nil, err
 	}
 	dir := t.parent()
+	moved := 0
 	var more int64
 	for _, from := range sources {
+		moved += from.File.count()
 		more += from.File.full() * (int64(n.File.Replication) - int64(from.File.Replication))
+	}
+	if moved > mostMoved && s.rules > version5 {
+		return nil, fail(classHadoopArgument, "concat: the source files have %d blocks, more than %d: name fewer of them at once", moved, mostMoved)
 	}
 	if err := t.affords(usage{-int64(len(sources)), more}, nil); err != nil {
 		return nil, err
@@ -106,6 +111,7 @@ func (o *Concat) sources(s *state, target *inode, targetPath string) ([]*inode, 
 		}
 		if !known[n] {
 			all, known[n] = append(all, n), true
+			n.XAttrs = nil // they go with the file, and might be far more than all the rest
 		}
 	}
 	if len(all) < len(o.Sources) {

@@ -103,9 +103,12 @@ func (o *Sweep) apply(s *state) (Result, error) {
 			return flag(false), nil
 		}
 		var all []*inode
-		weight := 0
+		weight, attributes := 0, 0
 		s.children(dir, "", func(n *inode) bool {
 			all = append(all, n)
+			if attributes += n.attributes(); attributes > mostSwept && s.rules > version5 {
+				weight = max(weight, left-1) // enough for once
+			}
 			if weight++; !n.Directory && s.rules > version3 {
 				weight += n.File.count()
 			}

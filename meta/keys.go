@@ -6,7 +6,7 @@ import "encoding/binary"
 // their order is that of the numbers.
 const (
 	keyBlock     = 'b' // file, index: block
-	keyConfig    = 'c' // 0 the configuration, 1 the counters, 2 safe mode, 3 surveys, 4 numbers of the cache
+	keyConfig    = 'c' // 0 the configuration, 1 the counters, 2 safe mode, 3 surveys, 4 numbers of the cache, 5 when all leases were renewed last
 	keyDirectory = 'd' // directory: inode
 	keyEntry     = 'e' // directory, name: a file, or the number of a directory
 	keyGarbage   = 'g' // number: a block whose copies are to be deleted

@@ -112,11 +112,23 @@ func (o *RenewLease) apply(s *state) (Result, error) {
 
 // RenewLeases keeps what all clients have open. Propose it when there was nobody for a while of whom they could have asked it
 // (LeaseManager.renewAllLeases, which a NameNode does that becomes active), or the clock was set.
-type RenewLeases struct{}
+type RenewLeases struct {
+	Set bool // the clock was: some may be renewed at a time that is still to come. Then it takes long, if there are very many.
+}
 
-func (*RenewLeases) code(*coder) {}
+func (o *RenewLeases) code(c *coder) {
+	if c.version > version5 {
+		c.flag(&o.Set)
+	}
+}
 
-func (*RenewLeases) apply(s *state) (Result, error) {
+func (o *RenewLeases) apply(s *state) (Result, error) {
+	if s.rules > version5 {
+		s.store(key(keyConfig, 5), &renewed{s.now})
+		if !o.Set {
+			return nil, nil
+		}
+	}
 	var holders [][]byte
 	for k := range s.v.Scan([]byte{keyLease}, []byte{keyLease + 1}) {
 		holders = append(holders, bytes.Clone(k))
@@ -129,6 +141,19 @@ func (*RenewLeases) apply(s *state) (Result, error) {
 		}
 	}
 	return nil, nil
+}
+
+// renewed is when all leases were renewed last, in ms.
+type renewed struct{ at int64 }
+
+func (r *renewed) code(c *coder) { c.signed(&r.at) }
+
+// age is for how long a lease was not renewed, in ms.
+func (r renewed) age(l *lease, now int64) int64 { return now - max(l.Renewed, r.at) }
+
+func allRenewed(s *records) (r renewed) {
+	s.load(key(keyConfig, 5), &r)
+	return r
 }
 
 // reclaim takes a file from its writer for another operation, if the writer has not
@@ -149,7 +174,7 @@ func (s *state) reclaim(op string, n *inode, path, holder, machine string) (bool
 	if !s.load(leaseKey(w.Holder), &l) {
 		return false, because(classBeingCreated, "the file is under construction but no leases found.")
 	}
-	if s.now-l.Renewed > s.config.SoftLimit {
+	if allRenewed(s.records).age(&l, s.now) > s.config.SoftLimit {
 		closed, err := s.recover(n, path, "")
 		if err != nil || closed {
 			return closed, err
@@ -221,12 +246,13 @@ func (o *ExpireLeases) apply(s *state) (Result, error) {
 // expired yields who has not renewed his lease in the hard limit.
 func (s *state) expired() iter.Seq[string] {
 	return func(yield func(holder string) bool) {
+		all := allRenewed(s.records)
 		for k, v := range s.v.Scan([]byte{keyLease}, []byte{keyLease + 1}) {
 			var l lease
 			if err := decode(recordVersion, v, &l); err != nil {
 				panic("meta: a lease cannot be read: " + err.Error())
 			}
-			if s.now-l.Renewed > s.config.HardLimit && !yield(string(k[1:])) {
+			if all.age(&l, s.now) > s.config.HardLimit && !yield(string(k[1:])) {
 				return
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -132,5 +133,94 @@ func TestLooksEnd(t *testing.T) {
 	}
 	if _, err := q.QuotaUsage("/"); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestLeasesAreRenewedAtOnce: however many there are, a new leader renews them by one record.
+func TestLeasesAreRenewedAtOnce(t *testing.T) {
+	b := newBench(t)
+	for i := range 50 {
+		b.must(root, &Create{Path: fmt.Sprintf("/f%d", i), Holder: fmt.Sprint("h", i), Flags: FlagCreate, Replication: 1, BlockSize: 100})
+	}
+	renew := func(set bool) int {
+		b.now++
+		c := &measured{View: b.v}
+		if _, err := Apply(c, Command{Time: b.now, Caller: root, Op: &RenewLeases{Set: set}}); err != nil {
+			t.Fatal(err)
+		}
+		return c.written
+	}
+	b.now += 21 * 60_000
+	if n := renew(false); n != 1 || b.as(root).Expired() {
+		t.Errorf("%d records are written, expired: %v", n, b.as(root).Expired())
+	}
+	b.now -= 60 * 60_000 // the clock is set back
+	if n := renew(true); n != 51 {
+		t.Errorf("%d records are written", n)
+	}
+	b.now += 21 * 60_000
+	if !b.as(root).Expired() {
+		t.Error("leases from before the clock was set back have not expired")
+	}
+}
+
+// TestMovedAndTakenOff: what one command moves or takes off is bounded.
+func TestMovedAndTakenOff(t *testing.T) {
+	defer func(n int) { mostMoved = n }(mostMoved)
+	mostMoved = 1000
+	b := newBench(t)
+	b.must(root, &SetQuota{"/", KeepQuota, 1 << 40})
+	var all []string
+	for i := range 3 {
+		all = append(all, fmt.Sprint("/", i))
+		b.write(root, b.open(root, all[i]).ID, slices.Repeat([]int64{1}, mostMoved/2)...)
+	}
+	b.write(root, b.open(root, "/f").ID, 1)
+	b.refused(root, &Concat{"/f", all}, "HadoopIllegalArgumentException", "concat: the source files have 1500 blocks, more than 1000")
+	b.must(root, &Concat{"/f", all[:2]})
+	b.must(root, &Concat{"/f", all[2:]})
+	cut := func(size int64) *Truncate { return &Truncate{Path: "/f", Size: size, Holder: "h", Machine: "m"} }
+	b.refused(root, cut(0), "HadoopIllegalArgumentException", "Cannot truncate /f by 1501 blocks, which is more than 1000")
+	b.says(root, cut(600), true)
+	b.says(root, cut(0), true)
+	check(t, b.v)
+}
+
+// TestAttributesAreSweptInSteps: no command deletes files with more attributes than fit into memory everywhere.
+func TestAttributesAreSweptInSteps(t *testing.T) {
+	b := newBench(t)
+	b.mkdir("/d")
+	const files = 4 * mostSwept / (10 * 16_000)
+	for i := range files {
+		path := fmt.Sprint("/d/", i)
+		b.write(root, b.open(root, path).ID, 1)
+		for k := range 10 {
+			b.must(root, &SetXAttr{Path: path, XAttr: XAttr{Name: fmt.Sprint("a", k), Value: make([]byte, 16_000)}, Flags: XAttrCreate})
+		}
+	}
+	b.must(root, &Delete{"/d", true})
+	steps := 1
+	for ; bool(*b.must(root, &Sweep{1000}).(*Flag)); steps++ {
+		check(t, b.v)
+	}
+	if steps < 4 {
+		t.Errorf("%d files of 160 kB of attributes are gone in %d steps", files, steps)
+	}
+	if n := len(b.as(root).Garbage(1000)); n != files {
+		t.Errorf("%d blocks of %d are garbage", n, files)
+	}
+}
+
+// TestUnreadableBySuperuser: only the owner of a file keeps it from the superuser, and so out of everybody's backup.
+func TestUnreadableBySuperuser(t *testing.T) {
+	b := newBench(t)
+	b.mkdir("/d")
+	b.must(root, &SetPermission{Path: "/d", Mode: 0o777})
+	b.write(alice, b.open(alice, "/d/f").ID, 1)
+	set := &SetXAttr{Path: "/d/f", XAttr: unreadable, Flags: XAttrCreate}
+	b.refused(bob, set, "AccessControlException", "")
+	b.must(alice, set)
+	if _, err := b.as(root).Blocks("/d/f", 0, 1); err == nil {
+		t.Error("the superuser may read it")
 	}
 }

@@ -612,7 +612,7 @@ func randomOp(r *rand.Rand, b *bench) Op {
 	case 31:
 		return &SetReplication{name(), uint16(1 + r.IntN(3))}
 	case 32:
-		return &RenewLeases{}
+		return &RenewLeases{Set: r.IntN(2) == 0}
 	}
 	return &Collected{numbersOf(b.as(root).Garbage(3))}
 }

@@ -122,7 +122,7 @@ func (s *state) through(top *inode, need Access, emptyIsFit bool) (u usage, err 
 		if need != 0 && !s.allows(dir, need) {
 			return u, s.denied(dir, s.upwards(dir).path(), need)
 		}
-		s.look(dir.ID, func(n *inode) bool {
+		s.look(dir.ID, "", func(n *inode) bool {
 			if need != 0 && s.stuck(dir, n) {
 				way := s.upwards(dir).path()
 				err = s.unstuck(dir, n, way, join(way, n.Name))

@@ -27,6 +27,7 @@ type Target struct {
 	File     uint64
 	Capacity int64  // the most that the block may have
 	Stamp    uint64 // the newest that anybody has been given
+	User     string // who writes it; empty where that was not kept
 }
 
 // Target returns the block as one that may be written, or nil: it is closed, its writer has
@@ -37,7 +38,7 @@ func (q Query) Target(block uint64) *Target {
 	if b == nil || b.State != building || b != n.File.lastBlock() || n.File.Writer == nil || s.upwards(n) == nil {
 		return nil
 	}
-	return &Target{n.ID, n.File.BlockSize, s.counters().Stamp - 1}
+	return &Target{n.ID, n.File.BlockSize, s.counters().Stamp - 1, n.File.Writer.User}
 }
 
 // A Placed is a block with all that is known of where its copies are to be.

@@ -40,7 +40,7 @@ func (s *records) usage(n *inode) usage {
 	for add(n); len(todo) > 0; {
 		dir := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		s.look(dir, add)
+		s.look(dir, "", add)
 	}
 	return u
 }

@@ -130,6 +130,8 @@ func (q Query) Recoveries() []Recovery {
 		}
 		if b := n.File.lastBlock(); b != nil && b.State == underRecovery {
 			all = append(all, Recovery{n.ID, *located(b, n.File.size()-b.Size), b.Recovery, b.RecoveryUntil, b.Cut})
+		} else {
+			delete(s.loaded, n.ID) // there may be very many
 		}
 	}
 	return all

@@ -158,7 +158,7 @@ func (q Query) List(path, startAfter string, locate bool) (*Listing, error) {
 	}
 	l := &Listing{}
 	places := s.config.ListLimit
-	s.children(n, startAfter, func(c *inode) bool {
+	s.look(n.ID, startAfter, func(c *inode) bool {
 		if len(l.Entries) == s.config.ListLimit || places <= 0 {
 			l.Left = 1
 			return false

@@ -118,15 +118,18 @@ func (s *records) entered(e *entry, dir uint64, name string) *inode {
 // children calls each for what is in a directory, in HDFS's order, after a name, until it
 // returns false.
 func (s *records) children(dir *inode, startAfter string, each func(*inode) bool) {
-	from := key(keyEntry, dir.ID)
-	if startAfter != "" {
-		from = append(entryKey(dir.ID, startAfter), 0)
-	}
-	for name, e := range entriesOf(s.v, dir.ID, from) {
+	for name, e := range entriesOf(s.v, dir.ID, entriesAfter(dir.ID, startAfter)) {
 		if !each(s.entered(e, dir.ID, name)) {
 			return
 		}
 	}
+}
+
+func entriesAfter(dir uint64, name string) []byte {
+	if name == "" {
+		return key(keyEntry, dir)
+	}
+	return append(entryKey(dir, name), 0)
 }
 
 // entriesOf yields what a directory has under its names, in HDFS's order, from a key on.
@@ -144,10 +147,10 @@ func entriesOf(v View, dir uint64, from []byte) iter.Seq2[string, *entry] {
 	}
 }
 
-// look calls each for what is in a directory, in the order of children, until it returns false. Of what was not known before nothing is
+// look calls each for what is in a directory, in the order of children, after a name, until it returns false. Of what was not known before nothing is
 // remembered, as there may be very many, and nothing may be changed.
-func (s *records) look(dir uint64, each func(*inode) bool) {
-	for name, e := range entriesOf(s.v, dir, key(keyEntry, dir)) {
+func (s *records) look(dir uint64, startAfter string, each func(*inode) bool) {
+	for name, e := range entriesOf(s.v, dir, entriesAfter(dir, startAfter)) {
 		n := s.loaded[e.File.ID]
 		switch {
 		case e.Directory != 0:

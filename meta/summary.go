@@ -62,7 +62,7 @@ func (s *state) sum(top *inode, to *Summary) error {
 		}
 		after := len(todo)
 		var err error
-		s.look(dir.ID, func(n *inode) bool {
+		s.look(dir.ID, "", func(n *inode) bool {
 			if n.Directory {
 				todo = append(todo, n.ID)
 			} else {

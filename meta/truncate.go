@@ -54,26 +54,32 @@ func (o *Truncate) apply(s *state) (Result, error) {
 	case size < o.Size:
 		return nil, fail(classHadoopArgument, "Cannot truncate to a larger file size. Current size: %d, truncate size: %d.", size, o.Size)
 	}
-	if err := t.affords(usage{space: s.cutCosts(n, o.Size)}, nil); err != nil {
+	costs, off := s.cutCosts(n, o.Size)
+	if off > mostMoved && s.rules > version5 {
+		return nil, fail(classHadoopArgument, "Cannot truncate %s by %d blocks, which is more than %d: truncate it in steps", t.path(), off, mostMoved)
+	}
+	if err := t.affords(usage{space: costs}, nil); err != nil {
 		return nil, err
 	}
 	return flag(o.cut(s, n)), nil
 }
 
-// cutCosts is how much more space the copies of a file take while it is cut: its last block counts as a full one.
-func (s *records) cutCosts(n *inode, size int64) (more int64) {
+// cutCosts is how much more space the copies of a file take while it is cut, as its last block counts as a full one, and how many blocks are
+// taken off.
+func (s *records) cutCosts(n *inode, size int64) (more int64, off int) {
 	end := int64(0)
 	s.blocks(n, func(b *block) bool {
 		switch from := end; {
 		case from >= size:
 			more -= b.Size
+			off++
 		case from+b.Size > size:
 			more += n.File.BlockSize - b.Size
 		}
 		end += b.Size
 		return true
 	})
-	return more * int64(n.File.Replication)
+	return more * int64(n.File.Replication), off
 }
 
 // cut takes off the blocks behind the end, and begins to cut the one in which it lies. It reports whether there is none.

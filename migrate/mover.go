@@ -278,8 +278,8 @@ func (m *moving) end(ctx context.Context, failed error) error {
 	switch {
 	case failed == nil:
 		return m.claim.Remove(ctx)
-	case errors.Is(failed, proc.ErrState): // nobody has looked at it
-		return errors.Join(m.undo(), m.claim.Return(ctx))
+	case errors.Is(failed, proc.ErrState): // nobody has looked at it; first what counts, if this process is about to end
+		return errors.Join(m.claim.Return(ctx), m.undo())
 	}
 	return errors.Join(m.undo(), m.claim.Remove(ctx))
 }

@@ -38,7 +38,8 @@ type Taken struct {
 	Image   *checkpoint.Image
 	// End ends what Take has begun, and is called once: without an error when the
 	// checkpoint was restored, else with why it was not. In that case nothing of it may
-	// have run, and the command is started from the beginning.
+	// have run, nor do so later. After proc.ErrState, which says that nobody has looked at it, it can
+	// be taken again.
 	End func(ctx context.Context, failed error) error
 }
 

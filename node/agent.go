@@ -29,6 +29,10 @@ type Host interface {
 	// what is so already is no error. When ctx ends the daemon is stopping: Do returns
 	// soon.
 	Do(ctx context.Context, order *wire.NodeOrder) error
+	// KeepPromises writes down which ends hosted tasks have told, in seconds by their ids
+	// (wire.NodeReportResponse). It returns at once. Facts tells them (Task.promised) when they are durable;
+	// until it does the manager says them again.
+	KeepPromises(ends map[string]float64)
 }
 
 // Config is what an agent is told. Manager, Token and Name must be set.
@@ -106,8 +110,8 @@ func New(cfg Config, host Host) (*Agent, error) {
 	}
 	a := &Agent{cfg: cfg, host: host, client: to.manager(), inputs: to.inputs(), transport: to.transport, ended: map[string]bool{}}
 	a.orders = newOrders(host, cfg.Log)
-	a.apps.turn = make(chan struct{}, mostAsking)
-	a.apps.all, a.apps.asking = map[question]answer{}, map[question]chan struct{}{}
+	a.apps.places.Most, a.apps.turn = mostOfOne, make(chan struct{}, mostAsking)
+	a.apps.all, a.apps.asking = map[question]answer{}, map[attempt]chan struct{}{}
 	return a, nil
 }
 

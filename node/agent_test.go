@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -63,6 +64,14 @@ func TestChanges(t *testing.T) {
 	f.until("the change", func() bool { return stateOf(f.last(), "c1") == "suspended" })
 	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "resume"})
 	f.until("the result", func() bool { _, n := f.resultOf(7); return n == 1 })
+}
+
+// TestPromises: which ends containers have told the manager says, and the host keeps.
+func TestPromises(t *testing.T) {
+	f, h := newManager(t), newHost("c1")
+	f.ends = map[string]float64{"c1": 60}
+	run(t, f, h, nil)
+	f.until("reported", func() bool { r := f.last(); return len(r.Tasks) == 1 && r.Tasks[0].Promised == 60 })
 }
 
 // TestEnded: the end of a container is told until it was heard, and then no more.
@@ -259,7 +268,9 @@ func TestApplication(t *testing.T) {
 	}
 	const unclaimed = 2 * time.Second
 	a, _, _ := run(t, f, h, func(c *Config) { c.Unclaimed = unclaimed })
-	ask := func() ([]*wire.Container, error) { return a.Application(context.Background(), "yarn", "a1", true) }
+	ask := func() ([]*wire.Container, error) {
+		return a.Application(context.Background(), "ada", "yarn", "a1", true)
+	}
 	for range 20 {
 		got, err := ask()
 		if err != nil || len(got) != 1 || got[0].Id != "c1" {
@@ -272,10 +283,10 @@ func TestApplication(t *testing.T) {
 	if asked > 3 || told != 2*asked {
 		t.Errorf("20 questions became %d, and were answered with %d containers, not just those of the application", asked, told)
 	}
-	if got, err := a.Application(context.Background(), "yarn", "a2", true); err != nil || len(got) != 1 || got[0].Id != "c2" {
+	if got, err := a.Application(context.Background(), "ada", "yarn", "a2", true); err != nil || len(got) != 1 || got[0].Id != "c2" {
 		t.Errorf("another application: %v, %v", got, err)
 	}
-	if got, err := a.Application(context.Background(), "yarn", "none", true); err != nil || len(got) != 0 {
+	if got, err := a.Application(context.Background(), "ada", "yarn", "none", true); err != nil || len(got) != 0 {
 		t.Errorf("one that has none: %v, %v", got, err)
 	}
 	// While the manager is away the last answer counts for as long as containers stay put aside without it.
@@ -300,7 +311,7 @@ func TestApplication(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	time.Sleep(2 * quick.fresh)
-	if _, err := a.Application(ctx, "yarn", "a1", true); err != nil && !errors.Is(err, context.Canceled) {
+	if _, err := a.Application(ctx, "ada", "yarn", "a1", true); err != nil && !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller that has gone: %v", err)
 	}
 }
@@ -315,7 +326,7 @@ func TestSlowApplication(t *testing.T) {
 	}
 	a, _, _ := run(t, f, h, func(c *Config) { c.timing.stale = patience })
 	ask := func(ctx context.Context, application string) ([]*wire.Container, error) {
-		return a.Application(ctx, "yarn", application, true)
+		return a.Application(ctx, "ada", "yarn", application, true)
 	}
 	ctx, gone := context.WithCancel(context.Background())
 	defer gone()
@@ -356,6 +367,32 @@ func TestSlowApplication(t *testing.T) {
 	if got := a.apps.all[question{"a2", true}].containers; len(got) != 1 {
 		t.Errorf("the answer about a2, whose caller had gone, is not kept: %v", got)
 	}
+}
+
+// TestOneAccountAsks: an account that asks about many applications, also about those of others, takes no more than half of
+// what the manager is asked at a time; another's question waits for none of its.
+func TestOneAccountAsks(t *testing.T) {
+	f, h := newManager(t), newHost()
+	f.hold = make(chan struct{})
+	a, _, _ := run(t, f, h, nil)
+	var asking sync.WaitGroup
+	ask := func(user, application string) {
+		asking.Go(func() { a.Application(context.Background(), user, "yarn", application, true) })
+	}
+	for i := range 4 * mostAsking {
+		ask("eve", fmt.Sprint("none", i))
+	}
+	f.until("asked by eve", func() bool { return f.asked == mostOfOne })
+	ask("eve", "a1")
+	testkit.Await(t, "eve to wait for a1", func() bool {
+		a.apps.mu.Lock()
+		defer a.apps.mu.Unlock()
+		return len(a.apps.asking) == 4*mostAsking+1
+	})
+	ask("ada", "a1")
+	f.until("asked by ada", func() bool { return f.asked == mostOfOne+1 && slices.Contains(f.names, "a1") })
+	f.change(func() { close(f.hold); f.hold = nil })
+	asking.Wait()
 }
 
 func TestProgress(t *testing.T) {

@@ -7,27 +7,36 @@ import (
 	"sync"
 	"time"
 
+	"headrace/internal/budget"
 	"headrace/wire"
 )
 
 // applications are the last answers of the manager about the containers of applications that
-// have some. Each question is asked by one caller at a time, who holds one of the turns; a manager
-// that is slow to answer one does not keep the others from theirs.
+// have some. Each question is asked by one caller of an account at a time, who holds one of the account's places and one of
+// the turns; a manager that is slow to answer one does not keep the others from theirs. Nobody waits for a question that
+// another account asks, which may wait for the places of that.
 type applications struct {
-	turn chan struct{}
-	told told
+	places budget.Slots[string] // by account
+	turn   chan struct{}
+	told   told
 
 	mu     sync.Mutex
 	all    map[question]answer
-	asking map[question]chan struct{} // closed when that attempt is over
-	failed time.Time                  // the last attempt that has
-	err    error                      // of the last attempt
+	asking map[attempt]chan struct{} // closed when it is over
+	failed time.Time                 // the last attempt that has
+	err    error                     // of the last attempt
 }
 
 // question is what is asked of an application.
 type question struct {
 	application string
 	aside       bool // without containers that only run
+}
+
+// attempt is a question that an account has asked.
+type attempt struct {
+	user string
+	question
 }
 
 // answer is what the manager has said of one application.
@@ -50,8 +59,8 @@ const (
 	mostProgress = 20_000
 	// mostNames is how many names of applications are remembered that may be anything.
 	mostNames = 1000
-	// mostAsking is how many questions the manager has of this machine at a time.
-	mostAsking = 8
+	// mostAsking is how many questions the manager has of this machine at a time, mostOfOne how many of these of one account.
+	mostAsking, mostOfOne = 8, mostAsking / 2
 )
 
 // Progress passes on how far containers are by the word of a user, with the next report; the manager
@@ -97,12 +106,13 @@ func (t *told) take() []*wire.ContainerProgress {
 
 // Application returns what the manager knows of the containers of an application, or with aside of
 // those that do not only run; an older manager tells of all. It
-// asks at most once a second about each that has some, for all callers, and tells what it knows when ctx ends. While the manager cannot be
+// asks at most once a second about each that has some, for all callers, and tells what it knows when ctx ends. Whatever the
+// account of user asks, others' questions have their turn. While the manager cannot be
 // reached, what it said last counts for as long as containers stay put aside without it: an application
 // master is not to take them for dead meanwhile. Some minutes after that answer an error comes with
 // it, and at last alone. The result is not to be changed.
-func (a *Agent) Application(ctx context.Context, scheduler, application string, aside bool) ([]*wire.Container, error) {
-	all, err := a.containers(ctx, question{application, aside})
+func (a *Agent) Application(ctx context.Context, user, scheduler, application string, aside bool) ([]*wire.Container, error) {
+	all, err := a.containers(ctx, attempt{user, question{application, aside}})
 	var ours []*wire.Container
 	for _, c := range all {
 		if c.Hosting.GetScheduler() == scheduler && c.Hosting.GetApplication() == application {
@@ -112,7 +122,7 @@ func (a *Agent) Application(ctx context.Context, scheduler, application string, 
 	return ours, err
 }
 
-func (a *Agent) containers(ctx context.Context, q question) ([]*wire.Container, error) {
+func (a *Agent) containers(ctx context.Context, q attempt) ([]*wire.Container, error) {
 	s := &a.apps
 	wait, cancel := context.WithTimeout(ctx, a.cfg.timing.call)
 	defer cancel()
@@ -132,7 +142,7 @@ func (a *Agent) containers(ctx context.Context, q question) ([]*wire.Container, 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, err := s.all[q], s.err
+	known, err := s.all[q.question], s.err
 	age := time.Since(known.at)
 	if err == nil && age >= a.cfg.timing.fresh {
 		err = wait.Err()
@@ -146,17 +156,16 @@ func (a *Agent) containers(ctx context.Context, q question) ([]*wire.Container, 
 	return known.containers, fmt.Errorf("nothing new is known of containers on other machines: %w", err)
 }
 
-// begin returns whether the manager is to be asked, and who is asking it already; with nil it is the caller who does,
-// by ask.
-func (s *applications) begin(q question, fresh time.Duration) (other chan struct{}, due bool) {
+// begin returns whether the manager is to be asked, and who of that account is asking it already; with nil it is the caller who
+// does, by ask.
+func (s *applications) begin(q attempt, fresh time.Duration) (other chan struct{}, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if known, ok := s.all[q]; ok {
-		known.wanted = now
-		s.all[q] = known
+	if known, ok := s.all[q.question]; ok {
+		known.wanted = time.Now()
+		s.all[q.question] = known
 	}
-	if now.Sub(s.all[q].at) < fresh || now.Sub(s.failed) < fresh {
+	if !s.due(q.question, fresh) {
 		return nil, false
 	}
 	if other = s.asking[q]; other == nil {
@@ -165,19 +174,35 @@ func (s *applications) begin(q question, fresh time.Duration) (other chan struct
 	return other, true
 }
 
-// ask asks the manager when it is its turn, unless ctx ends before. The answer counts although ctx ends during the call:
-// it would be asked for again.
-func (s *applications) ask(ctx context.Context, a *Agent, q question) {
+// due tells whether the manager is to be asked; mu must be held.
+func (s *applications) due(q question, fresh time.Duration) bool {
+	return time.Since(s.all[q].at) >= fresh && time.Since(s.failed) >= fresh
+}
+
+// ask asks the manager when it is its turn, unless ctx ends or somebody else has an answer before. The answer counts although ctx
+// ends during the call: it would be asked for again.
+func (s *applications) ask(ctx context.Context, a *Agent, q attempt) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		close(s.asking[q])
 		delete(s.asking, q)
 	}()
+	end, err := s.places.Begin(ctx, q.user)
+	if err != nil {
+		return
+	}
+	defer end()
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
 	case <-ctx.Done():
+		return
+	}
+	s.mu.Lock()
+	due := s.due(q.question, a.cfg.timing.fresh)
+	s.mu.Unlock()
+	if !due {
 		return
 	}
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.timing.call)
@@ -192,8 +217,8 @@ func (s *applications) ask(ctx context.Context, a *Agent, q question) {
 		return
 	}
 	maps.DeleteFunc(s.all, func(_ question, known answer) bool { return now.Sub(known.wanted) > a.cfg.timing.stale })
-	delete(s.all, q)
+	delete(s.all, q.question)
 	if len(res.Containers) > 0 || len(s.all) < mostNames && len(q.application) <= wire.MaxName {
-		s.all[q] = answer{containers: res.Containers, at: now, wanted: now}
+		s.all[q.question] = answer{containers: res.Containers, at: now, wanted: now}
 	}
 }

@@ -46,10 +46,12 @@ type fakeManager struct {
 	refuse  error // of Report
 	joining error // of Join
 	asked   int
-	told    int // containers, in all answers
+	names   []string // of applications that were asked about
+	told    int      // containers, in all answers
 	have    []*wire.Container
 	slow    chan struct{} // Report waits for it
 	hold    chan struct{} // Containers waits for it
+	ends    map[string]float64
 }
 
 func newManager(t *testing.T) *fakeManager {
@@ -183,12 +185,12 @@ func (f *fakeManager) Report(ctx context.Context, r *wire.NodeReport) (*wire.Nod
 	if err != nil {
 		return nil, err
 	}
-	return &wire.NodeReportResponse{}, nil
+	return &wire.NodeReportResponse{Promised: f.ends}, nil
 }
 
 func (f *fakeManager) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
 	var hold chan struct{}
-	f.change(func() { f.asked++; hold = f.hold })
+	f.change(func() { f.asked++; f.names = append(f.names, q.Application); hold = f.hold })
 	if hold != nil {
 		select {
 		case <-hold:
@@ -272,7 +274,7 @@ func (h *fakeHost) Facts() (*wire.NodeInfo, []*wire.Task) {
 	defer h.mu.Unlock()
 	var all []*wire.Task
 	for _, t := range h.tasks {
-		all = append(all, &wire.Task{Id: t.Id, State: t.State, Hosting: t.Hosting})
+		all = append(all, &wire.Task{Id: t.Id, State: t.State, Hosting: t.Hosting, Promised: t.Promised})
 	}
 	return &wire.NodeInfo{Slots: 2}, all
 }
@@ -315,6 +317,14 @@ func (h *fakeHost) Do(ctx context.Context, o *wire.NodeOrder) error {
 	}
 	t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[o.Verb]
 	return nil
+}
+
+func (h *fakeHost) KeepPromises(ends map[string]float64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, end := range ends {
+		h.tasks[id].Promised = end
+	}
 }
 
 func (h *fakeHost) times(number uint64) int {

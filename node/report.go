@@ -45,8 +45,12 @@ func (a *Agent) reportOnce(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.timing.call)
 	defer cancel()
-	if _, err := a.client.Report(ctx, r); err != nil {
+	res, err := a.client.Report(ctx, r)
+	if err != nil {
 		return err
+	}
+	if len(res.Promised) > 0 {
+		a.host.KeepPromises(res.Promised)
 	}
 	a.ended = ended
 	a.orders.told(results)

@@ -27,7 +27,7 @@ type cache struct {
 	stop     context.Context
 	cancel   context.CancelFunc
 	active   sync.WaitGroup // Pins at work
-	ending   time.Duration  // endTime, but for tests
+	ending   time.Duration  // linux.EndTime, but for tests
 
 	// later closes files whose servers may not answer.
 	later closer
@@ -168,9 +168,6 @@ const sizeEvery = 4
 
 // maxErrors is how many files' errors one Refresh tells of.
 const maxErrors = 10
-
-// endTime is how long Close waits for disks and file servers.
-const endTime = 10 * time.Second
 
 // Close implements Cache.
 func (c *cache) Close() error {

@@ -74,7 +74,7 @@ func newCache(c Config, load func(files, blocks int) (*counters, error)) (*cache
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	pc := &cache{cfg: c, ending: endTime, files: map[fileID]*file{}, pins: map[fileID][]*pinned{}, method: c.Method}
+	pc := &cache{cfg: c, ending: linux.EndTime, files: map[fileID]*file{}, pins: map[fileID][]*pinned{}, method: c.Method}
 	pc.stop, pc.cancel = newStop()
 	var err error
 	switch c.Method {

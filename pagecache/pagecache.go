@@ -69,7 +69,7 @@ type Cache interface {
 	Evict(f *os.File, r Range) error
 
 	// Close ends all Pins at work (ErrClosed) and releases everything. For a disk or file server that
-	// does not answer it waits ten seconds; then the error is ErrHangs, and says for which file.
+	// does not answer it waits linux.EndTime; then the error is ErrHangs, and says for which file.
 	Close() error
 }
 

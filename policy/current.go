@@ -14,6 +14,11 @@ type PageOut struct {
 	Bytes, Swapped int64
 }
 
+// PromiseIsNearer reports whether the end that a task has told by now (Progress.Promised) is so much earlier
+// than was, which is written down for it and 0 if none is, that it is to be written down anew. An end
+// that comes a little nearer at each look is written down now and then.
+func PromiseIsNearer(end, was time.Duration) bool { return end > 0 && (was == 0 || end < was-was/10) }
+
 // left returns what is not in swap yet, now that swapped is there.
 func (p PageOut) left(swapped int64) int64 { return max(0, p.Bytes-max(0, swapped-p.Swapped)) }
 

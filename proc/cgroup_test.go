@@ -557,3 +557,24 @@ time.sleep(1000)
 		})
 	}
 }
+
+// TestCgroupsBelowThatOfATask: what a task has made below its cgroup, and left when it was killed, neither keeps
+// it from being started again nor from being removed.
+func TestCgroupsBelowThatOfATask(t *testing.T) {
+	w := newWorld(t).withCgroups(anyGroup)
+	s := w.spec("t", "/bin/sh", "-c", "echo ready; sleep 1000")
+	for range 2 {
+		task := w.start(s)
+		w.awaitOutput(task, "ready")
+		for _, dir := range w.groupOf("t").Dirs() {
+			w.must(os.MkdirAll(filepath.Join(dir, "below", "deep"), 0o755))
+		}
+		w.must(syscall.Kill(w.shimPID("t"), syscall.SIGKILL)) // which has then not removed anything
+		w.end(task)
+		w.must(w.rt.Reset(w.ctx, s))
+	}
+	w.must(w.rt.Remove(w.ctx, "t"))
+	if left := w.groupOf("t").Dirs(); len(left) > 0 {
+		t.Errorf("%v are still there", left)
+	}
+}

@@ -78,10 +78,13 @@ func loadMark(dir string) (*OutputMark, error) {
 }
 
 // cutOutput cuts the user's output file back to the mark, with the user's rights.
-// It touches nothing but the very file that was marked: not what a link leads to,
+// It leaves one to which others write, and touches nothing but the very file that was marked: not what a link leads to,
 // and not another that has come by the path or by the inode. A file that the user
 // has moved away or closed to himself stays as it is.
 func cutOutput(dir string, spec Spec) error {
+	if spec.SharedOutput {
+		return nil
+	}
 	m, err := loadMark(dir)
 	if err != nil || m == nil || m.Path == "" {
 		return err

@@ -236,7 +236,7 @@ func readExit(dir string) (Exit, bool, error) {
 
 // Reset prepares a task for a start from the beginning: processes that are left
 // of it are ended, its logs are emptied, and an output file of the user's is
-// cut back to what it held before the first start.
+// cut back to what it held before the first start, unless others write to it.
 func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
 	if err := r.End(ctx, spec.ID); err != nil {
 		return opError("reset", spec.ID, err)

@@ -51,6 +51,8 @@ type Spec struct {
 	// Output is a path for standard output and error together, opened as the
 	// user and appended to. Empty: stdout and stderr in the task's directory.
 	Output string `json:"output,omitempty"`
+	// SharedOutput: others write to it as well, so that it is never cut back.
+	SharedOutput bool `json:"shared_output,omitempty"`
 	// Stdout and Stderr are, without an Output, such paths for one of them each.
 	Stdout string `json:"stdout,omitempty"`
 	Stderr string `json:"stderr,omitempty"`
@@ -223,6 +225,8 @@ type RestoreOptions struct {
 	// logs are cut back to what they held, and the restore is refused if another
 	// file that was open for writing has changed.
 	RanOn bool `json:"ran_on,omitempty"`
+	// SharedOutput is as in Spec; it also counts when it has come to be so since the start.
+	SharedOutput bool `json:"shared_output,omitempty"`
 	// Scratch is a directory for decompression.
 	Scratch string `json:"scratch,omitempty"`
 	// SeenExit is when the last end of the task happened that the caller has taken in,

@@ -182,12 +182,9 @@ func (g *group) finish(entries []*pb.Entry, commands []Entry, answers [][]byte) 
 
 // reconfigure applies a change of members.
 func (g *group) reconfigure(e *pb.Entry) error {
-	var change pb.ConfChangeI = &pb.ConfChangeV2{}
-	if e.GetType() == pb.EntryConfChange {
-		change = &pb.ConfChange{}
-	}
-	if err := proto.Unmarshal(e.GetData(), change.(proto.Message)); err != nil {
-		return fmt.Errorf("%w: group %d: entry %d: %w", ErrDamaged, g.id, e.GetIndex(), err)
+	change, err := decodeChange(e)
+	if err != nil {
+		return fmt.Errorf("group %d: %w", g.id, err)
 	}
 	conf := g.raft.ApplyConfChange(change)
 	g.confs = append(g.confs, point{e.GetIndex(), e.GetTerm(), conf})

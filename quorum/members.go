@@ -73,6 +73,8 @@ type Status struct {
 	Joint bool
 	// Has is, of other members, the last entry they are known to have, if this node leads.
 	Has map[Replica]uint64
+	// Active are those of them that have answered in the last time that an election takes, or in some of it.
+	Active map[Replica]bool
 }
 
 // Status returns what is known of a group.
@@ -84,9 +86,9 @@ func (n *Node) Status(id uint64) (Status, error) {
 	conf := g.confs[len(g.confs)-1].conf
 	s := Status{Replica: g.store.replica, Leader: g.leader, Leading: g.leading, Term: g.term, Applied: g.applied,
 		First: g.store.first(), Last: g.store.last(), Voters: replicas(conf.GetVoters()), Learners: replicas(conf.GetLearners()),
-		Joint: len(conf.GetVotersOutgoing()) > 0, Has: map[Replica]uint64{}}
+		Joint: len(conf.GetVotersOutgoing()) > 0, Has: map[Replica]uint64{}, Active: map[Replica]bool{}}
 	for r, p := range g.raft.Status().Progress {
-		s.Has[Replica(r)] = p.Match
+		s.Has[Replica(r)], s.Active[Replica(r)] = p.Match, p.RecentActive
 	}
 	return s, nil
 }

@@ -28,6 +28,9 @@ const (
 	Got                   // the number of the piece that is wanted next
 )
 
+// Others is the first of the kinds that are not this package's: of messages between those who use it, which go the same way. A Node drops them.
+const Others Kind = 128
+
 // Message goes from a replica of a group to another. It may be lost, come late, twice, or
 // in another order.
 type Message struct {

@@ -142,6 +142,7 @@ func (e *engine) start(t *task, n *node) {
 func (e *engine) end(t *task) {
 	if t.v.Leaving { // it has ended before its checkpoint began
 		t.node.store.withdraw(t)
+		e.r.Counts.Withdrawn++
 	}
 	e.tally.turn(t, idle)
 	response, jobEnded := e.tally.complete(t)
@@ -175,16 +176,12 @@ func (e *engine) disown(t *task) {
 	}
 }
 
-// preempt makes t leave.
+// preempt makes t leave. It is counted when it has left.
 func (e *engine) preempt(t *task, o *headrace.Order) {
 	v := t.v
 	v.Leaving, v.LeavingBy = true, o.Mechanism
-	if v.State == headrace.Running {
-		e.tally.preempted(t)
-	}
 	switch o.Mechanism {
 	case headrace.Kill:
-		e.r.Counts.Kills++
 		if v.State == headrace.Running { // a suspended one holds no processors
 			e.halt(t, stopping)
 		}
@@ -194,18 +191,17 @@ func (e *engine) preempt(t *task, o *headrace.Order) {
 		e.tally.lose(t, e.files.loseReading(t))
 		e.later(t, e.c.Costs.Kill, evKilled)
 	case headrace.Suspend:
-		e.r.Counts.Suspends++
 		v.PagingOut = o.PageOut
 		e.halt(t, stopping)
 		e.later(t, e.c.Costs.Stop, evStopped)
 	case headrace.Checkpoint:
-		e.r.Counts.Checkpoints++
 		t.node.store.add(move{t: t, took: e.dumpTime(t)})
 	}
 }
 
 // killed: t has ended, and begins anew or from its checkpoint.
 func (e *engine) killed(t *task) {
+	e.tally.preempted(t)
 	waits := t.v.State == headrace.Suspended
 	t.node.pager.callOff(t)
 	t.node.pager.swapped -= t.v.Swapped
@@ -231,6 +227,7 @@ func (e *engine) gone(t *task, state headrace.TaskState) {
 
 // stopped: all threads of t stand still.
 func (e *engine) stopped(t *task) {
+	e.tally.preempted(t)
 	t.refresh(e.now, e.c.KnowShare)
 	t.v.State = headrace.Suspended
 	e.leaves(t)
@@ -285,6 +282,7 @@ func (e *engine) dump(m *move) bool {
 
 // dumped: the checkpoint of t is committed, its processes are gone.
 func (e *engine) dumped(t *task) {
+	e.tally.preempted(t)
 	v := t.v
 	old := v.Checkpoint
 	c := &headrace.CheckpointView{Store: e.c.Medium.Name, Bytes: t.writes}

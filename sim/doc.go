@@ -20,6 +20,10 @@
 //	restore     RestoreOverhead + bytes/Read when it is its turn; on another node
 //	            bytes/Net before that
 //
+// The right to room that was made for a task (headrace.TaskView.Room) lapses once nobody leaves
+// that node any more, as it does in solo. What dumps that wait will write is not free on
+// their store.
+//
 // The turns are those that package disk gives to live daemons: restores go before dumps
 // that wait, otherwise who asked first. But a store is a device of its own here, from
 // which nobody reads files, so that it neither slows readers down nor keeps warming
@@ -58,7 +62,9 @@
 //
 // See Result. Waste is time of CPUs that were held and brought nothing to its end:
 // running and reading that a kill threw away, and standing still in dumps, restores
-// and page-ins. Reading that was not in vain is counted by itself.
+// and page-ins. Reading that was not in vain is counted by itself. A preemption counts when the
+// task has left, not when it was ordered: one whose checkpoint is called off, because it has
+// ended by its turn or the store is full, was never stopped.
 //
 // # Inside
 //

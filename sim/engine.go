@@ -314,6 +314,7 @@ func (e *engine) decide() error {
 			return err
 		}
 	}
+	e.asking.changed = e.roster.lapse(e.nodes, e.byNode) || e.asking.changed
 	if e.c.Check {
 		return e.verify()
 	}

@@ -189,9 +189,48 @@ func TestEndsBeforeItsDump(t *testing.T) {
 	)
 	w.Tasks[2].CPUs = 2
 	r := run(t, w, c)
-	if r.Counts.Checkpoints != 2 || r.Counts.Restores != 1 {
-		t.Errorf("%+v, want two checkpoints to be asked for and one restore", r.Counts)
+	if r.Counts.Checkpoints != 1 || r.Counts.Withdrawn != 1 || r.Counts.Restores != 1 {
+		t.Errorf("%+v, want a checkpoint, one that was withdrawn, and a restore", r.Counts)
 	}
+	if got := r.Outcome.ByPriority[0]; got.Preempted != 1 || got.Preemptions != 1 || r.Outcome.Times[0] != 2 {
+		t.Errorf("%+v, %d never; want one preempted once, and two never", got, r.Outcome.Times[0])
+	}
+}
+
+// TestQueuedDumpsAreNotFree: what a dump that waits will write is promised to nobody else.
+func TestQueuedDumpsAreNotFree(t *testing.T) {
+	c := easy(1, policy.Checkpoint)
+	c.Node.CPUs, c.Node.Memory, c.Node.Swap, c.Node.Store = 3, 1200*mb, 0, 1000*mb
+	r := run(t, workload(
+		job{run: 1000, memory: 300 * mb},
+		job{run: 1000, priority: 1, memory: 400 * mb},
+		job{run: 1000, priority: 1, memory: 400 * mb},
+		job{submit: 51, run: 100, priority: 4, memory: 300 * mb},
+		job{submit: 52, run: 100, priority: 4, memory: 400 * mb},
+		job{submit: 53, run: 100, priority: 4, memory: 400 * mb},
+	), c)
+	if r.Counts.Checkpoints != 2 || r.Counts.NoRoom != 0 {
+		t.Errorf("%+v, want two checkpoints, and no third one that the store has no room for", r.Counts)
+	}
+}
+
+// TestRightToRoomLapses: a dump is called off because its task has grown. Who was to have that
+// room has no right to it any more, and does not go before a more urgent task that comes later.
+func TestRightToRoomLapses(t *testing.T) {
+	c := easy(1, policy.Checkpoint)
+	c.Node.CPUs, c.Node.Memory, c.Node.Swap, c.Node.Store = 2, 1600*mb, 0, 1000*mb
+	r := run(t, workload(
+		job{run: 1000, memory: 600 * mb},
+		// 358 MB when it is ordered to leave, at 52; 429 when it is its turn, at 62.
+		job{run: 300, priority: 1, memory: 900 * mb, grow: 128},
+		job{submit: 51, run: 1000, priority: 4, memory: 500 * mb},
+		job{submit: 52, run: 10, priority: 4, memory: 1000 * mb},
+		job{submit: 100, run: 10, priority: 10, memory: 600 * mb},
+	), c)
+	if r.Counts.Checkpoints != 1 || r.Counts.NoRoom != 1 || r.Outcome.Times[1] != 1 {
+		t.Errorf("%+v, %d preempted once; want one checkpoint, and one that is called off and is no preemption", r.Counts, r.Outcome.Times[1])
+	}
+	near(t, "urgent", r.Bands[2].Response.Mean, 301+1+10-100)
 }
 
 // TestMoves: a checkpoint goes to another node when that is sooner.

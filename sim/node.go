@@ -14,6 +14,8 @@ type node struct {
 	// held is how many CPUs tasks hold, tasks how many those are.
 	held  float64
 	tasks int
+	// leaving: somebody on it leaves, or is written to swap; of roster.lapse.
+	leaving bool
 
 	swap  int64
 	pager pager
@@ -49,7 +51,7 @@ func (n *node) refresh() {
 	n.pager.advance()
 	n.v.SwapFree = n.swap - n.pager.swapped
 	s := &n.v.Stores[0]
-	s.Free = n.store.size - n.store.used
+	s.Free = max(0, n.store.size-n.store.used-n.store.promised())
 	s.Queue = n.store.wait()
 }
 

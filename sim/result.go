@@ -98,18 +98,21 @@ type IO struct {
 
 // Counts are how often things happened.
 type Counts struct {
-	Decisions   int `json:"decisions"`
-	Starts      int `json:"starts"`
+	Decisions int `json:"decisions"`
+	Starts    int `json:"starts"`
+	// Kills, Suspends and Checkpoints are those of tasks that have left: a checkpoint that was
+	// ordered and called off is none.
 	Kills       int `json:"kills"`
 	Suspends    int `json:"suspends"`
 	Checkpoints int `json:"checkpoints"`
 	// Incremental are the checkpoints that built on another.
 	Incremental int `json:"incremental"`
 	// NoRoom are dumps and moves that were called off because the store was full by
-	// then.
-	NoRoom   int `json:"no_room"`
-	Resumes  int `json:"resumes"`
-	Restores int `json:"restores"`
+	// then, Withdrawn dumps because the task had ended by then.
+	NoRoom    int `json:"no_room"`
+	Withdrawn int `json:"withdrawn"`
+	Resumes   int `json:"resumes"`
+	Restores  int `json:"restores"`
 	// Remote are the restores on another node.
 	Remote int `json:"remote"`
 }

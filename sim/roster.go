@@ -147,3 +147,37 @@ func (r *roster) refresh(now time.Duration, knowShare bool) {
 		}
 	}
 }
+
+// lapse takes the right to room from those who have not come to run, where nobody leaves or is
+// written to swap any more: what was made for them is not there, or they do not take it. It is
+// called after each decision, as solo does, and reports whether others may have that room now.
+func (r *roster) lapse(nodes []node, byNode map[headrace.NodeID]*node) (some bool) {
+	for i := range nodes {
+		nodes[i].leaving = len(nodes[i].pager.queue) > 0
+	}
+	var entitled []*task
+	for _, t := range r.order {
+		switch {
+		case t == nil:
+		case t.v.Leaving:
+			t.node.leaving = true
+		case t.v.Room != "":
+			entitled = append(entitled, t)
+		}
+	}
+	for _, t := range entitled {
+		if !t.expects(byNode) {
+			t.v.Room, some = "", true
+		}
+	}
+	return some
+}
+
+// expects reports whether somebody yet leaves where room is made for t. A gang keeps all of its
+// room until nobody leaves for any of it.
+func (t *task) expects(byNode map[headrace.NodeID]*node) bool {
+	if t.gang == nil {
+		return byNode[t.v.Room].leaving
+	}
+	return slices.ContainsFunc(t.gang.members, func(m *task) bool { return m.v.Room != "" && byNode[m.v.Room].leaving })
+}

@@ -81,6 +81,16 @@ func (s *store) wait() time.Duration {
 	return sum
 }
 
+// promised returns what the dumps that wait would write now.
+func (s *store) promised() (bytes int64) {
+	for i, m := range s.queue {
+		if i > 0 && !m.restore {
+			bytes += m.t.dirty(m.t.progress(s.clock.now))
+		}
+	}
+	return bytes
+}
+
 // writes returns what the dump under way adds for t, or 0.
 func (s *store) writes(t *task) int64 {
 	if len(s.queue) > 0 && s.queue[0].t == t && !s.queue[0].restore {

@@ -163,8 +163,20 @@ func (y *tally) keep(n *node, bytes int64) {
 	y.r.IO.StorePeak = max(y.r.IO.StorePeak, y.stores)
 }
 
-// preempted counts that t had to leave.
+// preempted counts that t, which is still in the state that it was in, has left as it was ordered
+// to. One that waited has done so before.
 func (y *tally) preempted(t *task) {
+	switch c := &y.r.Counts; t.v.LeavingBy {
+	case headrace.Kill:
+		c.Kills++
+	case headrace.Suspend:
+		c.Suspends++
+	case headrace.Checkpoint:
+		c.Checkpoints++
+	}
+	if t.v.State != headrace.Running {
+		return
+	}
 	t.v.Preemptions++
 	y.hour().Preemptions++
 	y.r.Outcome.ByPriority[t.spec.Priority].Preemptions++

@@ -74,12 +74,10 @@ func (r *recovery) takeStray(id headrace.TaskID, s stray) {
 	t := r.tasks.all[id]
 	runs := s.err == nil && (s.stats.State == headrace.Running || s.stats.State == headrace.Suspended)
 	switch {
-	case s.live == nil && (s.err == nil || errors.Is(s.err, proc.ErrGone)):
+	case s.live == nil && (s.err == nil || t == nil && errors.Is(s.err, proc.ErrGone)):
 		return
-	case t != nil && !runs: // its next start begins by ending whatever is left
-		if s.live != nil {
-			s.live.Close()
-		}
+	case t != nil && !runs:
+		r.startsAfresh(t, s.live)
 		return
 	case t == nil && (!runs || s.spec.Attached || len(s.spec.Under) > 0):
 		r.leaveStray(id, s)
@@ -98,6 +96,21 @@ func (r *recovery) takeStray(id headrace.TaskID, s stray) {
 	t.stats, t.statsAt, t.known = s.stats, r.clk.boot(), true
 }
 
+// startsAfresh has the next start of a task begin by ending whatever is left, and by removing the
+// checkpoints that the records do not know. live is its supervisor; nil: there is none, or it does not answer.
+func (r *recovery) startsAfresh(t *task, live Task) {
+	if live != nil {
+		live.Close()
+	} else if t.rec.Starts > 0 {
+		return // the records know what it has left
+	}
+	t.rec.Starts = max(t.rec.Starts, 1)
+	for _, st := range r.stores.all {
+		t.rec.AddImageDir(st.Dir)
+	}
+	r.touch(t)
+}
+
 // leaveStray lets a task go on of which too little is known to take it in.
 func (r *recovery) leaveStray(id headrace.TaskID, s stray) {
 	why := "its supervisor does not say what it does"
@@ -111,7 +124,7 @@ func (r *recovery) leaveStray(id headrace.TaskID, s stray) {
 	default:
 		why = "it has no processes, only a checkpoint"
 	}
-	r.alone[id] = true
+	r.alone[id] = why
 	if s.live != nil {
 		s.live.Close()
 	}
@@ -138,12 +151,13 @@ func (c *core) sweepable(name string, dirs map[headrace.TaskID]bool, members int
 	id := headrace.TaskID(name)
 	t := c.tasks.all[id]
 	switch {
-	case t != nil && !t.rec.State.Final() || c.alone[id]:
+	case t != nil && !t.rec.State.Final() || c.alone[id] != "":
 		return false
 	case dirs[id] || t != nil || members == 0:
 		return true
 	}
 	c.tasks.notAgain(name)
+	c.alone[id] = "only processes are left of it, in a cgroup of its name"
 	c.log.Error("processes of a task that the records do not know, and that has no directory, are left alone; see 'not in the records' in docs/troubleshooting.md for how to end them",
 		"id", id, "processes", members)
 	return false

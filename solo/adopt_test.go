@@ -79,6 +79,10 @@ func TestUnknownIsLeftAlone(t *testing.T) {
 	if next := b.run(headrace.Normal); next == id {
 		t.Errorf("a new task is called %s as well", next)
 	}
+	info, err := b.node.Info(b.ctx(), &wire.InfoRequest{})
+	if err != nil || len(info.LeftAlone) != 1 || info.LeftAlone[0].Id != string(id) || info.LeftAlone[0].Why != "it is a container of another scheduler" {
+		t.Errorf("told of it: %v, %v", info.GetLeftAlone(), err)
+	}
 }
 
 // TestRealUnknownTaskGoesOn: a task that runs when the records were moved away runs on, and is killed
@@ -108,7 +112,7 @@ func TestRealUnknownTaskGoesOn(t *testing.T) {
 func TestSweepable(t *testing.T) {
 	d := newDriver()
 	defer d.cancel()
-	c := &core{turn: newTurn(d), seldom: newSeldom(slog.New(slog.DiscardHandler), systemClock{}), tasks: newTable(), alone: map[headrace.TaskID]bool{"t3": true}}
+	c := &core{turn: newTurn(d), seldom: newSeldom(slog.New(slog.DiscardHandler), systemClock{}), tasks: newTable(), alone: map[headrace.TaskID]string{"t3": "it does not answer"}}
 	for id, s := range map[headrace.TaskID]headrace.TaskState{"t1": headrace.Running, "t2": headrace.Done} {
 		u := &task{}
 		u.rec.ID, u.rec.State = id, s
@@ -123,7 +127,84 @@ func TestSweepable(t *testing.T) {
 	if !c.sweepable("t60", dirs, 0) {
 		t.Error("an empty group stays")
 	}
+	if why := c.alone["t50"]; !strings.Contains(why, "cgroup") || len(c.alone) != 2 {
+		t.Errorf("left alone are %v", c.alone)
+	}
 	if c.tasks.order != 50 {
 		t.Errorf("the last task is number %d", c.tasks.order)
+	}
+}
+
+// TestUnknownCheckpointIsNotInTheWay: a task that has not begun in records that were put back, and is checkpointed, starts as one that
+// has not begun: its supervisor, if there is one, and its checkpoints go.
+func TestUnknownCheckpointIsNotInTheWay(t *testing.T) {
+	for name, between := range map[string]func(b *bed){
+		"its supervisor waits": func(*bed) {},
+		"after a reboot":       func(b *bed) { b.world.reboot(); b.boot = "boot-2" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(headrace.Pending, never)
+			b.shutdown()
+			keep := filepath.Join(t.TempDir(), "state.db")
+			copyFile(t, filepath.Join(b.cfg.StateDir, "state.db"), keep)
+			b.start()
+			q := &wire.VerbRequest{Id: string(id)}
+			if _, err := b.tasks.Resume(b.ctx(), q); err != nil {
+				t.Fatal(err)
+			}
+			b.awaitState(id, headrace.Running)
+			if _, err := b.tasks.Checkpoint(b.ctx(), q); err != nil {
+				t.Fatal(err)
+			}
+			b.shutdown()
+			between(b)
+			putBack(b, keep)
+			b.start()
+			if _, err := b.tasks.Resume(b.ctx(), q); err != nil {
+				t.Fatal(err)
+			}
+			b.awaitState(id, headrace.Running)
+			b.world.with(id, func(x *thing) {
+				if n := len(x.images); n != 0 || x.starts != 2 {
+					t.Errorf("it was started %d times, and has %d stores with checkpoints of before", x.starts, n)
+				}
+			})
+			b.finish(id, 0)
+			b.awaitState(id, headrace.Done)
+		})
+	}
+}
+
+// TestRealUnknownCheckpointIsNotInTheWay: the same with a real supervisor that waits.
+func TestRealUnknownCheckpointIsNotInTheWay(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	m.launch()
+	id := m.run(headrace.Normal, held, counter(40))
+	m.kill9()
+	keep := filepath.Join(t.TempDir(), "state.db")
+	copyFile(t, filepath.Join(m.cfg.StateDir, "state.db"), keep)
+	m.launch()
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := m.tasks.Resume(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitState(id, headrace.Running)
+	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	m.kill9()
+	putBack(m.bed, keep)
+	m.launch()
+	if _, err := m.tasks.Resume(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 40)
+	if entries, err := os.ReadDir(filepath.Join(m.cfg.StateDir, "checkpoints", string(id))); len(entries) > 0 {
+		t.Errorf("of its checkpoint there is still %v, %v", entries, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/disk"
 	"headrace/proc"
 	"headrace/solo/journal"
 )
@@ -15,7 +16,7 @@ import (
 func (o *operations) finish(t *task, again *journal.Intent) {
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
-	var m *move
+	var m *disk.Reader
 	opts := proc.CheckpointOptions{Store: again.Dir}
 	if st := o.stores.named(again.Store); st != nil && again.Kind == headrace.Checkpointing {
 		m = st.dumping(id, t.dirty())
@@ -23,7 +24,7 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 	}
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
 		var stats proc.Stats
-		err := m.inTurn(ctx, live.Exited(), func() (_ int64, err error) {
+		err := inTurn(ctx, m, live.Exited(), func() (_ int64, err error) {
 			stats, err = o.askAgain(ctx, live, again, opts)
 			return 0, err
 		})
@@ -74,6 +75,9 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 
 func (o *operations) settledAs(t *task, in *journal.Intent, stats proc.Stats, im *journal.Image, err error) error {
 	if err != nil {
+		if in.Kind == headrace.Checkpointing && errors.Is(err, proc.ErrGone) {
+			t.unanswered = in
+		}
 		return err // its end is reported by the connection
 	}
 	t.stats, t.statsAt, t.known = stats, o.clk.boot(), stats.State != headrace.Checkpointed

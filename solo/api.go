@@ -90,7 +90,7 @@ func (s *service) Get(ctx context.Context, q *wire.GetRequest) (*wire.Task, erro
 func (s *service) List(ctx context.Context, q *wire.ListRequest) (*wire.ListResponse, error) {
 	by := serve.CallerOf(ctx)
 	snaps := s.board.list(by.Viewer(), q.All)
-	res := &wire.ListResponse{Node: s.nodeInfo(), Tasks: make([]*wire.Task, 0, len(snaps))}
+	res := &wire.ListResponse{Node: s.nodeInfo(by.Viewer()), Tasks: make([]*wire.Task, 0, len(snaps))}
 	for _, snap := range snaps {
 		res.Tasks = append(res.Tasks, s.wireTask(snap, false))
 	}
@@ -206,10 +206,10 @@ func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.
 
 // Info tells about the machine.
 func (s *service) Info(ctx context.Context, _ *wire.InfoRequest) (*wire.NodeInfo, error) {
-	return s.nodeInfo(), nil
+	return s.nodeInfo(serve.CallerOf(ctx).Viewer()), nil
 }
 
-func (s *service) nodeInfo() *wire.NodeInfo {
+func (s *service) nodeInfo(v serve.Viewer) *wire.NodeInfo {
 	n := s.board.nodeStatus()
 	info := &wire.NodeInfo{
 		Version: s.version, Hostname: n.host, Policy: n.policy, Pid: uint32(os.Getpid()),
@@ -228,7 +228,10 @@ func (s *service) nodeInfo() *wire.NodeInfo {
 		}
 		info.Stores = append(info.Stores, w)
 	}
-	s.files.Describe(info)
+	for _, a := range n.alone {
+		info.LeftAlone = append(info.LeftAlone, &wire.LeftAlone{Id: string(a.id), Why: a.why})
+	}
+	s.files.Describe(info, v)
 	return info
 }
 

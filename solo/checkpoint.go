@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/disk"
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/solo/journal"
@@ -25,7 +26,8 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 		var res proc.CheckpointResult
 		var took time.Duration
 		var at int64
-		err := m.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
+		asked := false
+		err := inTurn(ctx, m, live.Exited(), func() (bytes int64, err error) {
 			if err := settled(ctx); err != nil {
 				return 0, err
 			}
@@ -35,11 +37,15 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			opts.StoreID = o.stores.get(opts.Store).id
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
+			asked = true
 			res, err = live.Checkpoint(ctx, opts)
 			took, at = watch()
 			return res.Stored, err
 		})
 		return func() error {
+			if asked && errors.Is(err, proc.ErrGone) {
+				t.unanswered = in
+			}
 			if err != nil {
 				o.checkpointFailed(t, st, err)
 				return err
@@ -112,10 +118,10 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 // restore brings a checkpointed task back.
 func (o *operations) restore(t *task, in *journal.Intent) {
 	im, spec, stored := *t.rec.Checkpoint, o.specOf(t), t.stored
-	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
+	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, SharedOutput: t.rec.SharedOutput, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
 	o.detach(t)
-	var m *move
+	var m *disk.Reader
 	if st := o.stores.named(im.Store); st != nil {
 		m = st.restoring(spec.ID, im.ToRead)
 	}
@@ -123,7 +129,7 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 		watch := o.stopwatch()
 		var live Task
 		var res proc.RestoreResult
-		err := m.inTurn(ctx, nil, func() (bytes int64, err error) {
+		err := inTurn(ctx, m, nil, func() (bytes int64, err error) {
 			watch = o.stopwatch() // without the waiting
 			if err = o.stores.there(ctx, im.Dir); err != nil {
 				return 0, err

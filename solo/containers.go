@@ -7,10 +7,12 @@ import (
 
 	"headrace"
 	"headrace/migrate"
+	"headrace/policy"
 	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/serve"
 	"headrace/solo/journal"
+	"headrace/wire/convert"
 )
 
 // hosted tells whether the task's scheduler is another one; see containers.
@@ -78,6 +80,17 @@ func (h *containers) arrived(a arrival) (*task, error) {
 func (h *containers) succeed(t, old *task) {
 	t.rec.Starts, t.rec.ImageDirs, t.rec.SeenExit = old.rec.Starts, old.rec.ImageDirs, old.rec.SeenExit
 	h.tasks.unend(old)
+}
+
+// keepPromises writes down which ends containers have told: their manager keeps nothing, and may be started again.
+func (h *containers) keepPromises(ends map[string]float64) {
+	for id, seconds := range ends {
+		t, end := h.tasks.all[headrace.TaskID(id)], convert.Seconds(seconds)
+		if t != nil && t.hosted() && !t.rec.State.Final() && policy.PromiseIsNearer(end, t.rec.Promised) {
+			t.rec.Promised = end
+			h.touch(t)
+		}
+	}
 }
 
 func (h *containers) order(t *task, c *call) {

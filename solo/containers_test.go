@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -505,6 +506,33 @@ func TestHostFacts(t *testing.T) {
 	}
 }
 
+// TestHostedPromises: which end a container has told, by its manager's word, is told to the next manager also by the next
+// daemon; one that is hardly earlier is not written down, nor what is none, nor one of a task that this daemon decides about.
+func TestHostedPromises(t *testing.T) {
+	b := newHostBed(t)
+	local := b.run(headrace.Low)
+	b.awaitState(local, headrace.Running)
+	id := b.launch(someContainer)
+	kept := func(want float64, ends ...float64) {
+		t.Helper()
+		for _, end := range ends {
+			b.daemon.Host().KeepPromises(map[string]float64{string(id): end, string(local): 1, "nobody": 1})
+		}
+		testkit.Await(t, fmt.Sprintf("the promise of %v", want), func() bool {
+			_, tasks := b.daemon.Host().Facts()
+			return len(tasks) == 1 && tasks[0].Promised == want
+		})
+	}
+	kept(60, math.NaN(), -1, 0, 60)
+	b.crash()
+	b.start()
+	kept(60)
+	kept(30, 58, 30, 29)
+	if task := b.is(local, headrace.Running); task.Promised != 0 {
+		t.Errorf("what this daemon decides about has promised %v", task.Promised)
+	}
+}
+
 func awaitNews(t *testing.T, h *Host) {
 	t.Helper()
 	select {
@@ -531,7 +559,7 @@ func (f farCluster) Progress(user string, shares map[string]float64) {
 	}
 }
 
-func (f farCluster) Application(_ context.Context, scheduler, application string, _ bool) ([]*wire.Container, error) {
+func (f farCluster) Application(_ context.Context, _, scheduler, application string, _ bool) ([]*wire.Container, error) {
 	all := []*wire.Container{
 		{Id: "container_far", User: "nobody-else", State: "suspended", Hosting: &wire.Hosting{Scheduler: scheduler, Application: application, Submitter: f.submitter}},
 	}
@@ -550,7 +578,7 @@ type stuckCluster struct {
 	entered, let chan struct{}
 }
 
-func (c stuckCluster) Application(ctx context.Context, _, application string, _ bool) ([]*wire.Container, error) {
+func (c stuckCluster) Application(ctx context.Context, _, _, application string, _ bool) ([]*wire.Container, error) {
 	if application == "hog" {
 		c.entered <- struct{}{}
 		select {

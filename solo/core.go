@@ -22,8 +22,8 @@ type core struct {
 	images *images
 	ledger *ledger
 	inputs *inputs
-	// alone are tasks that have a supervisor and cannot be taken in (recovery.unknown).
-	alone map[headrace.TaskID]bool
+	// alone are tasks that the records do not know and that cannot be taken in (recovery.unknown), and why.
+	alone map[headrace.TaskID]string
 	// stopping: the daemon ends, and nothing new is begun.
 	stopping bool
 }
@@ -38,7 +38,7 @@ func newCore(cfg *Config, p parts, j recorder) (*core, error) {
 	c := &core{
 		driver: driver, turn: newTurn(driver), seldom: newSeldom(cfg.Log, p.clock),
 		cfg: cfg, boot: p.boot, rt: p.runtime, counts: newCounters(), tasks: newTable(), stores: stores, memory: memory,
-		ledger: &ledger{recorder: j, dir: cfg.StateDir, log: cfg.Log}, alone: map[headrace.TaskID]bool{},
+		ledger: &ledger{recorder: j, dir: cfg.StateDir, log: cfg.Log}, alone: map[headrace.TaskID]string{},
 	}
 	c.images = newImages(p.images, c)
 	driver.stands = c.ledger.stands

@@ -244,7 +244,10 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if err != nil {
 		return err
 	}
-	l.tasks.order = state.Meta.Order
+	l.tasks.order, l.ledger.madeMs = state.Meta.Order, state.Meta.MadeMs
+	if state.Meta.Boot == "" { // there were no records
+		l.ledger.madeMs = l.clk.wall().UnixMilli()
+	}
 	if l.stores.owner, err = identify(d.cfg.StateDir); err != nil {
 		return err
 	}

@@ -35,6 +35,14 @@ func (d *driver) post(f func()) {
 	}
 }
 
+// offer sends f to the loop, unless too much waits for that already; it does not wait itself.
+func (d *driver) offer(f func()) {
+	select {
+	case d.mail <- f:
+	default:
+	}
+}
+
 // run runs work outside the loop and what it returns inside.
 func (d *driver) run(work func(ctx context.Context) func()) {
 	d.wg.Go(func() {

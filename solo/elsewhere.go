@@ -111,15 +111,25 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 		return err
 	}
 	from.taken = taken
-	restore := st.restoring(p.Task, imageInfo(taken.Image).ToRead)
-	err = restore.inTurn(ctx, live.Exited(), func() (bytes int64, err error) {
+	restore, asked := st.restoring(p.Task, imageInfo(taken.Image).ToRead), false
+	err = inTurn(ctx, restore, live.Exited(), func() (bytes int64, err error) {
+		if asked = ctx.Err() == nil; !asked {
+			return 0, ctx.Err()
+		}
 		from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
 			Store: p.Store, StoreID: m.stores.get(p.Store).id, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
 		})
 		return from.res.Read, err
 	})
+	if asked && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, proc.ErrGone)) {
+		return err // the daemon ends, and the supervisor goes on with what was fetched
+	}
 	if err != nil {
-		if ferr := taken.End(ctx, err); ferr != nil {
+		why := err
+		if !asked {
+			why = fmt.Errorf("%w: %w", proc.ErrState, err) // others may have it, also the next daemon
+		}
+		if ferr := taken.End(context.WithoutCancel(ctx), why); ferr != nil {
 			m.log.Warn("what was fetched from the archive is not removed", "id", p.Task, "err", ferr)
 		}
 		return err

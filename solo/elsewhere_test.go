@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/migrate"
+	"headrace/proc"
 	"headrace/proc/checkpoint"
 	"headrace/wire"
 )
@@ -23,7 +25,8 @@ type shelf struct {
 	mu      sync.Mutex
 	ready   map[string]migrate.Parcel // by id
 	used    map[string]bool
-	refuses error // what Send says
+	ended   []error // what the ends of what was taken were told
+	refuses error   // what Send says
 	// taking, if not nil, gets an element when Take begins, which then waits for its
 	// context.
 	taking chan struct{}
@@ -87,7 +90,13 @@ func (s *shelf) Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, erro
 		s.used[id] = true
 		im := &checkpoint.Image{Seq: 1, Chain: 1, Size: 5 << 20}
 		s.world.with(p.Task, func(t *thing) { t.images[p.Store] = []ImageInfo{imageInfo(im)} })
-		end := func(_ context.Context, failed error) error {
+		end := func(ctx context.Context, failed error) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.ended = append(s.ended, failed)
+			if errors.Is(failed, proc.ErrState) && ctx.Err() == nil {
+				s.ready[id] = q
+			}
 			if failed != nil {
 				s.world.with(p.Task, func(x *thing) { delete(x.images, p.Store) })
 			}
@@ -137,6 +146,78 @@ func TestEndsWhileFetching(t *testing.T) {
 	s.taking = nil
 	b.start()
 	b.awaitState(someContainer, headrace.Running)
+}
+
+// ends has a container be archived, and the process of another one come that is to go on from there. before is done before it
+// comes; when the daemon is at it, it ends.
+func (b *hostBed) ends(before func(), at func() bool) {
+	b.t.Helper()
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "archive")
+	before()
+	b.prepare(otherContainer)
+	conn := b.knock(otherContainer)
+	defer conn.Close()
+	testkit.Await(b.t, "the restore", at)
+	b.shutdown()
+}
+
+// A daemon that ends while a supervisor restores what was fetched leaves it what it needs for that.
+func TestEndsWhileRestoring(t *testing.T) {
+	b, s := newShelfBed(t)
+	begun := make(chan struct{})
+	b.conn.restoring = func(headrace.TaskID) <-chan struct{} { close(begun); return nil }
+	b.ends(func() {}, func() bool { return isClosed(begun) })
+	if len(s.ended) > 0 {
+		t.Errorf("what was fetched was ended: %v", s.ended)
+	}
+	b.world.with(otherContainer, func(x *thing) { x.shim.state = headrace.Running }) // the supervisor has done it
+	b.start()
+	b.awaitState(otherContainer, headrace.Running)
+	b.world.with(otherContainer, func(x *thing) {
+		if x.starts != 0 || len(x.images) == 0 {
+			t.Errorf("%d starts, checkpoints %v", x.starts, x.images)
+		}
+	})
+}
+
+// A daemon that ends while what it has fetched waits for its turn at the disk gives it back: the next one goes on from it.
+func TestEndsBeforeItsTurn(t *testing.T) {
+	b, s := newShelfBed(t)
+	dumping, atOnce := make(chan struct{}), make(chan struct{})
+	close(atOnce)
+	b.conn.dumping = func(id headrace.TaskID) <-chan struct{} {
+		if id == someContainer {
+			return atOnce
+		}
+		close(dumping)
+		return nil
+	}
+	local := b.run(headrace.High)
+	b.awaitState(local, headrace.Running)
+	b.ends(func() {
+		go b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(local)}) // has the disk until the daemon ends
+		<-dumping
+	}, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.used) > 0
+	})
+	b.start()
+	task := b.awaitState(otherContainer, headrace.Running)
+	if !strings.Contains(task.Reason, "goes on where it was on "+someContainer) || task.Checkpoint == nil {
+		t.Errorf("%v", task)
+	}
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // fetching has a daemon die while it fetches the checkpoint of a container for

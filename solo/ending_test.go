@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"headrace"
+	"headrace/internal/crash"
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/proc"
@@ -93,4 +94,120 @@ func TestEndThatIsNotTold(t *testing.T) {
 			b.awaitState(ending, headrace.Done)
 		})
 	}
+}
+
+// TestCommittedAndNotAnswered: the supervisor, or its init, dies when a checkpoint is durable and before it has
+// answered. The task goes on from there.
+func TestCommittedAndNotAnswered(t *testing.T) {
+	lost := func(w *world, id headrace.TaskID) { // its init has died
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.end(w.thing(id), proc.Exit{Code: 137, Signal: 9, Lost: true})
+	}
+	vanish := func(w *world, id headrace.TaskID) { w.vanish(id) }
+	for name, c := range map[string]struct {
+		dies        func(*world, headrace.TaskID)
+		late, crash bool
+		restart     func(*wire.RunRequest)
+	}{
+		"the supervisor":                     {dies: vanish, restart: never},
+		"the supervisor, it may start again": {dies: vanish},
+		"init":                               {dies: lost, restart: never},
+		"told later":                         {dies: vanish, late: true, restart: never},
+		"init, and the daemon":               {dies: lost, crash: true, restart: never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			conn := &conn{world: b.world}
+			conn.after = func(op string, id headrace.TaskID) error {
+				if op != "checkpoint" {
+					return nil
+				}
+				if !c.late {
+					c.dies(b.world, id)
+				}
+				if c.crash {
+					conn.cut()
+				}
+				return fmt.Errorf("checkpoint task %s: %w", id, proc.ErrGone)
+			}
+			if err := b.startWith(conn); err != nil {
+				t.Fatal(err)
+			}
+			id := b.run(headrace.Normal, func(q *wire.RunRequest) {
+				if c.restart != nil {
+					c.restart(q)
+				}
+			})
+			b.awaitState(id, headrace.Running)
+			q := &wire.VerbRequest{Id: string(id)}
+			if c.crash {
+				go b.tasks.Checkpoint(b.ctx(), q) // there is no answer
+				testkit.Await(t, "the end of the daemon", conn.dead)
+				b.shutdown()
+				b.start()
+			} else if _, err := b.tasks.Checkpoint(b.ctx(), q); err == nil {
+				t.Error("the checkpoint has succeeded")
+			}
+			if c.late {
+				c.dies(b.world, id)
+			}
+			if got := b.awaitState(id, headrace.Checkpointed); got.Checkpoint == nil {
+				t.Errorf("it is %v", got)
+			}
+			if _, err := b.tasks.Restore(b.ctx(), q); err != nil {
+				t.Fatal(err)
+			}
+			b.awaitState(id, headrace.Running)
+			b.world.with(id, func(x *thing) {
+				if x.starts != 1 || x.restores != 1 {
+					t.Errorf("it was started %d times and restored %d times", x.starts, x.restores)
+				}
+			})
+			b.finish(id, 0)
+			b.awaitState(id, headrace.Done)
+		})
+	}
+}
+
+// TestNothingCommitted: a supervisor that dies before anything of a checkpoint is durable has lost its task.
+func TestNothingCommitted(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	c := &conn{world: b.world}
+	c.before = func(op string, id headrace.TaskID) error {
+		if op == "checkpoint" {
+			b.world.vanish(id)
+		}
+		return nil
+	}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	id := b.run(headrace.Normal, never)
+	b.awaitState(id, headrace.Running)
+	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
+		t.Error("the checkpoint has succeeded")
+	}
+	b.awaitState(id, headrace.Lost)
+}
+
+// TestRealCommittedAndNotAnswered: a real supervisor is killed when the checkpoint is committed and the task is about to be ended.
+func TestRealCommittedAndNotAnswered(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	m.launch(crash.Env + "=shim.before-kill")
+	id := m.run(headrace.Normal, never, counter(40))
+	m.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := m.tasks.Checkpoint(m.ctx(), q); err == nil {
+		t.Error("the checkpoint has succeeded")
+	}
+	m.awaitState(id, headrace.Checkpointed)
+	if _, err := m.tasks.Restore(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 40)
 }

@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"context"
 	"fmt"
 	"syscall"
 	"time"
@@ -101,8 +102,13 @@ func (l *life) evicted(t *task, exit proc.Exit, in *journal.Intent) {
 	l.requeue(t, fmt.Sprintf("%s; lost %s of work (%s of processor time)", in.Reason, short(wall), short(cpu)))
 }
 
-// vanished deals with a task whose processes are gone without an end.
+// vanished deals with a task whose processes are gone without an end. What a checkpoint that
+// nobody has answered may have saved is looked for first: else it would be removed.
 func (l *life) vanished(t *task, exit proc.Exit, why string) {
+	if in := t.unanswered; in != nil && in.Dir != "" && !t.hosted() {
+		l.lookForImage(t, in, func() { l.vanished(t, exit, why) })
+		return
+	}
 	cpu, wall := l.accountLoss(t, exit.Usage)
 	l.detach(t)
 	l.log.Warn("a task vanished", "id", t.rec.ID, "why", why)
@@ -115,6 +121,33 @@ func (l *life) vanished(t *task, exit proc.Exit, why string) {
 		l.backOff(t)
 	}
 	l.requeue(t, fmt.Sprintf("%s; lost %s of work (%s of processor time)", why, short(wall), short(cpu)))
+}
+
+// lookForImage has a task without processes be checkpointed if the checkpoint was committed; else it
+// goes on with none. The record has the operation until then, so that a daemon that comes meanwhile looks as well.
+func (l *life) lookForImage(t *task, in *journal.Intent, none func()) {
+	id, last := t.rec.ID, t.rec.Checkpoint
+	t.unanswered = nil
+	l.begin(t, headrace.Checkpointing, nil, nil, func(ctx context.Context) func() error {
+		im, err := l.images.awaitNewer(ctx, id, in, last)
+		return func() error {
+			switch {
+			case err != nil:
+				t.unanswered = in
+			case im == nil:
+				none()
+			default:
+				l.succeeded(t)
+				l.left(t, in, headrace.Checkpoint)
+				t.rec.Checkpoint, t.rec.RanOn = im, true
+				l.enter(t, headrace.Checkpointed, journal.Event{Bytes: im.Stored, Reason: in.Reason})
+				l.detach(t)
+			}
+			return err
+		}
+	})
+	t.rec.Op = in
+	l.touch(t)
 }
 
 // requeue makes a task without processes wait to be brought back from its last

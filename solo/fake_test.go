@@ -509,7 +509,10 @@ func (f *fakeTask) Start(context.Context) error {
 	})
 }
 
-func (f *fakeTask) RestoreMoved(_ context.Context, o proc.RestoreOptions) (r proc.RestoreResult, err error) {
+func (f *fakeTask) RestoreMoved(ctx context.Context, o proc.RestoreOptions) (r proc.RestoreResult, err error) {
+	if err := until(ctx, f.c.restoring, f.id); err != nil {
+		return r, err
+	}
 	err = f.do("restore moved", func(t *thing) error {
 		if err := f.want(headrace.Checkpointed); err != nil {
 			return err

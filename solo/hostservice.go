@@ -18,9 +18,9 @@ import (
 // Cluster knows about containers on other machines. It must be safe for
 // concurrent use.
 type Cluster interface {
-	// Application lists the containers of an application that have not ended, on
+	// Application lists for a user the containers of an application that have not ended, on
 	// whatever machine, or with aside those that do not only run. With an error come those that are known from before.
-	Application(ctx context.Context, scheduler, application string, aside bool) ([]*wire.Container, error)
+	Application(ctx context.Context, user, scheduler, application string, aside bool) ([]*wire.Container, error)
 	// Progress takes in how far containers are, as a user tells, of which not all need be that
 	// user's. It does not block.
 	Progress(user string, shares map[string]float64)
@@ -58,7 +58,7 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (*wire.ApplicationResponse, error) {
 	by := serve.CallerOf(ctx)
 	name, res, others := serve.UserName(by.UID), &wire.ApplicationResponse{}, false
-	all, err := s.applicationOf(ctx, q)
+	all, err := s.applicationOf(ctx, name, q)
 	if err != nil {
 		res.Doubt = err.Error()
 		s.loop.log.Debug("of an application not all containers are known", "application", q.Application, "err", err)
@@ -83,8 +83,8 @@ func (s *service) Application(ctx context.Context, q *wire.ApplicationRequest) (
 	return res, nil
 }
 
-// applicationOf returns all containers of an application, with an error when there may be more.
-func (s *service) applicationOf(ctx context.Context, q *wire.ApplicationRequest) ([]*wire.Container, error) {
+// applicationOf returns all containers of an application for a user who asks, with an error when there may be more.
+func (s *service) applicationOf(ctx context.Context, user string, q *wire.ApplicationRequest) ([]*wire.Container, error) {
 	var all []*wire.Container
 	here := map[string]bool{}
 	// Of its own containers this daemon knows best, and also while the manager is away.
@@ -97,7 +97,7 @@ func (s *service) applicationOf(ctx context.Context, q *wire.ApplicationRequest)
 	if s.loop.cfg.Cluster == nil {
 		return all, nil
 	}
-	far, err := s.loop.cfg.Cluster.Application(ctx, q.Scheduler, q.Application, q.Aside)
+	far, err := s.loop.cfg.Cluster.Application(ctx, user, q.Scheduler, q.Application, q.Aside)
 	for _, c := range far {
 		if !here[c.Id] {
 			all = append(all, c)
@@ -162,7 +162,7 @@ func (h *Host) Facts() (*wire.NodeInfo, []*wire.Task) {
 		}
 		tasks = append(tasks, t)
 	}
-	return h.s.nodeInfo(), tasks
+	return h.s.nodeInfo(serve.Viewer{}), tasks // without names of files: whoever asks the manager hears it
 }
 
 // Changed returns what has an element when the state of a hosted task has changed since it was
@@ -182,6 +182,12 @@ func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
 		force: o.Force,
 	})
 	return err
+}
+
+// KeepPromises writes down which ends hosted tasks have told, in seconds by their ids (wire.NodeReportResponse),
+// and returns at once. Facts tells them when they are durable; of a daemon that is too busy it does not.
+func (h *Host) KeepPromises(ends map[string]float64) {
+	h.s.loop.offer(func() { h.s.loop.containers.keepPromises(ends) })
 }
 
 // follow signals changes of state until stop is closed. What is measured every

@@ -17,7 +17,7 @@ import (
 // file that names it is made once, and goes where the directory goes; it is none of the records,
 // which may be moved away, or put back as they were before. The caller has the directory's lock.
 func identify(stateDir string) (checkpoint.Owner, error) {
-	path := filepath.Join(stateDir, "identity")
+	path := filepath.Join(stateDir, checkpoint.IdentityFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		b = []byte(rand.Text() + "\n")

@@ -31,6 +31,8 @@ type ledger struct {
 	recorder
 	dir string
 	log *slog.Logger
+	// madeMs is journal.Meta.MadeMs.
+	madeMs int64
 	// full: the file system of the state directory is. stuck: so full that the loop waits.
 	full  bool
 	stuck atomic.Bool

@@ -29,6 +29,7 @@ type operations struct {
 // attempt.
 func (o *operations) specOf(t *task) proc.Spec {
 	spec := t.spec
+	spec.SharedOutput = t.rec.SharedOutput
 	if !t.hosted() { // else its scheduler sees to it
 		spec.Memory, spec.CPUs, spec.IOWeight = t.rec.Memory, t.rec.CPUs, t.rec.IOWeight
 		spec.PIDs = cmp.Or(t.rec.PIDs, o.cfg.TaskPIDs)
@@ -47,6 +48,7 @@ func (o *operations) specOf(t *task) proc.Spec {
 func (o *operations) start(t *task, in *journal.Intent) {
 	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
+	o.noteSharedOutput(t)
 	spec, stored, files := o.specOf(t), t.stored, t.files
 	settled := o.images.settled(t.rec.ID)
 	t.files = attach.Files{}
@@ -108,6 +110,21 @@ func (o *operations) start(t *task, in *journal.Intent) {
 			return nil
 		}
 	})
+}
+
+// noteSharedOutput remembers that a task that starts and others that may run have one output file: none of them may
+// cut it from now on, for that would take what the others have written.
+func (o *operations) noteSharedOutput(t *task) {
+	for _, u := range o.tasks.active {
+		if t.spec.Output == "" || u == t || u.rec.Starts == 0 || u.spec.Output != t.spec.Output {
+			continue
+		}
+		t.rec.SharedOutput = true
+		if !u.rec.SharedOutput {
+			u.rec.SharedOutput = true
+			o.touch(u)
+		}
+	}
 }
 
 // is tells whether an operation was refused because the task is in the wanted

@@ -70,10 +70,24 @@ func (l *life) dropPiped(t *task) {
 }
 
 // sweepPiped removes what no task will read: what was piped to one that has ended for good,
-// or has never been accepted, because whoever kept it was killed before that. The tasks
-// must be there, and no new ones may come.
+// or has never been accepted, because whoever kept it was killed before that. What is older than
+// the records may belong to a task of others, which were moved away and may be put back, and what a task
+// names that has a directory and is not in them, to that. The tasks must be there, and no new ones may come.
 func (c *core) sweepPiped() {
 	wanted := map[string]bool{}
+	ids, err := c.rt.Tasks()
+	if err != nil {
+		c.log.Warn("what was piped to no task is not looked for", "err", err)
+		return
+	}
+	for _, id := range ids {
+		if c.tasks.all[id] != nil {
+			continue
+		}
+		if spec, err := c.rt.SpecOf(id); err == nil {
+			wanted[spec.Stdin] = true
+		}
+	}
 	for _, t := range c.tasks.all {
 		if !t.rec.State.Final() || t.rec.Checkpoint != nil {
 			wanted[t.spec.Stdin] = true
@@ -81,7 +95,7 @@ func (c *core) sweepPiped() {
 	}
 	paths, _ := filepath.Glob(filepath.Join(pipedDir, pipedPrefix(c.cfg.StateDir)+"*")) // the pattern is right
 	for _, path := range paths {
-		if wanted[path] {
+		if st, err := os.Lstat(path); wanted[path] || err != nil || st.ModTime().UnixMilli() < c.ledger.madeMs {
 			continue
 		}
 		err := removeUnlocked(path)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"headrace"
@@ -53,6 +54,10 @@ func TestPipedInputLastsAsLongAsItsTask(t *testing.T) {
 	b.finish(urgent, 0)
 	b.awaitState(id, headrace.Running)
 	b.world.vanish(id)
+	testkit.Await(t, "its third start", func() (again bool) {
+		b.world.with(id, func(x *thing) { again = x.starts == 3 })
+		return again
+	})
 	b.awaitState(id, headrace.Running)
 	kept("when it started again after a loss")
 	q := &wire.VerbRequest{Id: string(id)}
@@ -103,6 +108,8 @@ func TestPipedInputOfALostTask(t *testing.T) {
 // of other daemons stays.
 func TestPipedInputThatNoTaskHas(t *testing.T) {
 	b, other := newBed(t, policy.Wait), newBed(t, policy.Wait)
+	b.start()
+	b.shutdown()
 	left, _ := b.piped()
 	left.Close()
 	open, _ := b.piped()
@@ -136,5 +143,61 @@ func TestPipedInputOfAnother(t *testing.T) {
 	b.shutdown() // waits for what runs beside the loop
 	if !isThere(f.Name()) {
 		t.Error("the file of another user was removed")
+	}
+}
+
+// TestPipedInputWhileRecordsAreAway: records that are moved away and put back find what their tasks wait for.
+func TestPipedInputWhileRecordsAreAway(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	db := filepath.Join(b.cfg.StateDir, "state.db")
+	b.start()
+	f, in := b.piped()
+	id := b.run(headrace.Normal, in, held)
+	f.Close()
+	b.shutdown()
+	if err := os.Rename(db, db+".away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second finds those that the first has made
+		b.start()
+		b.shutdown()
+	}
+	if !isThere(f.Name()) {
+		t.Fatal("its input is gone")
+	}
+	if err := os.Rename(db+".away", db); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	if _, err := b.tasks.Resume(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Running)
+	b.finish(id, 0)
+	b.awaitState(id, headrace.Done)
+	testkit.Await(t, "the end of its input", func() bool { return !isThere(f.Name()) })
+}
+
+// TestPipedInputOfUnknownTasks: what a task waits for that the records do not know, and that is only a checkpoint, stays.
+func TestPipedInputOfUnknownTasks(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	b.start()
+	b.shutdown()
+	keep := filepath.Join(t.TempDir(), "state.db")
+	copyFile(t, filepath.Join(b.cfg.StateDir, "state.db"), keep)
+	b.start()
+	f, in := b.piped()
+	id := b.run(headrace.Normal, in)
+	f.Close()
+	b.awaitState(id, headrace.Running)
+	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+		t.Fatal(err)
+	}
+	b.shutdown()
+	b.world.reboot() // no supervisor tells what it has
+	putBack(b, keep)
+	b.start()
+	if !isThere(f.Name()) {
+		t.Error("its input is gone")
 	}
 }

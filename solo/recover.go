@@ -240,6 +240,9 @@ func (r *recovery) reconcile(t *task, f finding) {
 		if in.Doing() == headrace.Killing {
 			in.Late = before(*f.exit, in)
 		}
+		if in.Doing() == headrace.Checkpointing {
+			t.unanswered = in
+		}
 		r.exited(t, *f.exit, in)
 		return
 	case f.exit == nil && !errors.Is(f.err, proc.ErrGone):

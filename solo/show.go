@@ -23,7 +23,7 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 		Usage: wireUsage(snap), Progress: -1, Preemptions: uint32(r.Preemptions),
 		LostCpu: r.LostCPU.Seconds(), LostWall: r.LostWall.Seconds(),
 		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend, NoLimits: snap.noLimits(),
-		Continued: uint32(r.Continued), LastContinuedMs: r.ContinuedMs,
+		Continued: uint32(r.Continued), LastContinuedMs: r.ContinuedMs, Promised: r.Promised.Seconds(),
 	}
 	convert.SetState(t, r.State, r.Op.Doing())
 	if h := r.Hosting; h != nil {

@@ -1,7 +1,9 @@
 package solo
 
 import (
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"headrace"
@@ -21,6 +23,14 @@ type nodeStatus struct {
 	policy  string
 	started time.Time
 	host    string
+	// alone are the tasks that were left alone when the daemon started, by their names.
+	alone []leftAlone
+}
+
+// leftAlone is a task that the records did not know and that could not be taken in, and why.
+type leftAlone struct {
+	id  headrace.TaskID
+	why string
 }
 
 type storeStatus struct {
@@ -57,6 +67,9 @@ func (l *loop) nodeStatus() nodeStatus {
 	}
 	for _, st := range l.stores.all {
 		s.stores = append(s.stores, storeStatus{StoreView: st.view(), dir: st.Dir, compress: st.Compress, used: used[st.Dir]})
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.alone)) {
+		s.alone = append(s.alone, leftAlone{id, l.alone[id]})
 	}
 	return s
 }

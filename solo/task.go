@@ -62,6 +62,9 @@ type task struct {
 	setbacks
 	// ending: an operation found that it has no processes any more. Its end is to be told.
 	ending bool
+	// unanswered is a checkpoint whose supervisor, or its init, has gone before it has answered: it may
+	// be durable. nil: there is none, or it was looked for.
+	unanswered *journal.Intent
 	// noSuspendUntil and noCheckpointUntil are boot times, for failures that may
 	// pass.
 	noSuspendUntil, noCheckpointUntil time.Duration

@@ -90,10 +90,10 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 }
 
 // keepPromise remembers which end a task has told, also over restarts of the daemon: that it is
-// late is not known otherwise. An end that comes a little nearer at each look is written down now and then.
+// late is not known otherwise.
 func (s *own) keepPromise(t *task, end time.Duration) {
 	t.promised = end
-	if was := t.rec.Promised; end > 0 && (was == 0 || end < was-was/10) {
+	if policy.PromiseIsNearer(end, t.rec.Promised) {
 		t.rec.Promised = end
 		s.touch(t)
 	}

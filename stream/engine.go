@@ -404,7 +404,7 @@ func (e *Engine) Close() {
 	}
 	e.scans.Stop()
 	e.mu.Unlock()
-	if !linux.Within(endTime, e.work.Wait) {
+	if !linux.Within(linux.EndTime, e.work.Wait) {
 		e.cfg.Log.Warn("a connection of a stream does not end, as a file server or a disk does not answer; it is not waited for")
 	}
 	e.scans.Wait()
@@ -414,9 +414,6 @@ func (e *Engine) Close() {
 		s.journal.f.Close()
 	}
 }
-
-// endTime is how long Close waits for connections.
-const endTime = 10 * time.Second
 
 // forget tells all consumers that an arena or a file is gone.
 func (e *Engine) forget(id uint32) {

@@ -706,16 +706,19 @@ func TestWrittenAnewWhileNobodyReads(t *testing.T) {
 		data       func(n int) []byte
 		seekless   bool
 		early, add bool // it changes before it is read at all; something is appended
+		restart    bool
 		want       string
 	}{
-		"blocks":         {file: "f", size: 3 << 20, data: plain, want: "written anew"},
-		"in place":       {file: "f", size: 3 << 20, data: plain, seekless: true, want: "written anew"},
-		"a batch":        {file: "f", size: 200 << 10, data: plain, want: "written anew"},
-		"packed":         {file: "f.gz", size: 3 << 20, data: packed, want: "written anew"},
+		"blocks":         {file: "f", size: 3 << 20, data: plain, want: "was written anew"},
+		"in place":       {file: "f", size: 3 << 20, data: plain, seekless: true, want: "was written anew"},
+		"a batch":        {file: "f", size: 200 << 10, data: plain, want: "was written anew"},
+		"packed":         {file: "f.gz", size: 3 << 20, data: packed, want: "was written anew"},
 		"not read yet":   {file: "f", size: 3 << 20, data: plain, early: true, want: "appended to or written anew"},
 		"blocks, grown":  {file: "f", size: 3 << 20, data: plain, add: true},
 		"a batch, grown": {file: "f", size: 200 << 10, data: plain, add: true},
 		"packed, grown":  {file: "f.gz", size: 3 << 20, data: packed, add: true},
+		"blocks, grown, and the engine is another": {file: "f", size: 3 << 20, data: plain, add: true, restart: true},
+		"a batch, anew, and the engine is another": {file: "f", size: 200 << 10, data: plain, restart: true, want: "was written anew"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
@@ -725,8 +728,13 @@ func TestWrittenAnewWhileNobodyReads(t *testing.T) {
 			path := p.write(c.file, data)
 			info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
 			p.e.mu.Lock()
-			p.e.streams[info.ID].plan.Files[0].End = 0 // as if it had been cold
+			s := p.e.streams[info.ID]
+			s.plan.Files[0].End = 0 // as if it had been cold
+			err := writePlan(s.dir, &s.spec, s.plan)
 			p.e.mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
 			one := p.client(info.ID, 0, 1)
 			if !c.early {
 				if err := one.connect(); err != nil {
@@ -751,7 +759,11 @@ func TestWrittenAnewWhileNobodyReads(t *testing.T) {
 				next = append(bytes.Clone(data), "more\n"...)
 			}
 			p.write(c.file, next)
-			err := one.drain(0)
+			if c.restart {
+				p.stop()
+				p.start()
+			}
+			err = one.drain(0)
 			if c.want != "" && (!errors.Is(err, errRefused) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v", err)
 			}

@@ -19,8 +19,8 @@ import (
 	"headrace/stream/protocol"
 )
 
-// A stream has a directory with two files: what it deals, written once, and a
-// journal of what became of its consumers' attempts, appended to.
+// A stream has a directory with two files: what it deals, written once but for ends of
+// files, and a journal of what became of its consumers' attempts, appended to.
 const (
 	planName    = "plan"
 	journalName = "journal"

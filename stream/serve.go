@@ -94,6 +94,7 @@ func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 	}
 	if c.s != nil {
 		c.gone()
+		c.s.keepEnds()
 	}
 	c.link.finish()
 	writer.Wait()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"headrace/pagecache"
@@ -75,6 +76,24 @@ func (s *stream) write(make func() *deal.Entry) error {
 		}
 	}
 	return nil
+}
+
+// keepEnds writes the plan anew when nobody reads, if ends of files have been learned since it was written: what is appended
+// before somebody comes is told from what is written anew by them, also by a later engine. Call it without the lock.
+func (s *stream) keepEnds() {
+	s.journalMu.Lock()
+	defer s.journalMu.Unlock()
+	s.mu.Lock()
+	if s.journal.f == nil || s.deal.Present() > 0 || !s.feed.Learned() {
+		s.mu.Unlock()
+		return
+	}
+	p := *s.plan
+	p.Files = slices.Clone(p.Files)
+	s.mu.Unlock()
+	if err := writePlan(s.dir, &s.spec, &p); err != nil {
+		s.cfg.Log.Error("write the plan of a stream anew; if one of its files grows before it is read, the stream fails", "stream", s.spec.ID, "err", err)
+	}
 }
 
 // writeFor makes an entry durable that an attempt waits for, and goes on with it. It

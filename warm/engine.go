@@ -235,17 +235,14 @@ func (e *Engine) end(r *request) (free []*block) {
 	return free
 }
 
-// endTime is how long Close waits for disks and file servers.
-const endTime = 10 * time.Second
-
-// Close ends all requests and releases everything. What does not answer is waited for ten seconds;
+// Close ends all requests and releases everything. What does not answer is waited for linux.EndTime;
 // then the error says what that is, and what was locked for it is let go when it answers.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	e.cancel()
-	if linux.Within(endTime, func() {
+	if linux.Within(linux.EndTime, func() {
 		e.endAll(func(*request) bool { return true })
 		e.wg.Wait()
 	}) {

@@ -392,7 +392,7 @@ func TestEndAndTheDiskHangs(t *testing.T) {
 		w.let() // either of them
 		began := time.Now()
 		err := w.e.Close()
-		if took := time.Since(began); !errors.Is(err, ErrHangs) || took != endTime {
+		if took := time.Since(began); !errors.Is(err, ErrHangs) || took != linux.EndTime {
 			t.Errorf("after %v: %v", took, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "d1 "+f.Path) == strings.Contains(err.Error(), "d2 ") {

@@ -927,7 +927,9 @@ type LocateResponse struct {
 	// The newest generation that anybody has been given. 0: no client may write it.
 	Writable uint64 `protobuf:"varint,3,opt,name=writable,proto3" json:"writable,omitempty"`
 	// Names of nodes to be asked for it, or that write it.
-	Nodes         []string `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []string `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// The user who writes it, if that is known.
+	Writer        string `protobuf:"bytes,5,opt,name=writer,proto3" json:"writer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -988,6 +990,13 @@ func (x *LocateResponse) GetNodes() []string {
 		return x.Nodes
 	}
 	return nil
+}
+
+func (x *LocateResponse) GetWriter() string {
+	if x != nil {
+		return x.Writer
+	}
+	return ""
 }
 
 type SegmentsRequest struct {
@@ -1745,12 +1754,13 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\fHeldResponse\x12\x1a\n" +
 	"\bsegments\x18\x01 \x03(\rR\bsegments\"%\n" +
 	"\rLocateRequest\x12\x14\n" +
-	"\x05block\x18\x01 \x01(\x04R\x05block\"\x90\x01\n" +
+	"\x05block\x18\x01 \x01(\x04R\x05block\"\xa8\x01\n" +
 	"\x0eLocateResponse\x120\n" +
 	"\x06wanted\x18\x01 \x01(\v2\x18.headrace.v1.WantedBlockR\x06wanted\x12\x1a\n" +
 	"\bcomplete\x18\x02 \x01(\bR\bcomplete\x12\x1a\n" +
 	"\bwritable\x18\x03 \x01(\x04R\bwritable\x12\x14\n" +
-	"\x05nodes\x18\x04 \x03(\tR\x05nodes\"C\n" +
+	"\x05nodes\x18\x04 \x03(\tR\x05nodes\x12\x16\n" +
+	"\x06writer\x18\x05 \x01(\tR\x06writer\"C\n" +
 	"\x0fSegmentsRequest\x12\x1a\n" +
 	"\bsegments\x18\x01 \x03(\rR\bsegments\x12\x14\n" +
 	"\x05after\x18\x02 \x01(\fR\x05after\"Z\n" +

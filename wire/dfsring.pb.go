@@ -1115,7 +1115,9 @@ type RingNode struct {
 	// Unset while it is not heard.
 	Room *RingRoom `protobuf:"bytes,9,opt,name=room,proto3" json:"room,omitempty"`
 	// Seconds since it was heard; negative: not since this node leads.
-	Silent        float64 `protobuf:"fixed64,10,opt,name=silent,proto3" json:"silent,omitempty"`
+	Silent float64 `protobuf:"fixed64,10,opt,name=silent,proto3" json:"silent,omitempty"`
+	// It has come to other names than the node that is asked, from the same commands.
+	Differs       bool `protobuf:"varint,11,opt,name=differs,proto3" json:"differs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1218,6 +1220,13 @@ func (x *RingNode) GetSilent() float64 {
 		return x.Silent
 	}
 	return 0
+}
+
+func (x *RingNode) GetDiffers() bool {
+	if x != nil {
+		return x.Differs
+	}
+	return false
 }
 
 // Nodes are named by name, by a unique beginning of it, or by address.
@@ -1489,7 +1498,7 @@ const file_dfsring_proto_rawDesc = "" +
 	"\bsegments\x18\x05 \x01(\rR\bsegments\x12+\n" +
 	"\x05nodes\x18\x06 \x03(\v2\x15.headrace.v1.RingNodeR\x05nodes\x12\x18\n" +
 	"\amissing\x18\a \x01(\rR\amissing\x12\x14\n" +
-	"\x05moves\x18\b \x01(\rR\x05moves\"\x9a\x02\n" +
+	"\x05moves\x18\b \x01(\rR\x05moves\"\xb4\x02\n" +
 	"\bRingNode\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.headrace.v1.RingMemberR\x06member\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
@@ -1501,7 +1510,8 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x05fills\x18\b \x01(\rR\x05fills\x12)\n" +
 	"\x04room\x18\t \x01(\v2\x15.headrace.v1.RingRoomR\x04room\x12\x16\n" +
 	"\x06silent\x18\n" +
-	" \x01(\x01R\x06silent\"&\n" +
+	" \x01(\x01R\x06silent\x12\x18\n" +
+	"\adiffers\x18\v \x01(\bR\adiffers\"&\n" +
 	"\x10RingDrainRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"%\n" +
 	"\x0fRingFillRequest\x12\x12\n" +

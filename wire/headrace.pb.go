@@ -1459,7 +1459,11 @@ type Task struct {
 	Archived bool `protobuf:"varint,81,opt,name=archived,proto3" json:"archived,omitempty"`
 	// A user has suspended it, and its scheduler was not told that others may have its
 	// room: it has its resources, and goes on when its user says so.
-	KeepsRoom     bool `protobuf:"varint,82,opt,name=keeps_room,json=keepsRoom,proto3" json:"keeps_room,omitempty"`
+	KeepsRoom bool `protobuf:"varint,82,opt,name=keeps_room,json=keepsRoom,proto3" json:"keeps_room,omitempty"`
+	// About the earliest end that it has told by its progress, in seconds of usage.running; 0:
+	// none is known. One of another scheduler is written down here as the manager says
+	// (NodeReportResponse.promised).
+	Promised      float64 `protobuf:"fixed64,83,opt,name=promised,proto3" json:"promised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1767,6 +1771,13 @@ func (x *Task) GetKeepsRoom() bool {
 		return x.KeepsRoom
 	}
 	return false
+}
+
+func (x *Task) GetPromised() float64 {
+	if x != nil {
+		return x.Promised
+	}
+	return 0
 }
 
 // Hosting tells whose task it is when its scheduler is not this daemon.
@@ -2372,7 +2383,12 @@ type NodeInfo struct {
 	// Where checkpoints go that other machines may take; empty: nowhere.
 	Archive string `protobuf:"bytes,20,opt,name=archive,proto3" json:"archive,omitempty"`
 	// Why it could not be used when it was last looked at; empty: it could.
-	ArchiveWhy    string `protobuf:"bytes,21,opt,name=archive_why,json=archiveWhy,proto3" json:"archive_why,omitempty"`
+	ArchiveWhy string `protobuf:"bytes,21,opt,name=archive_why,json=archiveWhy,proto3" json:"archive_why,omitempty"`
+	// Disks and file servers that do not answer, those first that have not for longest.
+	Hangs []*DiskHang `protobuf:"bytes,22,rep,name=hangs,proto3" json:"hangs,omitempty"`
+	// Tasks that ran when the daemon started, that its records did not know and that could not be
+	// taken in: no call reaches them. They may have ended since.
+	LeftAlone     []*LeftAlone `protobuf:"bytes,23,rep,name=left_alone,json=leftAlone,proto3" json:"left_alone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2554,6 +2570,180 @@ func (x *NodeInfo) GetArchiveWhy() string {
 	return ""
 }
 
+func (x *NodeInfo) GetHangs() []*DiskHang {
+	if x != nil {
+		return x.Hangs
+	}
+	return nil
+}
+
+func (x *NodeInfo) GetLeftAlone() []*LeftAlone {
+	if x != nil {
+		return x.LeftAlone
+	}
+	return nil
+}
+
+// DiskHang is a disk or file server on which a reader gets on with nothing, or a dump or restore takes
+// far longer than was expected.
+type DiskHang struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As in Disk.
+	Disk  string `protobuf:"bytes,1,opt,name=disk,proto3" json:"disk,omitempty"`
+	Mount string `protobuf:"bytes,2,opt,name=mount,proto3" json:"mount,omitempty"`
+	// When something last came.
+	SinceMs int64 `protobuf:"varint,3,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"`
+	// Nobody there is answered, and readers wait; of those one is let in now and then, to try. Else only those
+	// that hang do not get on.
+	Silent bool `protobuf:"varint,4,opt,name=silent,proto3" json:"silent,omitempty"`
+	// How many hang, and how many wait until it answers.
+	Hanging uint32 `protobuf:"varint,5,opt,name=hanging,proto3" json:"hanging,omitempty"`
+	Waiting uint32 `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// The first of them, as in DiskReader; empty for ordinary users.
+	WhoHangs      []string `protobuf:"bytes,7,rep,name=who_hangs,json=whoHangs,proto3" json:"who_hangs,omitempty"`
+	WhoWaits      []string `protobuf:"bytes,8,rep,name=who_waits,json=whoWaits,proto3" json:"who_waits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DiskHang) Reset() {
+	*x = DiskHang{}
+	mi := &file_headrace_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DiskHang) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DiskHang) ProtoMessage() {}
+
+func (x *DiskHang) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DiskHang.ProtoReflect.Descriptor instead.
+func (*DiskHang) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *DiskHang) GetDisk() string {
+	if x != nil {
+		return x.Disk
+	}
+	return ""
+}
+
+func (x *DiskHang) GetMount() string {
+	if x != nil {
+		return x.Mount
+	}
+	return ""
+}
+
+func (x *DiskHang) GetSinceMs() int64 {
+	if x != nil {
+		return x.SinceMs
+	}
+	return 0
+}
+
+func (x *DiskHang) GetSilent() bool {
+	if x != nil {
+		return x.Silent
+	}
+	return false
+}
+
+func (x *DiskHang) GetHanging() uint32 {
+	if x != nil {
+		return x.Hanging
+	}
+	return 0
+}
+
+func (x *DiskHang) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *DiskHang) GetWhoHangs() []string {
+	if x != nil {
+		return x.WhoHangs
+	}
+	return nil
+}
+
+func (x *DiskHang) GetWhoWaits() []string {
+	if x != nil {
+		return x.WhoWaits
+	}
+	return nil
+}
+
+type LeftAlone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LeftAlone) Reset() {
+	*x = LeftAlone{}
+	mi := &file_headrace_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LeftAlone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LeftAlone) ProtoMessage() {}
+
+func (x *LeftAlone) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LeftAlone.ProtoReflect.Descriptor instead.
+func (*LeftAlone) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *LeftAlone) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *LeftAlone) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type Store struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	Name        string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -2574,7 +2764,7 @@ type Store struct {
 
 func (x *Store) Reset() {
 	*x = Store{}
-	mi := &file_headrace_proto_msgTypes[21]
+	mi := &file_headrace_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2586,7 +2776,7 @@ func (x *Store) String() string {
 func (*Store) ProtoMessage() {}
 
 func (x *Store) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[21]
+	mi := &file_headrace_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2599,7 +2789,7 @@ func (x *Store) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Store.ProtoReflect.Descriptor instead.
 func (*Store) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{21}
+	return file_headrace_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Store) GetName() string {
@@ -2692,7 +2882,7 @@ type PrepareRequest struct {
 
 func (x *PrepareRequest) Reset() {
 	*x = PrepareRequest{}
-	mi := &file_headrace_proto_msgTypes[22]
+	mi := &file_headrace_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2704,7 +2894,7 @@ func (x *PrepareRequest) String() string {
 func (*PrepareRequest) ProtoMessage() {}
 
 func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[22]
+	mi := &file_headrace_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2717,7 +2907,7 @@ func (x *PrepareRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareRequest.ProtoReflect.Descriptor instead.
 func (*PrepareRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{22}
+	return file_headrace_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PrepareRequest) GetId() string {
@@ -2779,7 +2969,7 @@ type PrepareResponse struct {
 
 func (x *PrepareResponse) Reset() {
 	*x = PrepareResponse{}
-	mi := &file_headrace_proto_msgTypes[23]
+	mi := &file_headrace_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2981,7 @@ func (x *PrepareResponse) String() string {
 func (*PrepareResponse) ProtoMessage() {}
 
 func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[23]
+	mi := &file_headrace_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2994,7 @@ func (x *PrepareResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PrepareResponse.ProtoReflect.Descriptor instead.
 func (*PrepareResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{23}
+	return file_headrace_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PrepareResponse) GetArgv() []string {
@@ -2831,7 +3021,7 @@ type ApplicationRequest struct {
 
 func (x *ApplicationRequest) Reset() {
 	*x = ApplicationRequest{}
-	mi := &file_headrace_proto_msgTypes[24]
+	mi := &file_headrace_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2843,7 +3033,7 @@ func (x *ApplicationRequest) String() string {
 func (*ApplicationRequest) ProtoMessage() {}
 
 func (x *ApplicationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[24]
+	mi := &file_headrace_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2856,7 +3046,7 @@ func (x *ApplicationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationRequest.ProtoReflect.Descriptor instead.
 func (*ApplicationRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{24}
+	return file_headrace_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ApplicationRequest) GetScheduler() string {
@@ -2899,7 +3089,7 @@ type ApplicationResponse struct {
 
 func (x *ApplicationResponse) Reset() {
 	*x = ApplicationResponse{}
-	mi := &file_headrace_proto_msgTypes[25]
+	mi := &file_headrace_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3101,7 @@ func (x *ApplicationResponse) String() string {
 func (*ApplicationResponse) ProtoMessage() {}
 
 func (x *ApplicationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[25]
+	mi := &file_headrace_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3114,7 @@ func (x *ApplicationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplicationResponse.ProtoReflect.Descriptor instead.
 func (*ApplicationResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{25}
+	return file_headrace_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ApplicationResponse) GetContainers() []*Container {
@@ -2985,7 +3175,7 @@ type Container struct {
 
 func (x *Container) Reset() {
 	*x = Container{}
-	mi := &file_headrace_proto_msgTypes[26]
+	mi := &file_headrace_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3187,7 @@ func (x *Container) String() string {
 func (*Container) ProtoMessage() {}
 
 func (x *Container) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[26]
+	mi := &file_headrace_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3200,7 @@ func (x *Container) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Container.ProtoReflect.Descriptor instead.
 func (*Container) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{26}
+	return file_headrace_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Container) GetId() string {
@@ -3153,7 +3343,7 @@ type JoinRequest struct {
 
 func (x *JoinRequest) Reset() {
 	*x = JoinRequest{}
-	mi := &file_headrace_proto_msgTypes[27]
+	mi := &file_headrace_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3165,7 +3355,7 @@ func (x *JoinRequest) String() string {
 func (*JoinRequest) ProtoMessage() {}
 
 func (x *JoinRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[27]
+	mi := &file_headrace_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3178,7 +3368,7 @@ func (x *JoinRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinRequest.ProtoReflect.Descriptor instead.
 func (*JoinRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{27}
+	return file_headrace_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JoinRequest) GetNode() string {
@@ -3223,7 +3413,7 @@ type NodeOrder struct {
 
 func (x *NodeOrder) Reset() {
 	*x = NodeOrder{}
-	mi := &file_headrace_proto_msgTypes[28]
+	mi := &file_headrace_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3425,7 @@ func (x *NodeOrder) String() string {
 func (*NodeOrder) ProtoMessage() {}
 
 func (x *NodeOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[28]
+	mi := &file_headrace_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3438,7 @@ func (x *NodeOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeOrder.ProtoReflect.Descriptor instead.
 func (*NodeOrder) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{28}
+	return file_headrace_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NodeOrder) GetNumber() uint64 {
@@ -3332,7 +3522,7 @@ type NodeReport struct {
 
 func (x *NodeReport) Reset() {
 	*x = NodeReport{}
-	mi := &file_headrace_proto_msgTypes[29]
+	mi := &file_headrace_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3344,7 +3534,7 @@ func (x *NodeReport) String() string {
 func (*NodeReport) ProtoMessage() {}
 
 func (x *NodeReport) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[29]
+	mi := &file_headrace_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3357,7 +3547,7 @@ func (x *NodeReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReport.ProtoReflect.Descriptor instead.
 func (*NodeReport) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{29}
+	return file_headrace_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *NodeReport) GetNode() string {
@@ -3408,7 +3598,7 @@ type ContainerProgress struct {
 
 func (x *ContainerProgress) Reset() {
 	*x = ContainerProgress{}
-	mi := &file_headrace_proto_msgTypes[30]
+	mi := &file_headrace_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3420,7 +3610,7 @@ func (x *ContainerProgress) String() string {
 func (*ContainerProgress) ProtoMessage() {}
 
 func (x *ContainerProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[30]
+	mi := &file_headrace_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3433,7 +3623,7 @@ func (x *ContainerProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerProgress.ProtoReflect.Descriptor instead.
 func (*ContainerProgress) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{30}
+	return file_headrace_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ContainerProgress) GetContainer() string {
@@ -3468,7 +3658,7 @@ type OrderResult struct {
 
 func (x *OrderResult) Reset() {
 	*x = OrderResult{}
-	mi := &file_headrace_proto_msgTypes[31]
+	mi := &file_headrace_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3480,7 +3670,7 @@ func (x *OrderResult) String() string {
 func (*OrderResult) ProtoMessage() {}
 
 func (x *OrderResult) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[31]
+	mi := &file_headrace_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3493,7 +3683,7 @@ func (x *OrderResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderResult.ProtoReflect.Descriptor instead.
 func (*OrderResult) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{31}
+	return file_headrace_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *OrderResult) GetNumber() uint64 {
@@ -3511,14 +3701,18 @@ func (x *OrderResult) GetError() string {
 }
 
 type NodeReportResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// By container, the ends that those of the node have told (Task.promised), as far as they are
+	// not reported so: the node writes them down and reports them, since a manager that is started
+	// again knows nothing else of them. A node that does not know of that hears it again each time.
+	Promised      map[string]float64 `protobuf:"bytes,1,rep,name=promised,proto3" json:"promised,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *NodeReportResponse) Reset() {
 	*x = NodeReportResponse{}
-	mi := &file_headrace_proto_msgTypes[32]
+	mi := &file_headrace_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3530,7 +3724,7 @@ func (x *NodeReportResponse) String() string {
 func (*NodeReportResponse) ProtoMessage() {}
 
 func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[32]
+	mi := &file_headrace_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3543,7 +3737,14 @@ func (x *NodeReportResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeReportResponse.ProtoReflect.Descriptor instead.
 func (*NodeReportResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{32}
+	return file_headrace_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *NodeReportResponse) GetPromised() map[string]float64 {
+	if x != nil {
+		return x.Promised
+	}
+	return nil
 }
 
 type PreemptRequest struct {
@@ -3559,7 +3760,7 @@ type PreemptRequest struct {
 
 func (x *PreemptRequest) Reset() {
 	*x = PreemptRequest{}
-	mi := &file_headrace_proto_msgTypes[33]
+	mi := &file_headrace_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3571,7 +3772,7 @@ func (x *PreemptRequest) String() string {
 func (*PreemptRequest) ProtoMessage() {}
 
 func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[33]
+	mi := &file_headrace_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3584,7 +3785,7 @@ func (x *PreemptRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptRequest.ProtoReflect.Descriptor instead.
 func (*PreemptRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{33}
+	return file_headrace_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PreemptRequest) GetVictims() []*Victim {
@@ -3613,7 +3814,7 @@ type Victim struct {
 
 func (x *Victim) Reset() {
 	*x = Victim{}
-	mi := &file_headrace_proto_msgTypes[34]
+	mi := &file_headrace_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3625,7 +3826,7 @@ func (x *Victim) String() string {
 func (*Victim) ProtoMessage() {}
 
 func (x *Victim) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[34]
+	mi := &file_headrace_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3638,7 +3839,7 @@ func (x *Victim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Victim.ProtoReflect.Descriptor instead.
 func (*Victim) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{34}
+	return file_headrace_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Victim) GetContainer() string {
@@ -3665,7 +3866,7 @@ type PreemptResponse struct {
 
 func (x *PreemptResponse) Reset() {
 	*x = PreemptResponse{}
-	mi := &file_headrace_proto_msgTypes[35]
+	mi := &file_headrace_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3677,7 +3878,7 @@ func (x *PreemptResponse) String() string {
 func (*PreemptResponse) ProtoMessage() {}
 
 func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[35]
+	mi := &file_headrace_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3690,7 +3891,7 @@ func (x *PreemptResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptResponse.ProtoReflect.Descriptor instead.
 func (*PreemptResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{35}
+	return file_headrace_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PreemptResponse) GetDecisions() []*PreemptDecision {
@@ -3721,7 +3922,7 @@ type PreemptDecision struct {
 
 func (x *PreemptDecision) Reset() {
 	*x = PreemptDecision{}
-	mi := &file_headrace_proto_msgTypes[36]
+	mi := &file_headrace_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3733,7 +3934,7 @@ func (x *PreemptDecision) String() string {
 func (*PreemptDecision) ProtoMessage() {}
 
 func (x *PreemptDecision) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[36]
+	mi := &file_headrace_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3746,7 +3947,7 @@ func (x *PreemptDecision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PreemptDecision.ProtoReflect.Descriptor instead.
 func (*PreemptDecision) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{36}
+	return file_headrace_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PreemptDecision) GetContainer() string {
@@ -3808,7 +4009,7 @@ type PriceRequest struct {
 
 func (x *PriceRequest) Reset() {
 	*x = PriceRequest{}
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3820,7 +4021,7 @@ func (x *PriceRequest) String() string {
 func (*PriceRequest) ProtoMessage() {}
 
 func (x *PriceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[37]
+	mi := &file_headrace_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3833,7 +4034,7 @@ func (x *PriceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceRequest.ProtoReflect.Descriptor instead.
 func (*PriceRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{37}
+	return file_headrace_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PriceRequest) GetVictims() []*Victim {
@@ -3853,7 +4054,7 @@ type PriceResponse struct {
 
 func (x *PriceResponse) Reset() {
 	*x = PriceResponse{}
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3865,7 +4066,7 @@ func (x *PriceResponse) String() string {
 func (*PriceResponse) ProtoMessage() {}
 
 func (x *PriceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[38]
+	mi := &file_headrace_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3878,7 +4079,7 @@ func (x *PriceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceResponse.ProtoReflect.Descriptor instead.
 func (*PriceResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{38}
+	return file_headrace_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PriceResponse) GetPrices() []*ContainerPrice {
@@ -3900,7 +4101,7 @@ type ContainerPrice struct {
 
 func (x *ContainerPrice) Reset() {
 	*x = ContainerPrice{}
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3912,7 +4113,7 @@ func (x *ContainerPrice) String() string {
 func (*ContainerPrice) ProtoMessage() {}
 
 func (x *ContainerPrice) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[39]
+	mi := &file_headrace_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3925,7 +4126,7 @@ func (x *ContainerPrice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainerPrice.ProtoReflect.Descriptor instead.
 func (*ContainerPrice) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{39}
+	return file_headrace_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ContainerPrice) GetContainer() string {
@@ -3951,7 +4152,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3963,7 +4164,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[40]
+	mi := &file_headrace_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3976,7 +4177,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{40}
+	return file_headrace_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ResumeRequest) GetContainer() string {
@@ -3994,7 +4195,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4207,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[41]
+	mi := &file_headrace_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4220,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{41}
+	return file_headrace_proto_rawDescGZIP(), []int{43}
 }
 
 type ReleaseRequest struct {
@@ -4033,7 +4234,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4045,7 +4246,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[42]
+	mi := &file_headrace_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4058,7 +4259,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{42}
+	return file_headrace_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReleaseRequest) GetContainer() string {
@@ -4089,7 +4290,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4101,7 +4302,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[43]
+	mi := &file_headrace_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4114,7 +4315,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{43}
+	return file_headrace_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReleaseResponse) GetOrdered() bool {
@@ -4169,7 +4370,7 @@ type ContainersRequest struct {
 
 func (x *ContainersRequest) Reset() {
 	*x = ContainersRequest{}
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4181,7 +4382,7 @@ func (x *ContainersRequest) String() string {
 func (*ContainersRequest) ProtoMessage() {}
 
 func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[44]
+	mi := &file_headrace_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4194,7 +4395,7 @@ func (x *ContainersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersRequest.ProtoReflect.Descriptor instead.
 func (*ContainersRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{44}
+	return file_headrace_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ContainersRequest) GetVersion() uint64 {
@@ -4258,7 +4459,7 @@ type Application struct {
 
 func (x *Application) Reset() {
 	*x = Application{}
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4270,7 +4471,7 @@ func (x *Application) String() string {
 func (*Application) ProtoMessage() {}
 
 func (x *Application) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[45]
+	mi := &file_headrace_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4283,7 +4484,7 @@ func (x *Application) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Application.ProtoReflect.Descriptor instead.
 func (*Application) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{45}
+	return file_headrace_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Application) GetQueue() string {
@@ -4315,7 +4516,7 @@ type ContainersResponse struct {
 
 func (x *ContainersResponse) Reset() {
 	*x = ContainersResponse{}
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4327,7 +4528,7 @@ func (x *ContainersResponse) String() string {
 func (*ContainersResponse) ProtoMessage() {}
 
 func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[46]
+	mi := &file_headrace_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4340,7 +4541,7 @@ func (x *ContainersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContainersResponse.ProtoReflect.Descriptor instead.
 func (*ContainersResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{46}
+	return file_headrace_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ContainersResponse) GetVersion() uint64 {
@@ -4372,7 +4573,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4585,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[47]
+	mi := &file_headrace_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4598,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{47}
+	return file_headrace_proto_rawDescGZIP(), []int{49}
 }
 
 type NodesResponse struct {
@@ -4415,7 +4616,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4427,7 +4628,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[48]
+	mi := &file_headrace_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4440,7 +4641,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{48}
+	return file_headrace_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *NodesResponse) GetNodes() []*ManagedNode {
@@ -4495,7 +4696,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +4708,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +4721,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{49}
+	return file_headrace_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DrainRequest) GetEnd() bool {
@@ -4543,7 +4744,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4555,7 +4756,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4568,7 +4769,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{50}
+	return file_headrace_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DrainResponse) GetLeft() uint32 {
@@ -4601,7 +4802,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4613,7 +4814,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4626,7 +4827,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{51}
+	return file_headrace_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -4644,7 +4845,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4656,7 +4857,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4669,7 +4870,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{52}
+	return file_headrace_proto_rawDescGZIP(), []int{54}
 }
 
 type ManagedNode struct {
@@ -4684,7 +4885,7 @@ type ManagedNode struct {
 
 func (x *ManagedNode) Reset() {
 	*x = ManagedNode{}
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4696,7 +4897,7 @@ func (x *ManagedNode) String() string {
 func (*ManagedNode) ProtoMessage() {}
 
 func (x *ManagedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4709,7 +4910,7 @@ func (x *ManagedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagedNode.ProtoReflect.Descriptor instead.
 func (*ManagedNode) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{53}
+	return file_headrace_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ManagedNode) GetName() string {
@@ -4748,7 +4949,7 @@ type WarmRequest struct {
 
 func (x *WarmRequest) Reset() {
 	*x = WarmRequest{}
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4760,7 +4961,7 @@ func (x *WarmRequest) String() string {
 func (*WarmRequest) ProtoMessage() {}
 
 func (x *WarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4773,7 +4974,7 @@ func (x *WarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
 func (*WarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{54}
+	return file_headrace_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *WarmRequest) GetPaths() []string {
@@ -4806,7 +5007,7 @@ type WatchWarmRequest struct {
 
 func (x *WatchWarmRequest) Reset() {
 	*x = WatchWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4818,7 +5019,7 @@ func (x *WatchWarmRequest) String() string {
 func (*WatchWarmRequest) ProtoMessage() {}
 
 func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4831,7 +5032,7 @@ func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
 func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{55}
+	return file_headrace_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *WatchWarmRequest) GetId() string {
@@ -4849,7 +5050,7 @@ type ListWarmRequest struct {
 
 func (x *ListWarmRequest) Reset() {
 	*x = ListWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4861,7 +5062,7 @@ func (x *ListWarmRequest) String() string {
 func (*ListWarmRequest) ProtoMessage() {}
 
 func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4874,7 +5075,7 @@ func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
 func (*ListWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{56}
+	return file_headrace_proto_rawDescGZIP(), []int{58}
 }
 
 type ListWarmResponse struct {
@@ -4887,7 +5088,7 @@ type ListWarmResponse struct {
 
 func (x *ListWarmResponse) Reset() {
 	*x = ListWarmResponse{}
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4899,7 +5100,7 @@ func (x *ListWarmResponse) String() string {
 func (*ListWarmResponse) ProtoMessage() {}
 
 func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4912,7 +5113,7 @@ func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
 func (*ListWarmResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{57}
+	return file_headrace_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListWarmResponse) GetRequests() []*WarmStatus {
@@ -4969,7 +5170,7 @@ type WarmStatus struct {
 
 func (x *WarmStatus) Reset() {
 	*x = WarmStatus{}
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4981,7 +5182,7 @@ func (x *WarmStatus) String() string {
 func (*WarmStatus) ProtoMessage() {}
 
 func (x *WarmStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4994,7 +5195,7 @@ func (x *WarmStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
 func (*WarmStatus) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{58}
+	return file_headrace_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WarmStatus) GetId() string {
@@ -5156,7 +5357,7 @@ type PathProblem struct {
 
 func (x *PathProblem) Reset() {
 	*x = PathProblem{}
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5168,7 +5369,7 @@ func (x *PathProblem) String() string {
 func (*PathProblem) ProtoMessage() {}
 
 func (x *PathProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5181,7 +5382,7 @@ func (x *PathProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
 func (*PathProblem) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{59}
+	return file_headrace_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PathProblem) GetPath() string {
@@ -5209,7 +5410,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5221,7 +5422,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5234,7 +5435,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{60}
+	return file_headrace_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *EvictRequest) GetPaths() []string {
@@ -5270,7 +5471,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5282,7 +5483,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5295,7 +5496,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{61}
+	return file_headrace_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *EvictResponse) GetBytes() int64 {
@@ -5356,7 +5557,7 @@ type CacheRequest struct {
 
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5368,7 +5569,7 @@ func (x *CacheRequest) String() string {
 func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5381,7 +5582,7 @@ func (x *CacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
 func (*CacheRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{62}
+	return file_headrace_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CacheRequest) GetPaths() []string {
@@ -5398,15 +5599,16 @@ type CacheChunk struct {
 	Files    []*CacheFile   `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
 	Problems []*PathProblem `protobuf:"bytes,2,rep,name=problems,proto3" json:"problems,omitempty"`
 	// As in NodeInfo; in the first chunk.
-	Residency     string `protobuf:"bytes,3,opt,name=residency,proto3" json:"residency,omitempty"`
-	ResidencyWhy  string `protobuf:"bytes,4,opt,name=residency_why,json=residencyWhy,proto3" json:"residency_why,omitempty"`
+	Residency     string      `protobuf:"bytes,3,opt,name=residency,proto3" json:"residency,omitempty"`
+	ResidencyWhy  string      `protobuf:"bytes,4,opt,name=residency_why,json=residencyWhy,proto3" json:"residency_why,omitempty"`
+	Hangs         []*DiskHang `protobuf:"bytes,5,rep,name=hangs,proto3" json:"hangs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CacheChunk) Reset() {
 	*x = CacheChunk{}
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5418,7 +5620,7 @@ func (x *CacheChunk) String() string {
 func (*CacheChunk) ProtoMessage() {}
 
 func (x *CacheChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5431,7 +5633,7 @@ func (x *CacheChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
 func (*CacheChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{63}
+	return file_headrace_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CacheChunk) GetFiles() []*CacheFile {
@@ -5462,6 +5664,13 @@ func (x *CacheChunk) GetResidencyWhy() string {
 	return ""
 }
 
+func (x *CacheChunk) GetHangs() []*DiskHang {
+	if x != nil {
+		return x.Hangs
+	}
+	return nil
+}
+
 type CacheFile struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// What is not UTF-8 in a name is replaced by U+FFFD.
@@ -5480,7 +5689,7 @@ type CacheFile struct {
 
 func (x *CacheFile) Reset() {
 	*x = CacheFile{}
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5492,7 +5701,7 @@ func (x *CacheFile) String() string {
 func (*CacheFile) ProtoMessage() {}
 
 func (x *CacheFile) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5505,7 +5714,7 @@ func (x *CacheFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
 func (*CacheFile) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{64}
+	return file_headrace_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CacheFile) GetPath() string {
@@ -5553,7 +5762,7 @@ type DisksRequest struct {
 
 func (x *DisksRequest) Reset() {
 	*x = DisksRequest{}
-	mi := &file_headrace_proto_msgTypes[65]
+	mi := &file_headrace_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5565,7 +5774,7 @@ func (x *DisksRequest) String() string {
 func (*DisksRequest) ProtoMessage() {}
 
 func (x *DisksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[65]
+	mi := &file_headrace_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5578,7 +5787,7 @@ func (x *DisksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
 func (*DisksRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{65}
+	return file_headrace_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *DisksRequest) GetInterval() float64 {
@@ -5600,7 +5809,7 @@ type DisksSample struct {
 
 func (x *DisksSample) Reset() {
 	*x = DisksSample{}
-	mi := &file_headrace_proto_msgTypes[66]
+	mi := &file_headrace_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5612,7 +5821,7 @@ func (x *DisksSample) String() string {
 func (*DisksSample) ProtoMessage() {}
 
 func (x *DisksSample) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[66]
+	mi := &file_headrace_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5625,7 +5834,7 @@ func (x *DisksSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
 func (*DisksSample) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{66}
+	return file_headrace_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *DisksSample) GetAtMs() int64 {
@@ -5672,14 +5881,16 @@ type Disk struct {
 	TotalWritten int64 `protobuf:"varint,11,opt,name=total_written,json=totalWritten,proto3" json:"total_written,omitempty"`
 	Rotational   bool  `protobuf:"varint,12,opt,name=rotational,proto3" json:"rotational,omitempty"`
 	// Of the daemon, those that read most first.
-	Readers       []*DiskReader `protobuf:"bytes,13,rep,name=readers,proto3" json:"readers,omitempty"`
+	Readers []*DiskReader `protobuf:"bytes,13,rep,name=readers,proto3" json:"readers,omitempty"`
+	// Absent: it answers.
+	Hang          *DiskHang `protobuf:"bytes,14,opt,name=hang,proto3" json:"hang,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_headrace_proto_msgTypes[67]
+	mi := &file_headrace_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5691,7 +5902,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[67]
+	mi := &file_headrace_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5704,7 +5915,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{67}
+	return file_headrace_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Disk) GetName() string {
@@ -5798,6 +6009,13 @@ func (x *Disk) GetReaders() []*DiskReader {
 	return nil
 }
 
+func (x *Disk) GetHang() *DiskHang {
+	if x != nil {
+		return x.Hang
+	}
+	return nil
+}
+
 type DiskReader struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty for ordinary users: it may have the name of somebody else's file.
@@ -5808,14 +6026,16 @@ type DiskReader struct {
 	Reading bool   `protobuf:"varint,4,opt,name=reading,proto3" json:"reading,omitempty"`
 	Waiting bool   `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	// Seconds spent waiting for a turn.
-	Waited        float64 `protobuf:"fixed64,6,opt,name=waited,proto3" json:"waited,omitempty"`
+	Waited float64 `protobuf:"fixed64,6,opt,name=waited,proto3" json:"waited,omitempty"`
+	// Seconds for which nothing has come of what it reads, once that is too long; else 0.
+	Hangs         float64 `protobuf:"fixed64,7,opt,name=hangs,proto3" json:"hangs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DiskReader) Reset() {
 	*x = DiskReader{}
-	mi := &file_headrace_proto_msgTypes[68]
+	mi := &file_headrace_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5827,7 +6047,7 @@ func (x *DiskReader) String() string {
 func (*DiskReader) ProtoMessage() {}
 
 func (x *DiskReader) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[68]
+	mi := &file_headrace_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5840,7 +6060,7 @@ func (x *DiskReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
 func (*DiskReader) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{68}
+	return file_headrace_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DiskReader) GetName() string {
@@ -5881,6 +6101,13 @@ func (x *DiskReader) GetWaiting() bool {
 func (x *DiskReader) GetWaited() float64 {
 	if x != nil {
 		return x.Waited
+	}
+	return 0
+}
+
+func (x *DiskReader) GetHangs() float64 {
+	if x != nil {
+		return x.Hangs
 	}
 	return 0
 }
@@ -5966,7 +6193,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\x12\x14\n" +
 	"\x05force\x18\x04 \x01(\bR\x05force\"\x10\n" +
-	"\x0eForgetResponse\"\xd4\t\n" +
+	"\x0eForgetResponse\"\xf0\t\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x10\n" +
@@ -6015,7 +6242,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\ahosting\x18P \x01(\v2\x14.headrace.v1.HostingR\ahosting\x12\x1a\n" +
 	"\barchived\x18Q \x01(\bR\barchived\x12\x1d\n" +
 	"\n" +
-	"keeps_room\x18R \x01(\bR\tkeepsRoom\"}\n" +
+	"keeps_room\x18R \x01(\bR\tkeepsRoom\x12\x1a\n" +
+	"\bpromised\x18S \x01(\x01R\bpromised\"}\n" +
 	"\aHosting\x12\x1c\n" +
 	"\tscheduler\x18\x01 \x01(\tR\tscheduler\x12 \n" +
 	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x14\n" +
@@ -6070,7 +6298,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\n" +
 	"task_state\x18\a \x01(\x0e2\x16.headrace.v1.TaskStateR\ttaskState\x124\n" +
 	"\toperation\x18\b \x01(\x0e2\x16.headrace.v1.OperationR\toperation\"\r\n" +
-	"\vInfoRequest\"\xe4\x04\n" +
+	"\vInfoRequest\"\xc8\x05\n" +
 	"\bNodeInfo\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12\x16\n" +
@@ -6099,7 +6327,22 @@ const file_headrace_proto_rawDesc = "" +
 	"\astreams\x18\x13 \x01(\rR\astreams\x12\x18\n" +
 	"\aarchive\x18\x14 \x01(\tR\aarchive\x12\x1f\n" +
 	"\varchive_why\x18\x15 \x01(\tR\n" +
-	"archiveWhy\"\x87\x02\n" +
+	"archiveWhy\x12+\n" +
+	"\x05hangs\x18\x16 \x03(\v2\x15.headrace.v1.DiskHangR\x05hangs\x125\n" +
+	"\n" +
+	"left_alone\x18\x17 \x03(\v2\x16.headrace.v1.LeftAloneR\tleftAlone\"\xd5\x01\n" +
+	"\bDiskHang\x12\x12\n" +
+	"\x04disk\x18\x01 \x01(\tR\x04disk\x12\x14\n" +
+	"\x05mount\x18\x02 \x01(\tR\x05mount\x12\x19\n" +
+	"\bsince_ms\x18\x03 \x01(\x03R\asinceMs\x12\x16\n" +
+	"\x06silent\x18\x04 \x01(\bR\x06silent\x12\x18\n" +
+	"\ahanging\x18\x05 \x01(\rR\ahanging\x12\x18\n" +
+	"\awaiting\x18\x06 \x01(\rR\awaiting\x12\x1b\n" +
+	"\twho_hangs\x18\a \x03(\tR\bwhoHangs\x12\x1b\n" +
+	"\twho_waits\x18\b \x03(\tR\bwhoWaits\"-\n" +
+	"\tLeftAlone\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\x87\x02\n" +
 	"\x05Store\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03dir\x18\x02 \x01(\tR\x03dir\x12\x14\n" +
@@ -6183,8 +6426,12 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05share\x18\x03 \x01(\x01R\x05share\";\n" +
 	"\vOrderResult\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"\x14\n" +
-	"\x12NodeReportResponse\"Y\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\"\x9c\x01\n" +
+	"\x12NodeReportResponse\x12I\n" +
+	"\bpromised\x18\x01 \x03(\v2-.headrace.v1.NodeReportResponse.PromisedEntryR\bpromised\x1a;\n" +
+	"\rPromisedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01\"Y\n" +
 	"\x0ePreemptRequest\x12-\n" +
 	"\avictims\x18\x01 \x03(\v2\x13.headrace.v1.VictimR\avictims\x12\x18\n" +
 	"\aobserve\x18\x02 \x01(\bR\aobserve\"I\n" +
@@ -6316,13 +6563,14 @@ const file_headrace_proto_rawDesc = "" +
 	"\bfailures\x18\x06 \x03(\v2\x18.headrace.v1.PathProblemR\bfailures\x12\x1a\n" +
 	"\breleased\x18\a \x01(\x03R\breleased\"$\n" +
 	"\fCacheRequest\x12\x14\n" +
-	"\x05paths\x18\x01 \x03(\tR\x05paths\"\xb3\x01\n" +
+	"\x05paths\x18\x01 \x03(\tR\x05paths\"\xe0\x01\n" +
 	"\n" +
 	"CacheChunk\x12,\n" +
 	"\x05files\x18\x01 \x03(\v2\x16.headrace.v1.CacheFileR\x05files\x124\n" +
 	"\bproblems\x18\x02 \x03(\v2\x18.headrace.v1.PathProblemR\bproblems\x12\x1c\n" +
 	"\tresidency\x18\x03 \x01(\tR\tresidency\x12#\n" +
-	"\rresidency_why\x18\x04 \x01(\tR\fresidencyWhy\"\x84\x01\n" +
+	"\rresidency_why\x18\x04 \x01(\tR\fresidencyWhy\x12+\n" +
+	"\x05hangs\x18\x05 \x03(\v2\x15.headrace.v1.DiskHangR\x05hangs\"\x84\x01\n" +
 	"\tCacheFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1a\n" +
@@ -6334,7 +6582,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\vDisksSample\x12\x13\n" +
 	"\x05at_ms\x18\x01 \x01(\x03R\x04atMs\x12\x1a\n" +
 	"\binterval\x18\x02 \x01(\x01R\binterval\x12'\n" +
-	"\x05disks\x18\x03 \x03(\v2\x11.headrace.v1.DiskR\x05disks\"\xf3\x02\n" +
+	"\x05disks\x18\x03 \x03(\v2\x11.headrace.v1.DiskR\x05disks\"\x9e\x03\n" +
 	"\x04Disk\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05mount\x18\x02 \x01(\tR\x05mount\x12\x17\n" +
@@ -6353,7 +6601,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\n" +
 	"rotational\x18\f \x01(\bR\n" +
 	"rotational\x121\n" +
-	"\areaders\x18\r \x03(\v2\x17.headrace.v1.DiskReaderR\areaders\"\x98\x01\n" +
+	"\areaders\x18\r \x03(\v2\x17.headrace.v1.DiskReaderR\areaders\x12)\n" +
+	"\x04hang\x18\x0e \x01(\v2\x15.headrace.v1.DiskHangR\x04hang\"\xae\x01\n" +
 	"\n" +
 	"DiskReader\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
@@ -6361,7 +6610,8 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x18\n" +
 	"\areading\x18\x04 \x01(\bR\areading\x12\x18\n" +
 	"\awaiting\x18\x05 \x01(\bR\awaiting\x12\x16\n" +
-	"\x06waited\x18\x06 \x01(\x01R\x06waited*Y\n" +
+	"\x06waited\x18\x06 \x01(\x01R\x06waited\x12\x14\n" +
+	"\x05hangs\x18\a \x01(\x01R\x05hangs*Y\n" +
 	"\x05Split\x12\x0e\n" +
 	"\n" +
 	"SPLIT_NONE\x10\x00\x12\x0f\n" +
@@ -6466,7 +6716,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 72)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -6496,57 +6746,60 @@ var file_headrace_proto_goTypes = []any{
 	(*Event)(nil),               // 25: headrace.v1.Event
 	(*InfoRequest)(nil),         // 26: headrace.v1.InfoRequest
 	(*NodeInfo)(nil),            // 27: headrace.v1.NodeInfo
-	(*Store)(nil),               // 28: headrace.v1.Store
-	(*PrepareRequest)(nil),      // 29: headrace.v1.PrepareRequest
-	(*PrepareResponse)(nil),     // 30: headrace.v1.PrepareResponse
-	(*ApplicationRequest)(nil),  // 31: headrace.v1.ApplicationRequest
-	(*ApplicationResponse)(nil), // 32: headrace.v1.ApplicationResponse
-	(*Container)(nil),           // 33: headrace.v1.Container
-	(*JoinRequest)(nil),         // 34: headrace.v1.JoinRequest
-	(*NodeOrder)(nil),           // 35: headrace.v1.NodeOrder
-	(*NodeReport)(nil),          // 36: headrace.v1.NodeReport
-	(*ContainerProgress)(nil),   // 37: headrace.v1.ContainerProgress
-	(*OrderResult)(nil),         // 38: headrace.v1.OrderResult
-	(*NodeReportResponse)(nil),  // 39: headrace.v1.NodeReportResponse
-	(*PreemptRequest)(nil),      // 40: headrace.v1.PreemptRequest
-	(*Victim)(nil),              // 41: headrace.v1.Victim
-	(*PreemptResponse)(nil),     // 42: headrace.v1.PreemptResponse
-	(*PreemptDecision)(nil),     // 43: headrace.v1.PreemptDecision
-	(*PriceRequest)(nil),        // 44: headrace.v1.PriceRequest
-	(*PriceResponse)(nil),       // 45: headrace.v1.PriceResponse
-	(*ContainerPrice)(nil),      // 46: headrace.v1.ContainerPrice
-	(*ResumeRequest)(nil),       // 47: headrace.v1.ResumeRequest
-	(*ResumeResponse)(nil),      // 48: headrace.v1.ResumeResponse
-	(*ReleaseRequest)(nil),      // 49: headrace.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),     // 50: headrace.v1.ReleaseResponse
-	(*ContainersRequest)(nil),   // 51: headrace.v1.ContainersRequest
-	(*Application)(nil),         // 52: headrace.v1.Application
-	(*ContainersResponse)(nil),  // 53: headrace.v1.ContainersResponse
-	(*NodesRequest)(nil),        // 54: headrace.v1.NodesRequest
-	(*NodesResponse)(nil),       // 55: headrace.v1.NodesResponse
-	(*DrainRequest)(nil),        // 56: headrace.v1.DrainRequest
-	(*DrainResponse)(nil),       // 57: headrace.v1.DrainResponse
-	(*ForgetNodeRequest)(nil),   // 58: headrace.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),  // 59: headrace.v1.ForgetNodeResponse
-	(*ManagedNode)(nil),         // 60: headrace.v1.ManagedNode
-	(*WarmRequest)(nil),         // 61: headrace.v1.WarmRequest
-	(*WatchWarmRequest)(nil),    // 62: headrace.v1.WatchWarmRequest
-	(*ListWarmRequest)(nil),     // 63: headrace.v1.ListWarmRequest
-	(*ListWarmResponse)(nil),    // 64: headrace.v1.ListWarmResponse
-	(*WarmStatus)(nil),          // 65: headrace.v1.WarmStatus
-	(*PathProblem)(nil),         // 66: headrace.v1.PathProblem
-	(*EvictRequest)(nil),        // 67: headrace.v1.EvictRequest
-	(*EvictResponse)(nil),       // 68: headrace.v1.EvictResponse
-	(*CacheRequest)(nil),        // 69: headrace.v1.CacheRequest
-	(*CacheChunk)(nil),          // 70: headrace.v1.CacheChunk
-	(*CacheFile)(nil),           // 71: headrace.v1.CacheFile
-	(*DisksRequest)(nil),        // 72: headrace.v1.DisksRequest
-	(*DisksSample)(nil),         // 73: headrace.v1.DisksSample
-	(*Disk)(nil),                // 74: headrace.v1.Disk
-	(*DiskReader)(nil),          // 75: headrace.v1.DiskReader
-	nil,                         // 76: headrace.v1.ApplicationRequest.ProgressEntry
-	nil,                         // 77: headrace.v1.ContainersRequest.QueuesEntry
-	nil,                         // 78: headrace.v1.ContainersRequest.ApplicationsEntry
+	(*DiskHang)(nil),            // 28: headrace.v1.DiskHang
+	(*LeftAlone)(nil),           // 29: headrace.v1.LeftAlone
+	(*Store)(nil),               // 30: headrace.v1.Store
+	(*PrepareRequest)(nil),      // 31: headrace.v1.PrepareRequest
+	(*PrepareResponse)(nil),     // 32: headrace.v1.PrepareResponse
+	(*ApplicationRequest)(nil),  // 33: headrace.v1.ApplicationRequest
+	(*ApplicationResponse)(nil), // 34: headrace.v1.ApplicationResponse
+	(*Container)(nil),           // 35: headrace.v1.Container
+	(*JoinRequest)(nil),         // 36: headrace.v1.JoinRequest
+	(*NodeOrder)(nil),           // 37: headrace.v1.NodeOrder
+	(*NodeReport)(nil),          // 38: headrace.v1.NodeReport
+	(*ContainerProgress)(nil),   // 39: headrace.v1.ContainerProgress
+	(*OrderResult)(nil),         // 40: headrace.v1.OrderResult
+	(*NodeReportResponse)(nil),  // 41: headrace.v1.NodeReportResponse
+	(*PreemptRequest)(nil),      // 42: headrace.v1.PreemptRequest
+	(*Victim)(nil),              // 43: headrace.v1.Victim
+	(*PreemptResponse)(nil),     // 44: headrace.v1.PreemptResponse
+	(*PreemptDecision)(nil),     // 45: headrace.v1.PreemptDecision
+	(*PriceRequest)(nil),        // 46: headrace.v1.PriceRequest
+	(*PriceResponse)(nil),       // 47: headrace.v1.PriceResponse
+	(*ContainerPrice)(nil),      // 48: headrace.v1.ContainerPrice
+	(*ResumeRequest)(nil),       // 49: headrace.v1.ResumeRequest
+	(*ResumeResponse)(nil),      // 50: headrace.v1.ResumeResponse
+	(*ReleaseRequest)(nil),      // 51: headrace.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),     // 52: headrace.v1.ReleaseResponse
+	(*ContainersRequest)(nil),   // 53: headrace.v1.ContainersRequest
+	(*Application)(nil),         // 54: headrace.v1.Application
+	(*ContainersResponse)(nil),  // 55: headrace.v1.ContainersResponse
+	(*NodesRequest)(nil),        // 56: headrace.v1.NodesRequest
+	(*NodesResponse)(nil),       // 57: headrace.v1.NodesResponse
+	(*DrainRequest)(nil),        // 58: headrace.v1.DrainRequest
+	(*DrainResponse)(nil),       // 59: headrace.v1.DrainResponse
+	(*ForgetNodeRequest)(nil),   // 60: headrace.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),  // 61: headrace.v1.ForgetNodeResponse
+	(*ManagedNode)(nil),         // 62: headrace.v1.ManagedNode
+	(*WarmRequest)(nil),         // 63: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 64: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 65: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 66: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 67: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 68: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 69: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 70: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 71: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 72: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 73: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 74: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 75: headrace.v1.DisksSample
+	(*Disk)(nil),                // 76: headrace.v1.Disk
+	(*DiskReader)(nil),          // 77: headrace.v1.DiskReader
+	nil,                         // 78: headrace.v1.ApplicationRequest.ProgressEntry
+	nil,                         // 79: headrace.v1.NodeReportResponse.PromisedEntry
+	nil,                         // 80: headrace.v1.ContainersRequest.QueuesEntry
+	nil,                         // 81: headrace.v1.ContainersRequest.ApplicationsEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -6568,103 +6821,108 @@ var file_headrace_proto_depIdxs = []int32{
 	0,  // 16: headrace.v1.TaskInput.split:type_name -> headrace.v1.Split
 	2,  // 17: headrace.v1.Event.task_state:type_name -> headrace.v1.TaskState
 	3,  // 18: headrace.v1.Event.operation:type_name -> headrace.v1.Operation
-	28, // 19: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
-	21, // 20: headrace.v1.PrepareRequest.hosting:type_name -> headrace.v1.Hosting
-	76, // 21: headrace.v1.ApplicationRequest.progress:type_name -> headrace.v1.ApplicationRequest.ProgressEntry
-	33, // 22: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
-	21, // 23: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
-	2,  // 24: headrace.v1.Container.task_state:type_name -> headrace.v1.TaskState
-	3,  // 25: headrace.v1.Container.operation:type_name -> headrace.v1.Operation
-	4,  // 26: headrace.v1.Container.command:type_name -> headrace.v1.Command
-	4,  // 27: headrace.v1.NodeOrder.command:type_name -> headrace.v1.Command
-	27, // 28: headrace.v1.NodeReport.info:type_name -> headrace.v1.NodeInfo
-	20, // 29: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
-	38, // 30: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
-	37, // 31: headrace.v1.NodeReport.progress:type_name -> headrace.v1.ContainerProgress
-	41, // 32: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
-	43, // 33: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
-	5,  // 34: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
-	41, // 35: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
-	46, // 36: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
-	77, // 37: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
-	78, // 38: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
-	33, // 39: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	60, // 40: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
-	33, // 41: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
-	27, // 42: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	65, // 43: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	66, // 44: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	66, // 45: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	71, // 46: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	66, // 47: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	74, // 48: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	75, // 49: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	52, // 50: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
-	7,  // 51: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	11, // 52: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	12, // 53: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	14, // 54: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	16, // 55: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	18, // 56: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	18, // 57: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	18, // 58: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	18, // 59: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	18, // 60: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	18, // 61: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	61, // 62: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	62, // 63: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	63, // 64: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	67, // 65: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	69, // 66: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	72, // 67: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	29, // 68: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
-	31, // 69: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
-	34, // 70: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
-	36, // 71: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
-	40, // 72: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
-	44, // 73: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
-	47, // 74: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	49, // 75: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
-	51, // 76: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	54, // 77: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	56, // 78: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
-	58, // 79: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
-	26, // 80: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	10, // 81: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	20, // 82: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	13, // 83: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	15, // 84: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	17, // 85: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	20, // 86: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	20, // 87: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	20, // 88: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	20, // 89: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	20, // 90: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	19, // 91: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	65, // 92: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	65, // 93: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	64, // 94: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	68, // 95: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	70, // 96: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	73, // 97: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	30, // 98: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	32, // 99: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	35, // 100: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	39, // 101: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	42, // 102: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	45, // 103: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
-	48, // 104: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	50, // 105: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	53, // 106: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	55, // 107: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	57, // 108: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
-	59, // 109: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
-	27, // 110: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	81, // [81:111] is the sub-list for method output_type
-	51, // [51:81] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	30, // 19: headrace.v1.NodeInfo.stores:type_name -> headrace.v1.Store
+	28, // 20: headrace.v1.NodeInfo.hangs:type_name -> headrace.v1.DiskHang
+	29, // 21: headrace.v1.NodeInfo.left_alone:type_name -> headrace.v1.LeftAlone
+	21, // 22: headrace.v1.PrepareRequest.hosting:type_name -> headrace.v1.Hosting
+	78, // 23: headrace.v1.ApplicationRequest.progress:type_name -> headrace.v1.ApplicationRequest.ProgressEntry
+	35, // 24: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
+	21, // 25: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
+	2,  // 26: headrace.v1.Container.task_state:type_name -> headrace.v1.TaskState
+	3,  // 27: headrace.v1.Container.operation:type_name -> headrace.v1.Operation
+	4,  // 28: headrace.v1.Container.command:type_name -> headrace.v1.Command
+	4,  // 29: headrace.v1.NodeOrder.command:type_name -> headrace.v1.Command
+	27, // 30: headrace.v1.NodeReport.info:type_name -> headrace.v1.NodeInfo
+	20, // 31: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
+	40, // 32: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
+	39, // 33: headrace.v1.NodeReport.progress:type_name -> headrace.v1.ContainerProgress
+	79, // 34: headrace.v1.NodeReportResponse.promised:type_name -> headrace.v1.NodeReportResponse.PromisedEntry
+	43, // 35: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
+	45, // 36: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
+	5,  // 37: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
+	43, // 38: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
+	48, // 39: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
+	80, // 40: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
+	81, // 41: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
+	35, // 42: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	62, // 43: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	35, // 44: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	27, // 45: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	67, // 46: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	68, // 47: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	68, // 48: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	73, // 49: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	68, // 50: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	28, // 51: headrace.v1.CacheChunk.hangs:type_name -> headrace.v1.DiskHang
+	76, // 52: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	77, // 53: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	28, // 54: headrace.v1.Disk.hang:type_name -> headrace.v1.DiskHang
+	54, // 55: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
+	7,  // 56: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	11, // 57: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	12, // 58: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	14, // 59: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	16, // 60: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	18, // 61: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	18, // 62: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	18, // 63: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	18, // 64: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	18, // 65: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	18, // 66: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	63, // 67: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	64, // 68: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	65, // 69: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	69, // 70: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	71, // 71: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	74, // 72: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	31, // 73: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	33, // 74: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	36, // 75: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	38, // 76: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	42, // 77: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	46, // 78: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
+	49, // 79: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	51, // 80: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	53, // 81: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	56, // 82: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	58, // 83: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	60, // 84: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	26, // 85: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	10, // 86: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	20, // 87: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	13, // 88: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	15, // 89: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	17, // 90: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	20, // 91: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	20, // 92: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	20, // 93: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	20, // 94: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	20, // 95: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	19, // 96: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	67, // 97: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	67, // 98: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	66, // 99: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	70, // 100: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	72, // 101: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	75, // 102: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	32, // 103: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	34, // 104: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	37, // 105: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	41, // 106: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	44, // 107: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	47, // 108: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
+	50, // 109: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	52, // 110: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	55, // 111: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	57, // 112: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	59, // 113: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	61, // 114: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	27, // 115: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	86, // [86:116] is the sub-list for method output_type
+	56, // [56:86] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -6674,14 +6932,14 @@ func file_headrace_proto_init() {
 	}
 	file_headrace_proto_msgTypes[0].OneofWrappers = []any{}
 	file_headrace_proto_msgTypes[9].OneofWrappers = []any{}
-	file_headrace_proto_msgTypes[39].OneofWrappers = []any{}
+	file_headrace_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   72,
+			NumMessages:   75,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

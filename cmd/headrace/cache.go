@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/doctor"
 	"headrace/fileset"
 	"headrace/pagecache"
 	"headrace/report"
@@ -22,9 +24,9 @@ func cacheVerb(a fileVerbs) *cobra.Command {
 		Use:   "cache PATH...",
 		Short: "Tell which files are in memory, and who keeps them there",
 		Long: `Cache tells for each file its size, how much of it is in memory, how much of that
-is kept there by headrace warm and by whom, and at the end the sums. A PATH is a
-file, a directory with all files below it, or a pattern. It reads nothing into
-memory by itself.
+is kept there by headrace warm and by whom, and at the end the sums; and first, which
+disks do not answer. A PATH is a file, a directory with all files below it, or a
+pattern. It reads nothing into memory by itself.
 
 It works without a daemon too, but then does not know what is kept. With --format
 json each file is an object on a line.
@@ -139,6 +141,9 @@ const cacheLine = "%9s  %9s  %7s  %9s  %s\n"
 func (r *cacheReport) chunk(c *wire.CacheChunk) error {
 	if c.ResidencyWhy != "" && c.Residency == "none" {
 		r.app.Say("nothing is known about what is in memory: %s", c.ResidencyWhy)
+	}
+	for _, h := range c.Hangs {
+		r.app.Say("%s", doctor.Hang(h, time.Now()))
 	}
 	for _, p := range c.Problems {
 		r.problems++

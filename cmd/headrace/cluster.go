@@ -143,6 +143,9 @@ func nodesTable(res *wire.NodesResponse) *report.Table {
 		if n.AwayMs != 0 {
 			is = "away for " + report.Duration(max(0, time.Since(time.UnixMilli(n.AwayMs))))
 		}
+		if hangs := n.Info.GetHangs(); len(hangs) > 0 && n.AwayMs == 0 {
+			is += ", disk " + hangs[0].Disk + " does not answer"
+		}
 		count := func(state string) report.Cell { return report.Num(float64(states[n.Name][state]), report.UnitNone) }
 		t.Add(report.Str(n.Name), report.Str(is), count(""), count("suspended"), count("checkpointed"),
 			report.Str(report.Bytes(n.Info.GetMemoryUsed())), report.Str(report.Bytes(n.Info.GetMemory())),

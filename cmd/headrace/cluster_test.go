@@ -124,6 +124,8 @@ func (h *machineRoom) Do(ctx context.Context, o *wire.NodeOrder) error {
 	return fail
 }
 
+func (h *machineRoom) KeepPromises(map[string]float64) {}
+
 // forget is for another agent: it may do again what the one before it has begun.
 func (h *machineRoom) forget() {
 	h.mu.Lock()

@@ -27,7 +27,8 @@ func disksVerb(a fileVerbs) *cobra.Command {
 per second, how many seeks 100 MB of reading cost (reads that did not begin where
 the last one had ended; – where less than 4 MB was read), and how that was
 measured. Below are the daemon's own readers, streams and warming, with what they
-have read and how long they have waited for their turn.
+have read and how long they have waited for their turn, and which disks do not
+answer.
 
 With --follow it goes on until Ctrl-C, on a terminal in place; with --count it
 shows that many intervals, with --format json an object on a line for each.`,
@@ -130,14 +131,21 @@ func writeDisks(w io.Writer, s *wire.DisksSample, term report.Terminal) error {
 	if err := disksTable(s).WriteTerminal(w, term); err != nil {
 		return err
 	}
-	readers := readersTable(s.Disks)
-	if readers == nil {
-		return nil
+	if readers := readersTable(s.Disks); readers != nil {
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return err
+		}
+		if err := readers.WriteTerminal(w, term); err != nil {
+			return err
+		}
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
-		return err
+	var hangs []*wire.DiskHang
+	for _, d := range s.Disks {
+		if d.Hang != nil {
+			hangs = append(hangs, d.Hang)
+		}
 	}
-	return readers.WriteTerminal(w, term)
+	return writeHangs(w, hangs)
 }
 
 func disksTable(s *wire.DisksSample) *report.Table {
@@ -177,10 +185,14 @@ func readersTable(disks []*wire.Disk) *report.Table {
 		for _, r := range d.Readers {
 			now := ""
 			switch {
+			case r.Reading && r.Hangs > 0:
+				now = "hangs for " + report.Seconds(r.Hangs)
 			case r.Reading && r.Class == disk.Dump.String():
 				now = "writes"
 			case r.Reading:
 				now = "reads"
+			case r.Waiting && d.Hang.GetSilent():
+				now = "waits until it answers"
 			case r.Waiting:
 				now = "waits for its turn"
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -24,7 +25,8 @@ func doctorVerb(a *app) *cobra.Command {
 		Use:   "doctor",
 		Short: "Tell what this machine can do, what not, why, and how to get it",
 		Long: `Doctor tries out what Headrace needs of this machine, as the user who calls it,
-and says what is missing, why it matters and how to get it. It needs no daemon, and
+and says what is missing, why it matters and how to get it. It needs no daemon; one
+that runs is asked which disks do not answer, and which tasks it has left alone. It
 reads the settings as headrace solo does: which CRIU, and where checkpoints go. The
 code is 1 when something is missing, 0 when there are only warnings. What could not
 be found out is unknown.`,
@@ -53,6 +55,11 @@ be found out is unknown.`,
 			if o.StateDir, err = wire.StateDirForDaemon(a.stateDir); err != nil {
 				return err
 			}
+			d, err := a.daemon()
+			if err != nil {
+				return err
+			}
+			o.Ask = func(ctx context.Context) (*wire.NodeInfo, error) { return d.node.Info(ctx, &wire.InfoRequest{}) }
 			findings := doctor.Check(cmd.Context(), o)
 			if err := cmd.Context().Err(); err != nil {
 				return err

@@ -156,9 +156,9 @@ func (f *nodeFlags) dataNode(log *slog.Logger) (*solo.DataNode, error) {
 // cluster is what the daemon asks the agent, which in turn needs the daemon.
 type cluster struct{ agent *node.Agent }
 
-// Application tells about containers on other machines.
-func (c *cluster) Application(ctx context.Context, scheduler, application string, aside bool) ([]*wire.Container, error) {
-	return c.agent.Application(ctx, scheduler, application, aside)
+// Application tells a user about containers on other machines.
+func (c *cluster) Application(ctx context.Context, user, scheduler, application string, aside bool) ([]*wire.Container, error) {
+	return c.agent.Application(ctx, user, scheduler, application, aside)
 }
 
 // Inputs answers about files of the cluster.

@@ -12,6 +12,7 @@ import (
 
 	"headrace"
 	"headrace/cli"
+	"headrace/doctor"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -27,7 +28,8 @@ func psVerb(a taskVerbs) *cobra.Command {
 rss the memory in use now, running the time in the state running. A "!" behind
 the state marks tasks that cannot be checkpointed or suspended; why is below. Whose
 the tasks are is shown when not all of them are yours. A terminal that is too
-narrow for all columns gets the most important ones.
+narrow for all columns gets the most important ones. A disk or file server that
+does not answer has a line at the end: since when, who hangs and who waits.
 
 With --watch on a terminal the list is kept up to date in place. Elsewhere each
 change becomes a line (with --format json, a JSON object on a line).`,
@@ -106,7 +108,29 @@ func (a taskVerbs) psOnce(ctx context.Context, d *daemon, f *psFlags) error {
 	if a.Format == cli.FormatJSON {
 		return writeMessage(a.Out, list)
 	}
-	return writeTasks(a.Out, list.Tasks, cli.TerminalOf(a.Out))
+	return writeList(a.Out, list, cli.TerminalOf(a.Out))
+}
+
+// writeList writes tasks, and below them which disks do not answer.
+func writeList(w io.Writer, list *wire.ListResponse, term report.Terminal) error {
+	if err := writeTasks(w, list.Tasks, term); err != nil {
+		return err
+	}
+	return writeHangs(w, list.Node.GetHangs())
+}
+
+// writeHangs writes a line for each disk that does not answer.
+func writeHangs(w io.Writer, hangs []*wire.DiskHang) error {
+	for i, h := range hangs {
+		space := ""
+		if i == 0 {
+			space = "\n"
+		}
+		if _, err := fmt.Fprintf(w, "%s! %s\n", space, cli.OneLine(doctor.Hang(h, time.Now()))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func writeTasks(w io.Writer, tasks []*wire.Task, term report.Terminal) error {
@@ -132,7 +156,7 @@ func (a taskVerbs) psInPlace(ctx context.Context, d *daemon, f *psFlags, every t
 			return err
 		}
 		var frame bytes.Buffer
-		if err := writeTasks(&frame, list.Tasks, cli.TerminalOf(a.Out)); err != nil {
+		if err := writeList(&frame, list, cli.TerminalOf(a.Out)); err != nil {
 			return err
 		}
 		return p.paint(frame.String())

@@ -144,6 +144,9 @@ func (t *top) write(w io.Writer, list *wire.ListResponse, term report.Terminal) 
 	if err := nodeTable(list.Node, term).WriteTerminal(w, term); err != nil {
 		return err
 	}
+	if err := writeHangs(w, list.Node.GetHangs()); err != nil {
+		return err
+	}
 	if _, err := io.WriteString(w, "\n"); err != nil {
 		return err
 	}

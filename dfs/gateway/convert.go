@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/dfs"
+	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/meta"
 )
@@ -36,6 +37,20 @@ func (c *call) status(s *meta.Status) *pb.HdfsFileStatusProto {
 	return p
 }
 
+// blockMemory is how many bytes a block takes while an answer is put together: 3 nodes, a token.
+const blockMemory = 3 << 10
+
+// reserve waits until an answer about blocks may be put together, if they are many.
+func (c *call) reserve(l *meta.Located) error {
+	switch {
+	case l == nil || len(l.Blocks) <= dfs.ManyBlocks:
+		return nil
+	case len(l.Blocks) > dfs.MostBlocks:
+		return ipc.Throw(ipc.ClassIO, "%d blocks are asked about, more than %d: ask about parts of the file", len(l.Blocks), dfs.MostBlocks)
+	}
+	return c.Reserve(c.ctx, int64(len(l.Blocks))*blockMemory)
+}
+
 // locatedBlocks are the blocks of a file, with tokens for who may read it.
 func (c *call) locatedBlocks(l *meta.Located, mayRead bool) *pb.LocatedBlocksProto {
 	p := &pb.LocatedBlocksProto{FileLength: proto.Uint64(uint64(l.Size)), UnderConstruction: &l.Open, IsLastBlockComplete: &l.LastComplete}
@@ -58,9 +73,9 @@ func noToken() *pb.TokenProto {
 }
 
 // located is a block at nodes, with a token for one kind of access.
-func (g *Gateway) located(l *meta.LocatedBlock, access pb.AccessModeProto, at []dfs.Member) *pb.LocatedBlockProto {
+func (g *Gateway) located(l *meta.LocatedBlock, access pb.AccessModeProto, user string, at []dfs.Member) *pb.LocatedBlockProto {
 	p := &pb.LocatedBlockProto{B: g.blockProto(l.Block), Offset: proto.Uint64(uint64(l.Offset)), Corrupt: proto.Bool(false),
-		BlockToken: g.tokens.Issue(l.ID, access)}
+		BlockToken: g.tokens.Issue(l.ID, access, user)}
 	for _, m := range at {
 		p.Locs, p.IsCached = append(p.Locs, g.dataNode(m)), append(p.IsCached, g.node.Keeper.InMemory(m.Name, l.ID))
 		p.StorageTypes, p.StorageIDs = append(p.StorageTypes, pb.StorageTypeProto_DISK), append(p.StorageIDs, m.Storage)
@@ -68,16 +83,24 @@ func (g *Gateway) located(l *meta.LocatedBlock, access pb.AccessModeProto, at []
 	return p
 }
 
+// writer is whom tokens to write are for: with others' nobody writes. Who may do all has tokens for all.
+func (c *call) writer() string {
+	if c.by.Super {
+		return ""
+	}
+	return c.by.User
+}
+
 // writable is a block that is to be written at the nodes that are kept with it.
-func (g *Gateway) writable(l *meta.LocatedBlock) *pb.LocatedBlockProto {
-	places := g.node.Places()
+func (c *call) writable(l *meta.LocatedBlock) *pb.LocatedBlockProto {
+	places := c.node.Places()
 	var at []dfs.Member
 	for _, name := range l.Nodes {
 		if m, ok := places.View.Members[name]; ok {
 			at = append(at, m)
 		}
 	}
-	return g.located(l, pb.AccessModeProto_WRITE, at)
+	return c.located(l, pb.AccessModeProto_WRITE, c.writer(), at)
 }
 
 // readable is a block to read, at its nodes, the nearest to a client's machine first. It is here unless it is known not to be; one
@@ -93,7 +116,7 @@ func (g *Gateway) readable(l *meta.LocatedBlock, mayRead bool, machine string) *
 			at, corrupt = slices.DeleteFunc(at, func(m dfs.Member) bool { return m.Name == self }), false
 		}
 	}
-	p := g.located(l, pb.AccessModeProto_READ, at)
+	p := g.located(l, pb.AccessModeProto_READ, "", at)
 	p.Corrupt = &corrupt
 	if !mayRead {
 		p.BlockToken = noToken()

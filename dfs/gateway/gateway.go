@@ -110,7 +110,7 @@ func New(c Config) *Gateway {
 	}
 	g.data = xfer.Server{Log: g.log, Store: &replicas{g.node, g.measures.bytes.WithLabelValues("read"), g.measures.bytes.WithLabelValues("written")}, Verify: true,
 		Check: func(_ context.Context, a xfer.Access) error { return g.tokens.Check(a) },
-		Issue: func(b xfer.Block) *pb.TokenProto { return g.tokens.Issue(b.ID, pb.AccessModeProto_REPLACE) }, Dial: g.dial}
+		Issue: func(b xfer.Block) *pb.TokenProto { return g.tokens.Issue(b.ID, pb.AccessModeProto_REPLACE, "") }, Dial: g.dial}
 	return g
 }
 

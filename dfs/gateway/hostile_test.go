@@ -55,7 +55,7 @@ func TestForgedTokens(t *testing.T) {
 		t.Errorf("another pool: %q, %v", got, err)
 	}
 	toRead := proto.CloneOf(w)
-	toRead.BlockToken = s.g.tokens.Issue(w.B.GetBlockId(), pb.AccessModeProto_READ)
+	toRead.BlockToken = s.g.tokens.Issue(w.B.GetBlockId(), pb.AccessModeProto_READ, "")
 	if _, err := c.begin(toRead, nil); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
 		t.Errorf("written with a token to read: %v", err)
 	}
@@ -95,6 +95,30 @@ func TestWhatMayBeWritten(t *testing.T) {
 	}
 	if got := c.read("/f"); string(got) != "written" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestTokensAreOfUsers: a token to write that somebody was given earlier is of no use while another user writes.
+func TestTokensAreOfUsers(t *testing.T) {
+	s := serve(t, t.TempDir())
+	root, alice := s.as("root"), s.as("alice")
+	root.mkdir("/tmp", 0o1777)
+	b := alice.addBlock("/tmp/f", alice.create("/tmp/f"), nil)
+	if user := dfs.TokenUser(b.BlockToken); user != "alice" {
+		t.Errorf("alice's token is for %q", user)
+	}
+	own := b.BlockToken
+	b.BlockToken = s.g.tokens.Issue(b.B.GetBlockId(), pb.AccessModeProto_WRITE, "bob")
+	if _, err := alice.begin(b, nil); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
+		t.Errorf("with a token of bob's: %v", err)
+	}
+	b.BlockToken = own
+	if _, err := alice.begin(b, nil); err != nil {
+		t.Errorf("with her own: %v", err)
+	}
+	w := root.addBlock("/w", root.create("/w"), nil)
+	if user := dfs.TokenUser(w.BlockToken); user != "" {
+		t.Errorf("who may do all has a token for %q only", user)
 	}
 }
 

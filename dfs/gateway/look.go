@@ -22,18 +22,25 @@ var look = table{
 		return &pb.GetFileLinkInfoResponseProto{Fs: s}, err
 	}),
 	"getLocatedFileInfo": on(func(c *call, q *pb.GetLocatedFileInfoRequestProto) (*pb.GetLocatedFileInfoResponseProto, error) {
-		r := &pb.GetLocatedFileInfoResponseProto{}
-		return r, c.ask(func(m meta.Query) error {
-			s, err := m.Stat(q.GetSrc(), true)
-			if s == nil || err != nil {
-				return err
+		r, mayRead := &pb.GetLocatedFileInfoResponseProto{}, false
+		var s *meta.Status
+		err := c.ask(func(m meta.Query) (err error) {
+			if s, err = m.Stat(q.GetSrc(), true); s != nil && s.Located != nil && q.GetNeedBlockToken() {
+				_, denied := m.Blocks(q.GetSrc(), 0, 0)
+				mayRead = denied == nil
 			}
-			r.Fs = c.status(s)
-			if s.Located != nil && q.GetNeedBlockToken() && m.Check(q.GetSrc(), meta.Read) == nil {
-				r.Fs.Locations = c.locatedBlocks(s.Located, true)
-			}
-			return nil
+			return err
 		})
+		if s == nil || err != nil {
+			return r, err
+		}
+		if err := c.reserve(s.Located); err != nil {
+			return nil, err
+		}
+		if r.Fs = c.status(s); mayRead {
+			r.Fs.Locations = c.locatedBlocks(s.Located, true)
+		}
+		return r, nil
 	}),
 	"getListing": on(func(c *call, q *pb.GetListingRequestProto) (*pb.GetListingResponseProto, error) {
 		r := &pb.GetListingResponseProto{}
@@ -50,6 +57,9 @@ var look = table{
 			l, err = m.Blocks(q.GetSrc(), int64(q.GetOffset()), int64(q.GetLength()))
 			return err
 		}); err != nil {
+			return nil, err
+		}
+		if err := c.reserve(l); err != nil {
 			return nil, err
 		}
 		return &pb.GetBlockLocationsResponseProto{Locations: c.locatedBlocks(l, true)}, nil
@@ -121,23 +131,24 @@ func (c *call) exists(path string) error {
 }
 
 func (c *call) list(path, startAfter string, locate bool) (p *pb.DirectoryListingProto, err error) {
-	err = c.ask(func(q meta.Query) error {
-		l, err := q.List(path, startAfter, locate)
-		if l == nil || err != nil {
-			return err
+	var l *meta.Listing
+	err = c.ask(func(q meta.Query) (err error) { l, err = q.List(path, startAfter, locate); return err })
+	if l == nil || err != nil {
+		return nil, err
+	}
+	p = &pb.DirectoryListingProto{RemainingEntries: proto.Uint32(uint32(l.Left))}
+	for i := range l.Entries {
+		if err := c.reserve(l.Entries[i].Located); err != nil {
+			return nil, err
 		}
-		p = &pb.DirectoryListingProto{RemainingEntries: proto.Uint32(uint32(l.Left))}
-		for i := range l.Entries {
-			p.PartialListing = append(p.PartialListing, c.status(&l.Entries[i]))
-		}
-		return nil
-	})
-	return p, err
+		p.PartialListing = append(p.PartialListing, c.status(&l.Entries[i]))
+	}
+	return p, nil
 }
 
 const (
 	mostBatched = 100  // directories of one call (dfs.namenode.batched.listing.limit)
-	mostListed  = 1000 // entries of one answer (dfs.ls.limit)
+	mostListed  = 1000 // entries and blocks of one answer (dfs.ls.limit)
 )
 
 // batchedListing lists several directories, as much of them as one answer takes. Where it goes on is
@@ -167,7 +178,9 @@ func (c *call) batchedListing(q *pb.GetBatchedListingRequestProto) (*pb.GetBatch
 			continue
 		}
 		d.PartialListing = l.PartialListing
-		listed += len(l.PartialListing)
+		for _, e := range l.PartialListing {
+			listed += max(1, len(e.GetLocations().GetBlocks()))
+		}
 		if l.GetRemainingEntries() > 0 { // the page is full, so the answer is
 			last := l.PartialListing[len(l.PartialListing)-1]
 			r.HasMore, r.StartAfter = proto.Bool(true), fmt.Appendf(binary.BigEndian.AppendUint32(nil, uint32(at)), "%s", last.Path)

@@ -53,7 +53,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	capacityDesc  = desc("disk_capacity_bytes", "What the disks in use hold.", "dir")
 	freeDesc      = desc("disk_free_bytes", "What is free for new blocks.", "dir")
-	outDesc       = desc("disk_out", "1: the disk is out of use until the next start.", "dir")
+	outDesc       = desc("disk_out", "1: the disk is out of use.", "dir")
 	waitingDesc   = desc("disk_readers_waiting", "Readers that wait for their turn at a device.", "device")
 	readingDesc   = desc("disk_readers", "Readers that are open at a device.", "device")
 	turnsDesc     = desc("disk_turns_total", "Turns that were had at a device.", "device")
@@ -69,6 +69,7 @@ var (
 	appliedDesc   = desc("raft_applied", "The last entry of the log that is in the state; not there on a node without a replica.")
 	logDesc       = desc("raft_log_entries", "Entries in the log of the names.")
 	votersDesc    = desc("raft_voters", "Nodes that vote.")
+	differDesc    = desc("names_differing", "Nodes that have come to other names than this one from the same commands.")
 	lackingDesc   = desc("blocks_lacking_copies", "Blocks with fewer copies than they are to have, as far as it is kept where they are; of the node that leads.")
 	lacksDesc     = desc("copies_lacking", "Copies that these lack.")
 	problemsDesc  = desc("blocks_missing", "Blocks of which nothing good can be read; of the node that leads, up to a minute old.")
@@ -130,6 +131,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		gauge(appliedDesc, float64(s.Applied))
 		gauge(logDesc, float64(s.Last+1-min(s.First, s.Last+1)))
 		gauge(votersDesc, float64(len(s.Voters)))
+		gauge(differDesc, float64(len(n.Differing())))
 	}
 	if !n.Leads() {
 		return

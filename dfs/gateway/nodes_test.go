@@ -272,7 +272,7 @@ func TestDamagedCopy(t *testing.T) {
 	bad := ask[pb.GetBlockLocationsResponseProto](r, "getBlockLocations", r.locationsRequest("/f")).Locations.Blocks[0]
 	ask[pb.ReportBadBlocksResponseProto](r, "reportBadBlocks", &pb.ReportBadBlocksRequestProto{Blocks: []*pb.LocatedBlockProto{bad}})
 	testkit.Await(t, "the copy to be replaced", func() bool {
-		h := xfer.Header(xfer.Block{Pool: p.node.Identity.Pool, ID: b.ID, Stamp: b.Stamp}, "c", p.node.Tokens().Issue(b.ID, pb.AccessModeProto_READ))
+		h := xfer.Header(xfer.Block{Pool: p.node.Identity.Pool, ID: b.ID, Stamp: b.Stamp}, "c", p.node.Tokens().Issue(b.ID, pb.AccessModeProto_READ, ""))
 		far, err := xfer.Read((&client{s: &p.site, t: t}).connect(), h, 0, b.Size)
 		if err != nil {
 			return false
@@ -626,7 +626,7 @@ func TestCopyInTheWay(t *testing.T) {
 	b.Stamp = c.located("/f").Last.Stamp
 	transfer := func(to *peerNode) error {
 		from := &client{s: &c.nodes[0].site, t: t}
-		h := xfer.Header(xfer.Block{Pool: c.leader().Identity.Pool, ID: b.ID, Stamp: b.Stamp}, "c", c.leader().Tokens().Issue(b.ID, pb.AccessModeProto_COPY))
+		h := xfer.Header(xfer.Block{Pool: c.leader().Identity.Pool, ID: b.ID, Stamp: b.Stamp}, "c", c.leader().Tokens().Issue(b.ID, pb.AccessModeProto_COPY, ""))
 		return xfer.Transfer(from.connect(), h, dfs.DataNode(c.leader().View().Members[to.name()]))
 	}
 	if err := transfer(c.nodes[2]); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -80,8 +81,8 @@ func (s *replicas) Close(ctx context.Context, q xfer.WriteRequest) error {
 	return s.node.Blocks.Complete(named(q.Block), q.Stamp, q.Min)
 }
 
-// target refuses blocks of files that nobody writes, and stamps that nobody was given: a token says neither. Who
-// holds the lease is not asked: some clients (hdfs-native) have another name here.
+// target refuses blocks of files that nobody writes, or another user than the token is for, and stamps that nobody was given: a token outlives
+// the right to write. Which client holds the lease is not asked: some (hdfs-native) have another name here.
 func (s *replicas) target(ctx context.Context, q xfer.WriteRequest) (*wire.WantedBlock, error) {
 	t, err := s.node.Keeper.Locate(ctx, int64(q.Block.ID))
 	switch {
@@ -89,6 +90,8 @@ func (s *replicas) target(ctx context.Context, q xfer.WriteRequest) (*wire.Wante
 		return nil, err
 	case t.Writable == 0:
 		return nil, fmt.Errorf("block %d is not being written", q.Block.ID)
+	case t.Writer != "" && !slices.Contains([]string{"", t.Writer}, dfs.TokenUser(q.Token)):
+		return nil, &xfer.Error{Status: pb.Status_ERROR_ACCESS_TOKEN, Message: fmt.Sprintf("block %d is being written by another user", q.Block.ID)}
 	case q.Stamp > t.Writable:
 		return nil, fmt.Errorf("block %d: the stamp %d was given to nobody", q.Block.ID, q.Stamp)
 	}

@@ -121,11 +121,11 @@ func (c *call) ring(v *dfs.View) *wire.RingResponse {
 	t := v.Table
 	r := &wire.RingResponse{Epoch: t.Epoch(), Term: v.Term, Leader: v.Leader, Replicas: uint32(t.Replicas()), Segments: uint32(t.Segments()),
 		Missing: uint32(len(t.Missing()))}
-	of, voters := map[string]*wire.RingNode{}, c.node.Voters()
+	of, voters, differing := map[string]*wire.RingNode{}, c.node.Voters(), c.node.Differing()
 	for _, n := range t.Nodes() {
 		m := v.Members[n.Name]
 		votes := slices.Contains(voters, n.Name)
-		node := &wire.RingNode{State: n.State.String(), Leaving: n.Leaving, Leads: n.Name == v.Leader, Votes: votes, Silent: -1,
+		node := &wire.RingNode{State: n.State.String(), Leaving: n.Leaving, Leads: n.Name == v.Leader, Votes: votes, Differs: slices.Contains(differing, n.Name), Silent: -1,
 			Member: &wire.RingMember{Name: n.Name, Number: m.Number, Storage: m.Storage, Host: m.Host, RpcPort: uint32(m.RPC), DataPort: uint32(m.Data),
 				WebPort: uint32(m.Web), PeerPort: uint32(m.Peer), Rack: n.Rack}}
 		if silent, ok := c.silent(n.Name); ok {

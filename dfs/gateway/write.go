@@ -55,7 +55,7 @@ var write = table{
 		if err != nil {
 			return nil, err
 		}
-		return &pb.UpdateBlockForPipelineResponseProto{Block: c.located(&r.(*meta.Allocated).LocatedBlock, pb.AccessModeProto_WRITE, nil)}, nil
+		return &pb.UpdateBlockForPipelineResponseProto{Block: c.located(&r.(*meta.Allocated).LocatedBlock, pb.AccessModeProto_WRITE, c.writer(), nil)}, nil
 	}),
 	"updatePipeline": on(func(c *call, q *pb.UpdatePipelineRequestProto) (*pb.UpdatePipelineResponseProto, error) {
 		members := c.node.View().Members
@@ -173,5 +173,5 @@ func (c *call) additionalNode(q *pb.GetAdditionalDatanodeRequestProto) (*pb.GetA
 	}
 	at = append(at, places.Writers(segment, int(q.GetNumAdditionalNodes()), "", func(name string) bool { return used[name] || excluded[name] })...)
 	b := &meta.LocatedBlock{Block: *blockOf(q.GetBlk()), Offset: -1}
-	return &pb.GetAdditionalDatanodeResponseProto{Block: c.located(b, pb.AccessModeProto_COPY, at)}, nil
+	return &pb.GetAdditionalDatanodeResponseProto{Block: c.located(b, pb.AccessModeProto_COPY, c.writer(), at)}, nil
 }

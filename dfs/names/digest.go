@@ -114,6 +114,8 @@ type checked struct {
 	At     time.Time
 	Index  uint64
 	Damage string `json:",omitempty"`
+	// Strays: the damage is that most others have another state, which no reading of this one finds.
+	Strays bool `json:",omitempty"`
 }
 
 var checkedKey = []byte("checked")
@@ -167,11 +169,15 @@ func (g *Group) checkAtStart() error {
 	if last.Damage == "" {
 		return nil
 	}
-	if _, err := g.machine.check(context.Background()); err != nil && !errors.Is(err, errNoState) {
+	_, err = g.machine.check(context.Background())
+	if last.Strays && err == nil && !g.config.AcceptDamage {
+		err = fmt.Errorf("%w (%s)", ErrDamaged, last.Damage)
+	}
+	if err != nil && !errors.Is(err, errNoState) {
 		return g.wayOut(err)
 	}
 	g.config.Log.Warn("damage of the names that was found before is not there now, or was accepted", "found", last.Damage)
-	last.Damage = ""
+	last.Damage, last.Strays = "", false
 	g.last.Store(&last)
 	return g.store.setChecked(last)
 }
@@ -187,6 +193,11 @@ func (g *Group) checkAgain() {
 			g.last.Store(&last)
 			err = g.store.setChecked(last)
 		}
+		if err == nil || errors.Is(err, errNoState) {
+			if err := g.forget(err == nil); err != nil {
+				g.config.Log.Warn("damaged names that were set aside cannot be deleted", "err", err)
+			}
+		}
 		if errors.Is(err, ErrDamaged) {
 			g.fail(err)
 			return
@@ -194,6 +205,7 @@ func (g *Group) checkAgain() {
 		select {
 		case <-g.ctx.Done():
 			return
+		case <-g.restored:
 		case <-time.After(max(checkTime, checkRest*took)):
 		}
 	}
@@ -206,7 +218,8 @@ func (g *Group) wayOut(err error) error {
 		whole = fmt.Sprintf("all were read and were right at %s, up to entry %d", last.At.Format(time.RFC3339), last.Index)
 	}
 	if len(g.View().Members) > 2 {
-		return fmt.Errorf("%w; %s. The other nodes go on without this one: give it empty directories (--dir, and each --disk) and start it with --join, as a new node, "+
+		return fmt.Errorf("%w; %s. The other nodes go on without this one. Start it again, as a service does by itself: it sets its names aside, and takes those of the others over. "+
+			"If that fails, or nobody gives them to it, give it empty directories (--dir, and each --disk) and start it with --join, as a new node, "+
 			"then have the old one taken off: headrace dfs remove %s", err, whole, g.self)
 	}
 	return fmt.Errorf("%w; %s. Put back a copy of --dir and all --disk that was made later, or before and is not too old; without one start once with --accept-damage", err, whole)
@@ -215,8 +228,8 @@ func (g *Group) wayOut(err error) error {
 // noteDamage has the next start refuse, and says what to do.
 func (g *Group) noteDamage(err error) error {
 	c := *g.last.Load()
-	c.Damage = err.Error()
-	if e := g.store.setChecked(c); e != nil {
+	c.Damage, c.Strays = err.Error(), errors.Is(err, ErrStrays)
+	if e := errors.Join(g.store.keepView(g.View()), g.store.setChecked(c)); e != nil {
 		g.config.Log.Warn("damage cannot be noted, so the next start has to find it again", "err", e)
 	}
 	return g.wayOut(err)

@@ -52,6 +52,21 @@
 // damage ends, and the next start reads all before it serves anything. Until it is found, what is read is believed; what is read wrongly once, and
 // rightly later, is found only if it was overwritten meanwhile.
 //
+// # Straying
+//
+// A state may be as it was written, and another one than the others have: after a wrong read, or a mistake in the program. Each node that has a seat tells the others
+// every two seconds the sums that its state had after each 64th entry lately, and has now (comparison). Who has another one than more than half of all ends,
+// as with damage (ErrStrays). Where there is no such majority, as of two, all say so and go on (Differing).
+//
+// # Healing
+//
+// A node that starts with a state that is damaged or strays, of three seats and more, sets it aside with its log, and follows without a seat (Ill, Renew): so nobody hears of that
+// replica any more, as of one whose machine is lost. The node says so to the one that leads (report.Lost), which takes the seat away when it has read its own state and
+// that is right, and it and others, more than half of those who vote without the lost one, have the same. All that is then agreed on without the lost replica: so all that it has
+// acknowledged is on most of the others, and its log is needed by nobody. Then the node gets another seat, as any that has none, first as a learner, by a snapshot; the
+// lost replica leaves those who vote when the new one joins them. What was set aside is deleted when the node has read the new state and all of it was right.
+// The replica is never made again: its number comes from the log, which has checksums.
+//
 // # Simulation
 //
 // TestWorlds runs whole nodes on files that lose what was not synced, in one goroutine: quorum's log, this state, seats that

@@ -86,7 +86,9 @@ type Config struct {
 	Tick time.Duration
 	// AcceptDamage has a file system of one or two nodes take the names for right as they are read now.
 	AcceptDamage bool
-	fs           vfs.FS // of the log; tests have it fail
+	// Aside is a directory with what a node has had before its names were found to be damaged; it is removed when it has others.
+	Aside string
+	fs    vfs.FS // of the log; tests have it fail
 }
 
 // Group is this node's part in the names, if it has one, and what it knows of the others. Its methods may be called
@@ -112,8 +114,12 @@ type Group struct {
 	full    chan struct{}
 	once    sync.Once
 	last    atomic.Pointer[checked] // reading of the whole state
-	failed  chan struct{}
-	failure error // set before failed is closed
+	// comparing is with others' states, differing who has another one, and restored has one when a state was received.
+	comparing comparison
+	differing atomic.Pointer[[]string]
+	restored  chan struct{}
+	failed    chan struct{}
+	failure   error // set before failed is closed
 }
 
 // Open starts what Found or Follow has prepared, or goes on with it. A node that is alone leads when Open returns.
@@ -140,10 +146,11 @@ func Open(c Config) (*Group, error) {
 		return nil, errors.New("names: nothing is known of the ring")
 	}
 	g := &Group{known: newKnown(c.Self, v), config: c, store: s, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
-		waiting: make(chan struct{}, mostWaiting), terms: terms{holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), walking: make(chan struct{}, walksAtOnce()), full: make(chan struct{}, 1), failed: make(chan struct{})}
+		waiting: make(chan struct{}, mostWaiting), terms: terms{holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), walking: make(chan struct{}, walksAtOnce()), full: make(chan struct{}, 1), restored: make(chan struct{}, 1), failed: make(chan struct{})}
 	if err := g.checkAtStart(); err != nil {
 		return nil, err
 	}
+	g.seats.lostOnes = g.comparing.lostOnes
 	m.changed, g.seats.alone, m.damaged = g.Learn, g.alone.Store, func(err error) { g.fail(err) }
 	g.asking.read = func() error {
 		err := g.driver.Read(g.ctx, group)
@@ -152,12 +159,7 @@ func Open(c Config) (*Group, error) {
 		}
 		return err
 	}
-	m.urge = func() {
-		select {
-		case g.full <- struct{}{}:
-		default:
-		}
-	}
+	m.urge, m.restored = func() { poke(g.full) }, func() { poke(g.restored) }
 	q, err := quorum.Open(quorum.Config{Dir: c.Dir, FS: c.fs, Machine: func(uint64) (quorum.Machine, error) { return m, nil }, Send: c.Send, MaxProposal: mostCommand,
 		Leader: func(_, term uint64, leader quorum.Replica) { g.leader(term, leader) }})
 	if err != nil {
@@ -173,7 +175,15 @@ func Open(c Config) (*Group, error) {
 	g.running.Go(g.tend)
 	g.running.Go(g.watch)
 	g.running.Go(g.checkAgain)
+	g.running.Go(g.compare)
 	return g, nil
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // begin brings up the replica. One that is alone need not wait for anybody.
@@ -317,7 +327,13 @@ func (g *Group) watch() {
 }
 
 // Deliver takes a message from another node, and does not wait.
-func (g *Group) Deliver(m quorum.Message) { g.driver.Deliver(m) }
+func (g *Group) Deliver(m quorum.Message) {
+	if m.Kind == kindReport {
+		g.comparing.hear(m)
+		return
+	}
+	g.driver.Deliver(m)
+}
 
 // Propose has a command applied, and returns its answer once a majority has it durably. The command's time is
 // set here. An error of ctx says only that nobody waits any more, and ErrUncertain that nobody knows.

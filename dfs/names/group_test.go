@@ -178,7 +178,7 @@ func TestLeaves(t *testing.T) {
 	v.Leader = "n0"
 	seat := func(i int) quorum.Replica { return quorum.NewReplica(uint32(i+1), 1) }
 	voters := []quorum.Replica{seat(0), seat(1), seat(2)}
-	status := quorum.Status{Replica: seat(0), Leading: true, Voters: voters, First: 1, Last: 9, Has: map[quorum.Replica]uint64{seat(1): 9, seat(2): 9}}
+	status := quorum.Status{Replica: seat(0), Leading: true, Voters: voters, First: 1, Last: 9, Has: map[quorum.Replica]uint64{seat(1): 9, seat(2): 9}, Active: map[quorum.Replica]bool{seat(1): true, seat(2): true}}
 	apply := func(e ring.Event) {
 		t.Helper()
 		table, _, err := v.Table.Apply(e)
@@ -193,6 +193,14 @@ func TestLeaves(t *testing.T) {
 		t.Errorf("n0 and n1, which is down, are to agree alone: %+v", do)
 	}
 	apply(ring.Back{Node: "n1"})
+	silent := status
+	silent.Active = nil
+	if do, ok := next(v, silent); ok {
+		t.Errorf("n0 and n1, which is silent, are to agree alone: %+v", do)
+	}
+	if do, ok := next(v, status, seat(1)); ok {
+		t.Errorf("n0 and n1, which is lost, are to agree alone: %+v", do)
+	}
 	if do, ok := next(v, status); !ok || len(do.change) != 1 || do.change[0] != (quorum.MemberStep{Replica: seat(2), Remove: true}) {
 		t.Errorf("who leaves stays: %+v", do)
 	}

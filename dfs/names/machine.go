@@ -46,6 +46,8 @@ type machine struct {
 	// changed is told of each new roster; urge asks for a flush.
 	changed func(*View)
 	urge    func()
+	// restored is told when a state was received.
+	restored func()
 	// damaged is told of damage of the store that was found.
 	damaged func(error)
 	// applied, if set, is told of each command and its answer: a test listens.
@@ -67,6 +69,11 @@ type machine struct {
 	time     int64
 	roster   *roster
 	err      error
+	// marks are what the state was lately, and sparse what it was before: see mark.
+	marks, sparse []mark
+	every         uint64 // entries between two of them
+	// marked, if set, is told of each: a test listens.
+	marked func(mark)
 }
 
 // fault is a mistake made on purpose. Tests set it, to see that they would find it.
@@ -85,7 +92,7 @@ func (f fault) apply(v meta.View, c meta.Command) (meta.Result, error) {
 
 // newMachine opens the state of a store.
 func newMachine(s store, log *slog.Logger) (*machine, error) {
-	m := &machine{store: s, log: log, changed: func(*View) {}, urge: func() {}, damaged: func(error) {}, active: &writes{}}
+	m := &machine{store: s, log: log, changed: func(*View) {}, urge: func() {}, restored: func() {}, damaged: func(error) {}, active: &writes{}, every: markEvery}
 	return m, m.load()
 }
 
@@ -99,7 +106,7 @@ func (m *machine) load() error {
 	if !m.fault.keepsWrites {
 		m.active, m.bytes = &writes{}, 0
 	}
-	m.frozen, m.roster = nil, nil
+	m.frozen, m.roster, m.marks, m.sparse = nil, nil, nil, nil
 	m.index, m.time = number(r.Get(indexKey)), int64(number(r.Get(timeKey)))
 	m.durable.Store(m.index)
 	known := false
@@ -168,7 +175,14 @@ func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, er
 		v.over = append(v.over, m.frozen)
 	}
 	before := m.roster
+	written := before
 	for _, e := range entries {
+		if e.Index/m.every > m.index/m.every {
+			if err := m.settle(v, &written); err != nil {
+				return nil, false, err
+			}
+			m.mark(e.Index/m.every*m.every - 1)
+		}
 		v.pending, v.err = v.pending[:0], nil
 		answer, err := m.one(v, e)
 		if err != nil {
@@ -188,15 +202,8 @@ func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, er
 			m.applied(e.Index, e.Data, answer)
 		}
 	}
-	v.pending = v.pending[:0]
-	v.Set(timeKey, ofNumber(uint64(m.time)))
-	v.Set(indexKey, ofNumber(m.index))
-	if m.roster != before {
-		v.Set(viewKey, m.roster.encode())
-	}
-	if err := m.setAll(v); err != nil {
-		m.err = fmt.Errorf("entry %d: %w", m.index, err)
-		return nil, false, m.err
+	if err := m.settle(v, &written); err != nil {
+		return nil, false, err
 	}
 	m.active.Set(string(digestKey), encodeDigest(m.index, m.sum))
 	m.publish()
@@ -208,6 +215,22 @@ func (m *machine) apply(entries []quorum.Entry) (answers [][]byte, full bool, er
 		m.urge()
 	}
 	return answers, m.bytes >= mostBytes, nil
+}
+
+// settle writes what commands change besides, so that the state is the same on all nodes that have applied as much, however they were given it.
+func (m *machine) settle(v *view, written **roster) error {
+	v.pending = v.pending[:0]
+	v.Set(timeKey, ofNumber(uint64(m.time)))
+	v.Set(indexKey, ofNumber(m.index))
+	if m.roster != *written {
+		v.Set(viewKey, m.roster.encode())
+		*written = m.roster
+	}
+	if err := m.setAll(v); err != nil {
+		m.err = fmt.Errorf("entry %d: %w", m.index, err)
+		return m.err
+	}
+	return nil
 }
 
 // setAll takes over what a command has written.

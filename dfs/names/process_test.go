@@ -19,6 +19,9 @@ type memory struct {
 	held  seat
 	kept  []byte
 	die   func(where string)
+	ill   error // what was found of the state
+	logs  int   // of replicas that were set aside
+	aside *memory
 }
 
 func (s *memory) read() (meta.Reader, func(), error) {
@@ -97,6 +100,9 @@ type process struct {
 	back    int    // when it starts again
 	stalled int    // until when its disk hangs, and with it all but questions
 	fails   int    // writes of the log until one fails
+
+	comparing comparison
+	reseats   []func() // that have waited for what was agreed on before
 }
 
 func (p *process) die(where string) {
@@ -135,13 +141,18 @@ func (m waiting) Restore(index uint64, r io.Reader) error {
 	return m.machine.Restore(index, r)
 }
 
+func (p *process) logDir() string { return fmt.Sprint("/q", p.store.logs) }
+
 func (p *process) open() {
 	w := p.w
+	if p.store.ill != nil {
+		p.heal()
+	}
 	m, err := newMachine(p.store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		w.failf("%s: %v", p.name, err)
 	}
-	m.fault = w.fault
+	m.fault, m.every, m.marked = w.fault, 8, func(k mark) { w.marked(p, k) }
 	m.applied = func(index uint64, data, answer []byte) { w.applied(p, index, entry{string(data), string(answer)}) }
 	v := m.agreed()
 	if v == nil {
@@ -149,10 +160,10 @@ func (p *process) open() {
 			w.failf("%s knows nothing of the ring: %v", p.name, err)
 		}
 	}
-	p.alone = false
+	p.alone, p.comparing, p.reseats = false, comparison{}, nil
 	p.machine, p.known = m, newKnown(p.name, v)
 	m.changed = p.known.Learn
-	p.seats = &seats{self: p.name, machine: m, alone: func(is bool) { p.alone = is }, point: p.mayDie}
+	p.seats = &seats{self: p.name, machine: m, alone: func(is bool) { p.alone = is }, point: p.mayDie, lostOnes: p.comparing.lostOnes}
 	fs := &vfs.Faulty{FS: p.mem, Fail: func(o vfs.Op) error {
 		p.mayDie("in the log")
 		if p.fails > 0 && (o.Kind == "sync" || o.Kind == "write") {
@@ -163,7 +174,7 @@ func (p *process) open() {
 		}
 		return nil
 	}}
-	node, err := quorum.Open(quorum.Config{Dir: "/q", FS: fs, Send: p.send, SegmentSize: 4000, KeepEntries: 6, ChunkSize: 2000, Workers: 1,
+	node, err := quorum.Open(quorum.Config{Dir: p.logDir(), FS: fs, Send: p.send, SegmentSize: 4000, KeepEntries: 6, ChunkSize: 2000, Workers: 1,
 		Machine: func(uint64) (quorum.Machine, error) { return waiting{m, p}, nil },
 		Leader:  func(_, term uint64, leader quorum.Replica) { p.leader(term, leader) }})
 	p.check(err)
@@ -176,9 +187,19 @@ func (p *process) check(err error) {
 	if errors.Is(err, syscall.EIO) {
 		p.die("of a disk error")
 	}
+	if errors.Is(err, ErrDamaged) && p.w.plants {
+		p.falls(err)
+	}
 	if err != nil {
 		p.w.failf("%s: %v", p.name, err)
 	}
+}
+
+// falls has the process end because of what was found of its state, for the next start to know.
+func (p *process) falls(err error) {
+	p.w.counts["fell"]++
+	p.store.ill = err
+	p.die(err.Error())
 }
 
 func (p *process) leader(term uint64, leader quorum.Replica) {

@@ -69,8 +69,9 @@ type step struct {
 // closeBy is how many entries a learner may lack that is made a voter.
 const closeBy = 200
 
-// next returns what the leader is to do now. It is a function of what is agreed, so who leads next goes on with it.
-func next(v *View, s quorum.Status) (step, bool) {
+// next returns what the leader is to do now. It is a function of what is agreed, so who leads next goes on with it, and of replicas that are known to be
+// lost, though their nodes are there.
+func next(v *View, s quorum.Status, lost ...quorum.Replica) (step, bool) {
 	if s.Joint {
 		return step{}, false
 	}
@@ -112,7 +113,7 @@ func next(v *View, s quorum.Status) (step, bool) {
 		return step{change: promote}, true
 	}
 	for _, r := range leave {
-		if r != s.Replica && goesOn(v, s.Voters, r) {
+		if r != s.Replica && goesOn(v, s, append(lost, r)) {
 			return step{change: []quorum.MemberStep{{Replica: r, Remove: true}}}, true
 		}
 	}
@@ -133,20 +134,16 @@ func next(v *View, s quorum.Status) (step, bool) {
 	return step{}, false
 }
 
-// goesOn reports whether those who vote can agree without one of them: if too many of the others are down, it is needed until
-// they are back.
-func goesOn(v *View, voters []quorum.Replica, without quorum.Replica) bool {
-	up, all := 0, 0
+// goesOn reports whether those who vote can agree without one of them, the last of without: if too many of the others are down, silent, or lost, it is needed until
+// they are back, or replaced.
+func goesOn(v *View, s quorum.Status, without []quorum.Replica) bool {
+	up := 0
 	for name, r := range v.Seats {
-		if r == without || !slices.Contains(voters, r) {
-			continue
-		}
-		all++
-		if n, _ := v.Table.Node(name); n.State == ring.IsUp {
+		if n, _ := v.Table.Node(name); n.State == ring.IsUp && (r == s.Replica || s.Active[r]) && slices.Contains(s.Voters, r) && !slices.Contains(without, r) {
 			up++
 		}
 	}
-	return 2*up > all
+	return 2*up > len(s.Voters)-1
 }
 
 // ready returns the learners to be made voters, all at once: a number of voters that is even bears no more failures than one
@@ -172,6 +169,8 @@ type seats struct {
 	waits bool
 	// alone is told whether this node is all of the group and leads it.
 	alone func(bool)
+	// lostOnes, if set, returns replicas that have said that they are not there any more.
+	lostOnes func() []quorum.Replica
 	// sure is the term in which all that was agreed on before was applied, asked the one in which that was asked.
 	sure, asked uint64
 	point       func(string)
@@ -265,7 +264,11 @@ func (s *seats) tend(q *quorum.Node, v *View) error {
 		return nil
 	}
 	agreed.Leader = s.self
-	if do, ok := next(agreed, status); ok {
+	var lost []quorum.Replica
+	if s.lostOnes != nil {
+		lost = s.lostOnes()
+	}
+	if do, ok := next(agreed, status, lost...); ok {
 		s.begin(q, do)
 	} else if isAlone(status) {
 		s.confirm(q, status.Term)

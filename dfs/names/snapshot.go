@@ -91,7 +91,7 @@ func (s *sending) Close() error {
 
 // Restore implements quorum.Machine.
 func (m *machine) Restore(index uint64, r io.Reader) error {
-	return m.replace(func(put func(k, v []byte) error) error {
+	err := m.replace(func(put func(k, v []byte) error) error {
 		in, sum := &receiving{r: bufio.NewReaderSize(r, 64<<10)}, uint64(0)
 		err := in.all(func(k, v []byte) error {
 			if !counted(k) {
@@ -105,6 +105,10 @@ func (m *machine) Restore(index uint64, r io.Reader) error {
 		}
 		return put(digestKey, encodeDigest(index, sum))
 	})
+	if err == nil {
+		m.restored()
+	}
+	return err
 }
 
 // wipe makes the state none.

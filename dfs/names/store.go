@@ -229,7 +229,9 @@ func putSeat(tx *bolt.Tx, v seat) error {
 }
 
 func (s bolted) keepView(v *View) error {
-	return s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(keptKey, v.Encode()) })
+	return Sound(func() error {
+		return s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(keptKey, v.Encode()) })
+	})
 }
 
 func (s bolted) keptView() (v *View, err error) {

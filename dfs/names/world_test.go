@@ -58,8 +58,12 @@ type world struct {
 	surveys   []*meta.Survey
 	agreed    map[uint64]entry
 	leaders   map[uint64]quorum.Replica
+	marks     map[uint64]uint64
 	log       []string
 	counts    map[string]int
+
+	plants  bool // a state is to decay, or to stray
+	planted bool
 }
 
 func (w *world) failf(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
@@ -100,7 +104,7 @@ func newWorld(seed uint64, f fault, counts map[string]int) *world {
 	key[0], key[1], key[2] = byte(seed), byte(seed>>8), byte(seed>>16)
 	rand.Reader = mrand.NewChaCha8(key)
 	w := &world{seed: seed, rand: mrand.New(mrand.NewPCG(seed, 7)), fault: f, cut: map[[2]*process]bool{},
-		agreed: map[uint64]entry{}, leaders: map[uint64]quorum.Replica{}, counts: counts}
+		agreed: map[uint64]entry{}, leaders: map[uint64]quorum.Replica{}, marks: map[uint64]uint64{}, counts: counts}
 	for i := range 3 + w.rand.IntN(6) {
 		w.processes = append(w.processes, &process{w: w, name: fmt.Sprintf("n%d", i), mem: vfs.NewMem(64<<20, seed<<8|uint64(i))})
 	}
@@ -141,6 +145,14 @@ func (w *world) applied(p *process, index uint64, e entry) {
 		w.failf("%s: entry %d is %q with answer %q, elsewhere %q with %q", p.name, index, e.data, e.answer, old.data, old.answer)
 	}
 	w.agreed[index] = e
+}
+
+// marked compares sums of states.
+func (w *world) marked(p *process, k mark) {
+	if old, ok := w.marks[k.Index]; ok && old != k.Sum && !w.planted {
+		w.failf("%s: the sum of the state at %d is %x, elsewhere %x", p.name, k.Index, k.Sum, old)
+	}
+	w.marks[k.Index] = k.Sum
 }
 
 func (p *process) send(m quorum.Message) {
@@ -190,7 +202,7 @@ func (w *world) step() {
 			e.at = e.to.stalled
 			heap.Push(&w.mail, e)
 		} else if e.to.node != nil {
-			w.do(e.to, func() { e.to.node.Step(e.m) })
+			w.do(e.to, func() { e.to.take(e.m) })
 		}
 	}
 	for _, p := range w.processes {
@@ -239,6 +251,9 @@ func (w *world) live(p *process) {
 		if w.rand.IntN(4) == 0 && !p.frozen { // a state is not replaced while one is being written
 			p.check(p.seats.tend(p.node, p.known.View()))
 		}
+		if w.plants && w.rand.IntN(10) == 0 {
+			p.compare()
+		}
 	})
 }
 
@@ -274,6 +289,10 @@ func (w *world) trouble() {
 		}
 		if p.node != nil {
 			p.stalled = w.now + 20 + w.rand.IntN(60)
+		}
+	case 19, 20, 21, 22, 23, 24, 25, 26:
+		if w.plants && !w.planted {
+			w.plantSomewhere()
 		}
 	case 16:
 		for _, p := range w.processes {
@@ -415,7 +434,10 @@ func (w *world) settle() {
 	for _, p := range w.processes {
 		p.left, p.fails, p.point, p.back, p.stalled = 0, 0, "", w.now, 0
 	}
-	for range 100 {
+	for i := range 100 {
+		if i >= 60 && w.plants {
+			w.putBack()
+		}
 		for range 25 {
 			w.step()
 			for i, o := range w.clients {
@@ -492,11 +514,16 @@ func (w *world) rests() bool {
 		if member && (err != nil || o.Applied != s.Applied || o.Replica != v.Seats[p.name]) || !member && err == nil {
 			return false // it has not heard yet
 		}
-		if member && whole(p) != state {
+		if member && whole(p) != state && w.planted {
+			if len(s.Voters) > 2 {
+				return false
+			}
+		} else if member && whole(p) != state {
 			w.failf("%s has another state than %s", p.name, leader.name)
 		}
 		if _, err := p.machine.check(context.Background()); member && err != nil {
-			w.failf("%s: %v", p.name, err)
+			w.do(p, func() { p.check(err) })
+			return false
 		}
 		if k := p.known.View(); k.Leader != leader.name || k.Index != v.Index {
 			return false

@@ -94,35 +94,26 @@ var look = table{
 		if err != nil {
 			return nil, err
 		}
-		blocks := []list{}
-		for i := range l.Blocks {
-			hosts, names, types, paths, cached := []string{}, []string{}, []string{}, []string{}, []string{}
-			for _, m := range r.at(&l.Blocks[i]) {
-				if r.Node.Keeper.InMemory(m.Name, l.Blocks[i].ID) {
-					cached = append(cached, r.Node.HostName(m))
-				}
-				hosts, names, types = append(hosts, r.Node.HostName(m)), append(names, m.DataAddress()), append(types, "DISK")
-				paths = append(paths, dfs.Location(m)+"/"+m.DataAddress())
-			}
-			blocks = append(blocks, list{"cachedHosts": cached, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
-				"offset": l.Blocks[i].Offset, "storageTypes": types, "topologyPaths": paths})
-		}
-		return list{"BlockLocations": list{"BlockLocation": blocks}}, nil
+		return r.large(l, func() any {
+			return list{"BlockLocations": list{"BlockLocation": r.locations(l)}}
+		})
 	},
 	"GET GET_BLOCK_LOCATIONS": func(r *request) (any, error) {
 		l, err := r.located()
 		if err != nil {
 			return nil, err
 		}
-		blocks := []list{}
-		for i := range l.Blocks {
-			blocks = append(blocks, r.block(&l.Blocks[i]))
-		}
-		all := list{"fileLength": l.Size, "isLastBlockComplete": l.LastComplete, "isUnderConstruction": l.Open, "locatedBlocks": blocks, "lastLocatedBlock": nil}
-		if l.Last != nil {
-			all["lastLocatedBlock"] = r.block(l.Last)
-		}
-		return list{"LocatedBlocks": all}, nil
+		return r.large(l, func() any {
+			blocks := []list{}
+			for i := range l.Blocks {
+				blocks = append(blocks, r.block(&l.Blocks[i]))
+			}
+			all := list{"fileLength": l.Size, "isLastBlockComplete": l.LastComplete, "isUnderConstruction": l.Open, "locatedBlocks": blocks, "lastLocatedBlock": nil}
+			if l.Last != nil {
+				all["lastLocatedBlock"] = r.block(l.Last)
+			}
+			return list{"LocatedBlocks": all}
+		})
 	},
 	"GET GETSERVERDEFAULTS": func(r *request) (any, error) {
 		return list{"FsServerDefaults": list{"blockSize": 128 << 20, "bytesPerChecksum": 512, "writePacketSize": 64 << 10, "replication": r.Node.Places().Default(), "fileBufferSize": 4096,
@@ -226,6 +217,43 @@ func (r *request) located() (l *meta.Located, err error) {
 	offset, length := r.part()
 	err = r.ask(func(q meta.Query) (err error) { l, err = q.Blocks(r.path, offset, length); return err })
 	return l, err
+}
+
+// locations are the blocks of a file as FileSystem has them.
+func (r *request) locations(l *meta.Located) []list {
+	blocks := []list{}
+	for i := range l.Blocks {
+		hosts, names, types, paths, cached := []string{}, []string{}, []string{}, []string{}, []string{}
+		for _, m := range r.at(&l.Blocks[i]) {
+			if r.Node.Keeper.InMemory(m.Name, l.Blocks[i].ID) {
+				cached = append(cached, r.Node.HostName(m))
+			}
+			hosts, names, types = append(hosts, r.Node.HostName(m)), append(names, m.DataAddress()), append(types, "DISK")
+			paths = append(paths, dfs.Location(m)+"/"+m.DataAddress())
+		}
+		blocks = append(blocks, list{"cachedHosts": cached, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
+			"offset": l.Blocks[i].Offset, "storageTypes": types, "topologyPaths": paths})
+	}
+	return blocks
+}
+
+const largeAtOnce = 2 // answers of more than dfs.ManyBlocks
+
+// large puts an answer about blocks together and encodes it, few at a time if it is long.
+func (r *request) large(l *meta.Located, answer func() any) (any, error) {
+	switch {
+	case len(l.Blocks) > dfs.MostBlocks:
+		return nil, thrown(classIO, "%d blocks are asked about, more than %d: ask about parts of the file", len(l.Blocks), dfs.MostBlocks)
+	case len(l.Blocks) > dfs.ManyBlocks:
+		select {
+		case r.building <- struct{}{}:
+			defer func() { <-r.building }()
+		case <-r.r.Context().Done():
+			return nil, r.r.Context().Err()
+		}
+	}
+	b, err := json.Marshal(answer())
+	return json.RawMessage(b), err
 }
 
 func (r *request) part() (offset, length int64) {

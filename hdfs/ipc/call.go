@@ -42,6 +42,8 @@ type Call struct {
 	Remote  netip.AddrPort // of the client
 	Local   netip.AddrPort // to which the client has connected; zero for an end without a port
 	Context string         // what the client wants to be noted, such as a job's id
+
+	large large
 }
 
 // A Handler serves a protocol. Calls come at the same time. ctx ends with the connection

@@ -79,7 +79,7 @@ func (c *conn) serve() {
 		cancel()
 	}
 	if e := (*Exception)(nil); errors.As(err, &e) {
-		c.answer(&pb.RpcRequestHeaderProto{CallId: proto.Int32(callUnknown)}, nil, e)
+		c.answer(&pb.RpcRequestHeaderProto{CallId: proto.Int32(callUnknown)}, nil, e, nil)
 		c.linger()
 	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
@@ -221,7 +221,7 @@ func (c *conn) negotiate(q request) error {
 		return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED,
 			"this server has simple authentication only, and no state %v of SASL", m.GetState())
 	}
-	c.answer(q.header, &pb.RpcSaslProto{State: pb.RpcSaslProto_SUCCESS.Enum()}, nil)
+	c.answer(q.header, &pb.RpcSaslProto{State: pb.RpcSaslProto_SUCCESS.Enum()}, nil, nil)
 	return nil
 }
 
@@ -284,6 +284,7 @@ func (c *conn) begin(q request, done func()) error {
 		return fatal(ClassServer, pb.RpcResponseHeaderProto_FATAL_DESERIALIZING_REQUEST, "%s", err)
 	}
 	call.User, call.Remote, call.Local = c.user, c.net.Remote, c.local()
+	call.large = large{all: c.s.large, most: c.s.Limits.Large}
 	select {
 	case c.calls <- struct{}{}:
 	case <-c.ctx.Done():
@@ -294,7 +295,7 @@ func (c *conn) begin(q request, done func()) error {
 	c.s.crew.run(func() {
 		defer func() { c.touch(); <-c.calls; done(); c.serving.Done() }()
 		m, err := c.call(call)
-		c.answer(q.header, m, err)
+		c.answer(q.header, m, err, &call.large)
 	})
 	return nil
 }
@@ -315,7 +316,7 @@ func (c *conn) call(call *Call) (m proto.Message, err error) {
 }
 
 // answer sends the answer of a call. One that cannot be sent ends the connection.
-func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error) {
+func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, l *large) {
 	h := &pb.RpcResponseHeaderProto{Status: pb.RpcResponseHeaderProto_SUCCESS.Enum()}
 	if err != nil {
 		h, m = ExceptionOf(err).response(), nil
@@ -324,8 +325,9 @@ func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error) 
 	h.ClientId, h.RetryCount = to.ClientId, to.RetryCount
 	h.ServerIpcVersionNum = proto.Uint32(version)
 	b, encodeErr := encode(h, m)
+	l.giveBack()
 	if encodeErr != nil && err == nil {
-		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr))
+		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr), l)
 		return
 	}
 	// They wait for those before them: a client that asks and does not read would fill the memory.

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"net"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -211,6 +214,40 @@ func TestMemory(t *testing.T) {
 		raw(t, address, append(introduced(t), length(60<<20)...)...)
 	}
 	wantLength(t, dial(t, address, Options{}), strings.Repeat("x", 700<<10))
+}
+
+// TestLargeAnswersWaitForEachOther: answers that say how much memory they take are not put together beside more of them than fit, and others are.
+func TestLargeAnswersWaitForEachOther(t *testing.T) {
+	var building, most atomic.Int32
+	s := serving(func(ctx context.Context, c *Call, q proto.Message) (proto.Message, error) {
+		path := q.(*pb.GetFileInfoRequestProto).GetSrc()
+		if path != "/large" {
+			return size(len(path)), nil
+		}
+		if err := c.Reserve(ctx, 60); err != nil {
+			return nil, err
+		}
+		if n := building.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer building.Add(-1)
+		runtime.Gosched()
+		return size(len(path)), c.Reserve(ctx, 60) // once more: it has it
+	})
+	s.Limits.Large = 100
+	c := dial(t, start(t, s), Options{})
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() { wantLength(t, c, "/large") })
+		all.Go(func() { wantLength(t, c, "/small") })
+	}
+	all.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d large answers at once", most.Load())
+	}
+	if !s.large.TryAcquire(100) {
+		t.Error("something was not given back")
+	}
 }
 
 // TestGreedyServer: a server's frames have a bound as well.

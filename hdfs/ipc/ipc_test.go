@@ -37,7 +37,7 @@ func TestCall(t *testing.T) {
 		c := dial(t, address, o)
 		wantLength(t, c, "/a/file")
 		got := <-calls
-		got.Request = nil
+		got.Request, got.large = nil, large{}
 		want := Call{Protocol: clientProtocol, Version: 1, Method: "getFileInfo", Client: c.ID(), ID: 1, User: o.User, Remote: got.Remote, Local: netip.MustParseAddrPort(address)}
 		if !reflect.DeepEqual(got, want) || !got.Remote.Addr().IsLoopback() {
 			t.Errorf("%+v, want %+v", got, want)

@@ -1,9 +1,12 @@
 package ipc
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"headrace/internal/budget"
 )
@@ -19,6 +22,9 @@ type Limits struct {
 	// Memory is for requests that are being read or served, and answers that are not sent, in bytes: of all
 	// (512 MB), and of one address (128 MB). Who would have more is disconnected.
 	Memory, AddressMemory int64
+	// Large is for answers that say that they are large while they are put together (Call.Reserve), in bytes of all (256 MB). They wait
+	// for each other.
+	Large int64
 	// Calls of one connection at a time (128); it is not read while it has more.
 	Calls int
 	// Handshake is how long a client may take until it has said who it is (20 s), Request how long one
@@ -42,6 +48,7 @@ func (l Limits) filled() Limits {
 	orDefault(&l.AddressConnections, 1024)
 	orDefault(&l.Memory, 512<<20)
 	orDefault(&l.AddressMemory, 128<<20)
+	orDefault(&l.Large, 256<<20)
 	orDefault(&l.Calls, 128)
 	orDefault(&l.Handshake, 20*time.Second)
 	orDefault(&l.Request, time.Minute)
@@ -59,6 +66,35 @@ func (m *memory) take(from netip.Addr, bytes int) error {
 		return fmt.Errorf("requests and answers: %w", err)
 	}
 	return nil
+}
+
+// large is what answers take that are being put together, before anybody knows how long they are.
+type large struct {
+	all  *semaphore.Weighted
+	most int64
+	held int64 // by one call
+}
+
+// Reserve waits until an answer that takes so many bytes of memory may be put together. They are given back when it is encoded. What a call
+// reserves after the first time it has anyhow.
+func (c *Call) Reserve(ctx context.Context, bytes int64) error {
+	l := &c.large
+	if l.all == nil || l.held > 0 {
+		return nil
+	}
+	bytes = min(bytes, l.most)
+	if err := l.all.Acquire(ctx, bytes); err != nil {
+		return err
+	}
+	l.held = bytes
+	return nil
+}
+
+func (l *large) giveBack() {
+	if l != nil && l.held > 0 {
+		l.all.Release(l.held)
+		l.held = 0
+	}
 }
 
 func (m *memory) give(from netip.Addr, bytes int) { m.tiers.Give(from.String(), int64(bytes)) }

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"headrace/internal/accept"
 	"headrace/internal/budget"
 )
@@ -32,6 +34,7 @@ type Server struct {
 	once   sync.Once
 	crowd  accept.Crowd
 	memory memory
+	large  *semaphore.Weighted
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -48,6 +51,7 @@ func (s *Server) init() {
 		s.Limits = s.Limits.filled()
 		s.crowd = accept.Crowd{Most: s.Limits.Connections, MostOfAddress: s.Limits.AddressConnections}
 		s.memory.tiers.Tiers = budget.Tiers{What: "bytes of requests", Owner: s.Limits.AddressMemory, All: s.Limits.Memory}
+		s.large = semaphore.NewWeighted(s.Limits.Large)
 		s.conns = map[*conn]struct{}{}
 		s.ctx, s.cancel = context.WithCancel(context.Background())
 		s.listeners, s.crew.jobs = map[net.Listener]struct{}{}, make(chan func())

@@ -38,6 +38,7 @@ type Access struct {
 type WriteRequest struct {
 	Block  Block
 	Client string
+	Token  *pb.TokenProto // which Check has let pass
 	// Stage is PIPELINE_SETUP_CREATE for a new replica; PIPELINE_SETUP_APPEND to open a final one
 	// again, of the length Min; the same with _RECOVERY when an earlier try may have begun, then for a replica
 	// in writing, too; PIPELINE_SETUP_STREAMING_RECOVERY goes on with one that has between Min and

@@ -76,7 +76,7 @@ func distinct(nodes []*pb.DatanodeInfoProto) bool {
 
 func writeRequest(q *pb.OpWriteBlockProto) WriteRequest {
 	r := WriteRequest{
-		Block: blockOf(q.GetHeader().GetBaseHeader().GetBlock()), Client: q.GetHeader().GetClientName(), Stage: q.GetStage(),
+		Block: blockOf(q.GetHeader().GetBaseHeader().GetBlock()), Client: q.GetHeader().GetClientName(), Token: q.GetHeader().GetBaseHeader().GetToken(), Stage: q.GetStage(),
 		Min: int64(q.GetMinBytesRcvd()), Max: int64(q.GetMaxBytesRcvd()), StorageType: q.GetStorageType(), StorageID: q.GetStorageId(),
 	}
 	r.Stamp = r.Block.Stamp

@@ -53,7 +53,7 @@ func machine(t *testing.T, nsswitch, script string) *Database {
 // asked returns how often the script was asked a question; "": anything.
 func asked(t *testing.T, d *Database, question string) (n int) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(d.etc, "asked"))
+	b, err := os.ReadFile(filepath.Join(filepath.Dir(d.program), "asked"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		t.Fatal(err)
 	}
@@ -172,8 +172,9 @@ func TestMissing(t *testing.T) {
 // TestInPath: without a path getent is the one in PATH.
 func TestInPath(t *testing.T) {
 	d := machine(t, nss, directory)
-	t.Setenv("PATH", d.etc+":"+os.Getenv("PATH"))
-	if a, err := New(d.etc, "").User("remote"); a.UID != 70001 || err != nil {
+	dir := filepath.Dir(d.program)
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	if a, err := New(dir, "").User("remote"); a.UID != 70001 || err != nil {
 		t.Error(a, err)
 	}
 }
@@ -209,6 +210,74 @@ func TestRemembered(t *testing.T) {
 	times(1, 2)
 	now = now.Add(knownTime)
 	times(2, 3)
+}
+
+// TestMemoryFirst: what is remembered counts for its time, whatever there is to ask by then.
+func TestMemoryFirst(t *testing.T) {
+	d := machine(t, nss, directory)
+	now := time.Now()
+	d.now = func() time.Time { return now }
+	look := func() (Account, []uint32, error) {
+		a, err := d.User("remote")
+		groups, gerr := d.GroupsOf(Account{"local", 1000, 1000})
+		return a, groups, errors.Join(err, gerr)
+	}
+	was, groups, err := look()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{d.nsswitch.path, d.program} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, g, err := look(); a != was || !slices.Equal(g, groups) || err != nil {
+		t.Errorf("%v, %v, %v; before it was %v, %v", a, g, err, was, groups)
+	}
+	now = now.Add(knownTime)
+	if a, g, err := look(); !errors.Is(err, ErrUnknown) || !slices.Equal(g, []uint32{1000, 10}) {
+		t.Errorf("later, when files are all there is: %v, %v, %v", a, g, err)
+	}
+}
+
+// TestFilesThatChange: a local file is not read again as long as it is the same, and counts at once when it is not.
+func TestFilesThatChange(t *testing.T) {
+	d := machine(t, nss, directory)
+	write := func(text string, in func(path string, b []byte, mode os.FileMode) error) {
+		t.Helper()
+		if err := in(d.passwd.path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(name string, uid uint32) {
+		t.Helper()
+		if a, err := d.User(name); a.UID != uid || err != nil {
+			t.Errorf("%s: %v, %v", name, a, err)
+		}
+	}
+	for i := range 100 { // many within one step of the file's time
+		write(fmt.Sprintf("one:x:%d:5::/:\n", 1000+i), os.WriteFile)
+		want("one", uint32(1000+i))
+	}
+	replace := func(path string, b []byte, mode os.FileMode) error {
+		return errors.Join(os.WriteFile(path+"+", b, mode), os.Rename(path+"+", path))
+	}
+	write("one:x:2000:5::/:\n", replace)
+	d.passwd.settled = 0
+	want("one", 2000)
+	last := d.passwd.last.Load()
+	want("one", 2000)
+	if last == nil || d.passwd.last.Load() != last {
+		t.Error("a file that is the same was read again")
+	}
+	write("one:x:3000:5::/:\n", replace)
+	want("one", 3000)
+	if err := os.Remove(d.passwd.path); err != nil {
+		t.Fatal(err)
+	}
+	if a, err := d.User("one"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("without the file: %v, %v", a, err)
+	}
 }
 
 // TestBounded: what is remembered does not grow with what is asked.
@@ -258,8 +327,9 @@ func TestHangs(t *testing.T) {
 	if _, err := d.User("u0"); !errors.Is(err, ErrSilent) || asked(t, d, "") != asks {
 		t.Errorf("asked again at once: %v", err)
 	}
-	if a, err := d.User("remote"); a.UID != 70001 || err != nil {
-		t.Errorf("what was known: %v, %v", a, err)
+	begun = time.Now()
+	if a, err := d.User("remote"); a.UID != 70001 || err != nil || time.Since(begun) >= d.patience/2 { // others have just waited in vain
+		t.Errorf("what was known: %v, %v after %v", a, err, time.Since(begun))
 	}
 	if a, err := d.User("local"); a.UID != 1000 || err != nil {
 		t.Error(a, err)

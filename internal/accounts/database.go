@@ -1,10 +1,8 @@
 package accounts
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"os"
 	"os/user"
@@ -34,10 +32,12 @@ type Account struct {
 // Database is where the accounts of a machine are looked up. It is safe for concurrent use.
 // All that asks may block for Patience.
 type Database struct {
-	etc, program string
-	patience     time.Duration
-	now          func() time.Time
-	slots        chan struct{}
+	passwd, group local[table]
+	nsswitch      local[map[string][]string]
+	program       string
+	patience      time.Duration
+	now           func() time.Time
+	slots         chan struct{}
 
 	mu      sync.Mutex
 	answers map[question]*answer
@@ -54,12 +54,15 @@ const Patience = 5 * time.Second
 // New returns a database of the passwd, group and nsswitch.conf in a directory, that asks
 // the program getent beyond them; empty: the one in PATH or in /usr/bin.
 func New(etc, getent string) *Database {
-	return &Database{etc: etc, program: getent, patience: Patience, now: time.Now, slots: make(chan struct{}, mostAtOnce), answers: map[question]*answer{}}
+	d := &Database{program: getent, patience: Patience, now: time.Now, slots: make(chan struct{}, mostAtOnce), answers: map[question]*answer{}}
+	d.passwd.path, d.group.path, d.nsswitch.path = filepath.Join(etc, "passwd"), filepath.Join(etc, "group"), filepath.Join(etc, "nsswitch.conf")
+	d.passwd.settled, d.group.settled, d.nsswitch.settled = settled, settled, settled
+	return d
 }
 
 // User finds a user by name. The error wraps ErrUnknown or ErrSilent, or is one of a file.
 func (d *Database) User(name string) (Account, error) {
-	e, err := d.find(question{"passwd", name}, func(e entry) bool { return e.name == name })
+	e, err := d.find(question{"passwd", name})
 	return e.account(), err
 }
 
@@ -80,7 +83,7 @@ func (d *Database) Find(text string) (Account, error) {
 
 // Group finds the number of a group by name. Errors are as those of User.
 func (d *Database) Group(name string) (uint32, error) {
-	e, err := d.find(question{"group", name}, func(e entry) bool { return e.name == name })
+	e, err := d.find(question{"group", name})
 	return e.id, err
 }
 
@@ -93,16 +96,16 @@ func (d *Database) GroupOf(gid uint32) (string, error) {
 // GroupsOf returns the numbers of all groups of a user, the user's own first. Where
 // only some of them can be known it is an error, as those of User are.
 func (d *Database) GroupsOf(a Account) ([]uint32, error) {
-	groups := []uint32{a.GID}
-	err := d.scan("group", func(e entry) bool {
-		if slices.Contains(e.members, a.Name) {
-			groups = append(groups, e.id)
-		}
-		return false
-	})
-	if err == nil && a.UID != 0 && isName(a.Name) && d.asksFor("initgroups") {
+	t, err := d.table("group")
+	return d.groupsIn(t, err, a)
+}
+
+// groupsIn is GroupsOf with what was read of the local file, and the error of that.
+func (d *Database) groupsIn(t table, err error, a Account) ([]uint32, error) {
+	groups := append([]uint32{a.GID}, t.of[a.Name]...)
+	if err == nil && a.UID != 0 && isName(a.Name) {
 		var e entry
-		e, err = d.ask(question{"initgroups", a.Name}, d.patience)
+		e, err = d.elsewhere(question{"initgroups", a.Name}, d.patience)
 		groups = append(groups, e.groups...)
 		if errors.Is(err, ErrUnknown) {
 			err = nil
@@ -113,6 +116,24 @@ func (d *Database) GroupsOf(a Account) ([]uint32, error) {
 	}
 	slices.Sort(groups[1:])
 	return append(groups[:1], slices.DeleteFunc(slices.Compact(groups[1:]), func(g uint32) bool { return g == a.GID })...), nil
+}
+
+// GroupNames returns the names of all groups of a user that have one, the user's own first. Errors are as those of GroupsOf.
+func (d *Database) GroupNames(a Account) (names []string, err error) {
+	t, err := d.table("group") // once for all: that it is the same takes as long to see as all else
+	ids, err := d.groupsIn(t, err, a)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		switch e, err := d.findIn(t, nil, question{"group", number(id)}, id, d.patience); {
+		case err == nil:
+			names = append(names, e.name)
+		case !errors.Is(err, ErrUnknown):
+			return nil, err
+		}
+	}
+	return names, nil
 }
 
 // Shown returns what people call a user: the number of one whose name is not known at
@@ -184,17 +205,18 @@ func isName(s string) bool {
 		strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(":,/", r) }) < 0
 }
 
-// find looks into the local file, and then asks.
-func (d *Database) find(q question, is func(entry) bool) (entry, error) {
+// find looks into the local file, and then elsewhere.
+func (d *Database) find(q question) (entry, error) {
 	if !isName(q.key) {
 		return entry{}, fmt.Errorf("%q is not a name: %w", q.key, ErrUnknown)
 	}
-	e, err := d.local(q.database, is)
+	t, err := d.table(q.database)
+	e, err := found(t.byName, q.key, err)
 	if !errors.Is(err, ErrUnknown) {
 		return e, err
 	}
-	if strings.Trim(q.key, "0123456789") != "" && d.asksFor(q.database) { // a number getent would take for one
-		e, err = d.ask(q, d.patience)
+	if strings.Trim(q.key, "0123456789") != "" { // a number getent would take for one
+		e, err = d.elsewhere(q, d.patience)
 	}
 	if err != nil {
 		return entry{}, fmt.Errorf("%s %q: %w", q.what(), q.key, err)
@@ -207,17 +229,18 @@ func (d *Database) findID(database string, id uint32) (entry, error) {
 }
 
 func (d *Database) findWithin(database string, id uint32, patience time.Duration) (entry, error) {
-	e, err := d.local(database, func(e entry) bool { return e.id == id })
+	t, err := d.table(database)
+	return d.findIn(t, err, question{database, number(id)}, id, patience)
+}
+
+// findIn looks for a number in what was read of a local file, and then elsewhere. err is that of the reading.
+func (d *Database) findIn(t table, err error, q question, id uint32, patience time.Duration) (entry, error) {
+	e, err := found(t.byID, id, err)
 	if !errors.Is(err, ErrUnknown) {
 		return e, err
 	}
-	q := question{database, number(id)}
-	if d.asksFor(database) {
-		e, err = d.ask(q, patience)
-	}
-	if err == nil {
-		// Who is local has the name.
-		if _, is := d.local(database, func(l entry) bool { return l.name == e.name }); !errors.Is(is, ErrUnknown) {
+	if e, err = d.elsewhere(q, patience); err == nil {
+		if _, local := t.byName[e.name]; local { // who is local has the name
 			err = fmt.Errorf("%w: it says %q, which is another's in the local file", ErrSilent, e.name)
 		}
 	}
@@ -225,40 +248,4 @@ func (d *Database) findWithin(database string, id uint32, patience time.Duration
 		return entry{}, fmt.Errorf("%s %s: %w", q.what(), q.key, err)
 	}
 	return e, nil
-}
-
-// local finds an entry in a local file.
-func (d *Database) local(database string, is func(entry) bool) (found entry, err error) {
-	unknown := ErrUnknown
-	err = d.scan(database, func(e entry) bool {
-		if is(e) {
-			found, unknown = e, nil
-		}
-		return unknown == nil
-	})
-	if err == nil {
-		err = unknown
-	}
-	return found, err
-}
-
-// scan calls f for the entries of a local file until it returns true. Lines that are not
-// valid are nobody's, as to the C library; without the file there is nobody.
-func (d *Database) scan(database string, f func(entry) bool) error {
-	file, err := os.Open(filepath.Join(d.etc, database))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, mostOutput)
-	for lines.Scan() {
-		if e, err := parseEntry(database, lines.Text()); err == nil && f(e) {
-			return nil
-		}
-	}
-	return lines.Err()
 }

@@ -6,9 +6,13 @@
 // A directory service that does not answer costs a caller no more than Patience, and a
 // display no more than a second. What it has answered is remembered: who is known for
 // five minutes, who is not for one. A question that has failed is not put again for
-// ten seconds. What was known counts for an hour longer while it cannot be asked again.
-// Local files are read each time. The groups of root are those of local files alone,
-// so that root never waits.
+// ten seconds. What was known counts for an hour longer while it cannot be asked again, and is not
+// waited for when another question has just failed.
+// Local files are looked at each time, and read when they have changed. The groups of root are those of
+// local files alone, so that root never waits.
+//
+// All groups of a user cost 8 µs of a processor, and 230 µs if the files were read each time. So nobody need remember
+// them once more, which would only make them older.
 //
 // Nobody can be told apart from a service that is down: getent says the same of both.
 package accounts

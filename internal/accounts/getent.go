@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -56,10 +52,15 @@ func (a *answer) fresh(now time.Time) bool {
 	return !a.at.IsZero() && now.Sub(a.at) < keep || a.failure != nil && now.Sub(a.failed) < failedTime
 }
 
+// known reports whether there is an answer that counts as long as there can be no other.
+func (a *answer) known(now time.Time) bool {
+	return !a.at.IsZero() && a.err == nil && now.Sub(a.at) < staleTime
+}
+
 // is returns what counts now.
 func (a *answer) is(now time.Time) (entry, error) {
 	switch {
-	case !a.at.IsZero() && a.err == nil && now.Sub(a.at) < staleTime:
+	case a.known(now):
 		return a.entry, nil
 	case a.failure != nil:
 		return entry{}, a.failure
@@ -91,6 +92,9 @@ func (d *Database) ask(q question, patience time.Duration) (entry, error) {
 	if a.asking == nil {
 		a.asking = make(chan struct{})
 		go d.renew(q, a)
+	}
+	if d.now().Before(d.silent) && a.known(d.now()) {
+		return a.is(d.now()) // others have waited in vain just now
 	}
 	asking := a.asking
 	d.mu.Unlock()
@@ -185,6 +189,21 @@ func (d *Database) getent() (string, error) {
 	return "", err
 }
 
+// elsewhere returns what is remembered of a question, or else what getent says to it, if there is more of the database
+// than files. It waits no longer than patience.
+func (d *Database) elsewhere(q question, patience time.Duration) (entry, error) {
+	d.mu.Lock()
+	if a := d.answers[q]; a != nil && a.fresh(d.now()) {
+		defer d.mu.Unlock()
+		return a.is(d.now())
+	}
+	d.mu.Unlock()
+	if !d.asksFor(q.database) {
+		return entry{}, ErrUnknown
+	}
+	return d.ask(q, patience)
+}
+
 // asksFor reports whether there is more of a database than files, and getent to ask for it. Where
 // that is missing Problem says so.
 func (d *Database) asksFor(database string) bool {
@@ -193,35 +212,4 @@ func (d *Database) asksFor(database string) bool {
 	}
 	_, err := d.getent()
 	return err == nil
-}
-
-// beyond returns the services other than files that nsswitch.conf has for a database. Who
-// is in which groups is in group unless it has a line of its own. Without a line, or
-// without the file, it is files.
-func (d *Database) beyond(database string) []string {
-	text, err := os.ReadFile(filepath.Join(d.etc, "nsswitch.conf"))
-	if err != nil {
-		return nil
-	}
-	services := map[string][]string{}
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		name, rest, ok := strings.Cut(line, ":")
-		if !ok {
-			continue
-		}
-		for { // what to do after each: [NOTFOUND=return]
-			before, after, is := strings.Cut(rest, "[")
-			if !is {
-				break
-			}
-			_, after, _ = strings.Cut(after, "]")
-			rest = before + " " + after
-		}
-		services[strings.TrimSpace(name)] = slices.DeleteFunc(strings.Fields(rest), func(s string) bool { return s == "files" })
-	}
-	if own, ok := services[database]; ok || database != "initgroups" {
-		return own
-	}
-	return services["group"]
 }

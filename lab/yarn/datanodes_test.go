@@ -21,7 +21,7 @@ import (
 // An HDFS and a YARN on three machines, each with a disk, memory and a network of its own.
 // The subtests go on with what those before them have left.
 func TestHDFS(t *testing.T) {
-	t.Parallel()
+	parallel(t, 80)
 	needMachines(t)
 	const memory = 2 << 30
 	c := startTest(t, Options{Machines: true, Nodes: 3, Mode: Wait, Disk: quickDisk(), LabProgram: testkit.Lab(t), MachineMemory: memory,

@@ -13,7 +13,7 @@ import (
 
 func TestDemo(t *testing.T) {
 	testkit.Long(t)
-	t.Parallel()
+	parallel(t, 60)
 	if testing.Short() {
 		t.Skip("starts YARN clusters; not with -short")
 	}

@@ -41,7 +41,7 @@ func archiveDir(t *testing.T) string {
 // Containers of DistributedShell leave their machine, which stays full, and go on on
 // another, whatever dies meanwhile.
 func TestElsewhere(t *testing.T) {
-	t.Parallel()
+	parallel(t, 140)
 	needMachines(t)
 	needCRIU(t)
 	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true, ManagerFlags: []string{"--min-run", "0s"}, Properties: elsewhereSoon})

@@ -143,7 +143,7 @@ func (j *job) kill(t *testing.T) {
 }
 
 func TestAgainAndAgain(t *testing.T) {
-	t.Parallel()
+	parallel(t, 140)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", IntraQueue: true, ManagerFlags: []string{"--min-run", "0s"}})
 	j := startJobs(t, c)
 	t.Run("four rounds", func(t *testing.T) { fourRounds(t, j) })
@@ -263,7 +263,7 @@ func stranger(t *testing.T, c *Cluster) {
 // elsewhere.
 func TestLostNode(t *testing.T) {
 	testkit.Long(t) // TestTwoMachines loses a machine in the same way
-	t.Parallel()
+	parallel(t, 60)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Nodes: 2,
 		Properties: map[string]string{"yarn.nm.liveness-monitor.expiry-interval-ms": "4000"}})
 	j := startJobs(t, c)
@@ -343,7 +343,7 @@ func restartNM(t *testing.T, c *Cluster, i int) error {
 // No step is done twice.
 func TestEverythingAtOnce(t *testing.T) {
 	testkit.Long(t)
-	t.Parallel()
+	parallel(t, 300)
 	// On a busy machine a container may take longer to begin than it is given.
 	c := startTest(t, Options{Mode: Headrace, Policy: "cost", Nodes: 2, ManagerFlags: []string{"--min-run", "0s"},
 		Properties: map[string]string{"headrace.preemption.fallback": "wait"}})

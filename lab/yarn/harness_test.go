@@ -2,21 +2,73 @@ package yarn
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"headrace/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.M{M: m}.Run() }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	beside := flag.Lookup("test.parallel").Value
+	turns.free = beside.(flag.Getter).Get().(int)
+	beside.Set(strconv.Itoa(math.MaxInt32)) // all stand in line at once
+	testkit.M{M: m}.Run()
+}
+
+// turns says which of the parallel tests run. By themselves they would begin in any order, with the race detector.
+var turns struct {
+	sync.Mutex
+	free int // so many more may run
+	line []*turn
+}
+
+// turn is a test's place in line.
+type turn struct {
+	seconds int
+	come    chan struct{} // closed when the test may run
+}
+
+// parallel has a test run beside others, as many as the flag -parallel says, when it is its turn: whoever takes
+// longest goes first, or it would be alone in the end. seconds is about how long it takes beside three others. A
+// test is said to have taken its time in line as well; that it begins is in its log.
+func parallel(t *testing.T, seconds int) {
+	t.Helper()
+	mine := &turn{seconds, make(chan struct{})}
+	turns.Lock()
+	turns.line = append(turns.line, mine)
+	turns.Unlock()
+	t.Parallel() // returns when all of them are in line
+	nextTurns(0)
+	<-mine.come
+	t.Cleanup(func() { nextTurns(1) })
+	t.Log("begins")
+}
+
+// nextTurns gives turns back, and gives away those that are free.
+func nextTurns(back int) {
+	turns.Lock()
+	defer turns.Unlock()
+	turns.free += back
+	slices.SortStableFunc(turns.line, func(a, b *turn) int { return b.seconds - a.seconds })
+	n := min(turns.free, len(turns.line))
+	for _, next := range turns.line[:n] {
+		close(next.come)
+	}
+	turns.free, turns.line = turns.free-n, turns.line[n:]
+}
 
 // startTest starts a cluster that ends with the test. What is then left of it fails
-// the test. Of parallel tests those that are declared last begin first: the longest are in the files that
-// are last by name.
+// the test.
 func startTest(t *testing.T, o Options) *Cluster {
 	t.Helper()
 	if testing.Short() {

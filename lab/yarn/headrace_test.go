@@ -121,7 +121,7 @@ func (f *fill) over(t *testing.T) {
 // On one NodeManager YARN kills as long as Headrace's daemons are not there. When they are, what gives way
 // goes on in place, by either mechanism.
 func TestOneNode(t *testing.T) {
-	t.Parallel()
+	parallel(t, 110)
 	c := startTest(t, Options{Mode: Headrace, NoDaemons: true})
 	j := startJobs(t, c)
 	t.Run("without daemons", func(t *testing.T) { withoutDaemons(t, j) })

@@ -16,7 +16,7 @@ const nativeEnv = "HEADRACE_CONTAINER_EXECUTOR"
 
 // The executor that runs containers as others than the NodeManager.
 func TestLinuxContainerExecutor(t *testing.T) {
-	t.Parallel()
+	parallel(t, 30)
 	needRoot(t)
 	program := os.Getenv(nativeEnv)
 	if program == "" {

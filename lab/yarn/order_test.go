@@ -18,7 +18,7 @@ import (
 
 // An operator has the wrong token at first, then looks, and then has those give way that cost least.
 func TestOrder(t *testing.T) {
-	t.Parallel()
+	parallel(t, 75)
 	token := filepath.Join(t.TempDir(), "token")
 	must(0, os.WriteFile(token, []byte("0123456789abcdef0123456789abcdef\n"), 0o600))(t)
 	c := startTest(t, Options{Mode: Headrace, ManagerFlags: []string{"--min-run", "0s"},

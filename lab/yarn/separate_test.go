@@ -75,7 +75,7 @@ func nothingOf(t *testing.T, c *Cluster) {
 // A machine reaches another under the address that YARN and HDFS know it by, and nobody
 // outside reaches either.
 func TestNetworkOfMachines(t *testing.T) {
-	t.Parallel()
+	parallel(t, 10)
 	c := testMachines(t, Options{})
 	var l net.Listener
 	err := c.On(1, func() (err error) {
@@ -110,7 +110,7 @@ func TestNetworkOfMachines(t *testing.T) {
 // of all that follows. The counters of the page cache, cachestat, mlock and fadvise work
 // on them from outside the machine, by a descriptor that was opened there.
 func TestDiskOfMachines(t *testing.T) {
-	t.Parallel()
+	parallel(t, 10)
 	c := testMachines(t, Options{Disk: quickDisk(), MachineMemory: 64 << 20})
 	const size = 8 << 20
 	name := filepath.Join(c.machines[0].at(diskName), "block")
@@ -223,7 +223,7 @@ func memoryStat(t *testing.T, group string) int64 {
 // A machine does not get more memory than it has: page cache gives way, and who needs more
 // than that is killed, on that machine only.
 func TestMemoryOfMachines(t *testing.T) {
-	t.Parallel()
+	parallel(t, 10)
 	const memory = 32 << 20
 	c := testMachines(t, Options{Disk: quickDisk(), MachineMemory: memory})
 	name := filepath.Join(c.machines[0].at(diskName), "large")

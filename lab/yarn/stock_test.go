@@ -16,7 +16,7 @@ import (
 
 // YARN as it is, on one NodeManager, with preemption and without.
 func TestStock(t *testing.T) {
-	t.Parallel()
+	parallel(t, 65)
 	c := startTest(t, Options{Mode: Kill})
 	t.Run("start", func(t *testing.T) { startsAsMeant(t, c) })
 	t.Run("kill", func(t *testing.T) { stockKill(t, c) })
@@ -85,7 +85,7 @@ func waits(t *testing.T, c *Cluster) {
 
 // The applications that others bring, on two NodeManagers.
 func TestApplications(t *testing.T) {
-	t.Parallel()
+	parallel(t, 130)
 	fs := startOurFS(t)
 	c := startTest(t, Options{Mode: Kill, Nodes: 2, DefaultFS: fs.hdfs})
 	t.Run("masters", func(t *testing.T) { masters(t, c) })

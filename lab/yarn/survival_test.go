@@ -16,7 +16,7 @@ import (
 // Each daemon is killed in each state that a container goes through when it is
 // suspended, and started again.
 func TestSurvival(t *testing.T) {
-	t.Parallel()
+	parallel(t, 110)
 	g := gate(t.TempDir())
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", ManagerFlags: []string{"--min-run", "0s"},
 		NodeFlags: []string{"--suspend-grace", "10m"}})
@@ -25,7 +25,7 @@ func TestSurvival(t *testing.T) {
 
 // The same when it is checkpointed.
 func TestCheckpointSurvival(t *testing.T) {
-	t.Parallel()
+	parallel(t, 135)
 	needCRIU(t)
 	g := gate(t.TempDir())
 	c := startTest(t, Options{Mode: Headrace, Policy: "checkpoint", ManagerFlags: []string{"--min-run", "0s"},

@@ -145,14 +145,14 @@ func tasksHad(t *testing.T, c *Cluster, r *Run, since time.Time) int {
 // A user puts containers of MapReduce aside: for longer than the time-out, which takes little of the machine,
 // and beside that in each phase of a streaming job.
 func TestMapReduce(t *testing.T) {
-	t.Parallel()
+	parallel(t, 170)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 10240})
 	beside(t, c, map[string]func(*testing.T, *Cluster){"time-out": timeoutOfMapReduce, "phases": phasesOfStreaming})
 }
 
 // A user puts executors of Spark and clients of HDFS aside.
 func TestSparkAndHDFS(t *testing.T) {
-	t.Parallel()
+	parallel(t, 220)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 10240})
 	beside(t, c, map[string]func(*testing.T, *Cluster){"Spark": timeoutOfSpark, "HDFS": clientsOfHDFS})
 }

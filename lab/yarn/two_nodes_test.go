@@ -22,7 +22,7 @@ func needMachines(t *testing.T) {
 // Two NodeManagers on machines of their own: what gives way goes on in place, by
 // either mechanism, services too, and starts again when its machine is lost.
 func TestTwoMachines(t *testing.T) {
-	t.Parallel()
+	parallel(t, 245)
 	needMachines(t)
 	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true, Properties: map[string]string{
 		"yarn.nm.liveness-monitor.expiry-interval-ms": "10000",

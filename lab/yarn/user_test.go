@@ -33,7 +33,7 @@ func needRoot(t *testing.T) {
 // As operators run it: Headrace's daemons are root, YARN is not, and so its containers
 // are not either.
 func TestOrdinaryUser(t *testing.T) {
-	t.Parallel()
+	parallel(t, 55)
 	needRoot(t)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", User: "nobody"})
 	j := startJobs(t, c)

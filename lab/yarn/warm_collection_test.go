@@ -17,7 +17,7 @@ import (
 // TestCollection: the input of jobs is in memory before they start, on the disks of machines, and let go
 // when they have ended, and their tasks run where it is.
 func TestCollection(t *testing.T) {
-	t.Parallel()
+	parallel(t, 280)
 	needMachines(t)
 	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 3, Disk: quickDisk(), LabProgram: testkit.Lab(t),
 		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, ShortCircuit: true}})

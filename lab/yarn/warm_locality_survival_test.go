@@ -26,7 +26,7 @@ import (
 // whatever dies or stands still while their tasks are in the middle of their input. Afterwards it is known again what is
 // in memory, and what nobody needs is neither locked nor registered.
 func TestLocalitySurvives(t *testing.T) {
-	t.Parallel()
+	parallel(t, 315)
 	needMachines(t)
 	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 3, Memory: 3072, NodeFlags: []string{"--warm-budget", "64MB"},
 		HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2,

@@ -20,7 +20,7 @@ import (
 // TestWarmingSurvives: whatever dies while files of HDFS are read into memory, they are there
 // in the end, and when they are let go nothing stays locked or open.
 func TestWarmingSurvives(t *testing.T) {
-	t.Parallel()
+	parallel(t, 150)
 	needMachines(t)
 	slow := quickDisk()
 	slow.Bandwidth = 3 << 20

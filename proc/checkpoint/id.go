@@ -22,6 +22,9 @@ const (
 	ownerName = ".owner"
 )
 
+// IdentityFile is the file in the state directory of a daemon that has the ID by which its stores know it (Owner.ID).
+const IdentityFile = "identity"
+
 // ErrForeign: a store belongs to another daemon, whose tasks have the same names as this
 // one's.
 var ErrForeign = errors.New("the checkpoint store belongs to another daemon")

@@ -36,6 +36,7 @@ func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 	if err != nil {
 		return none, err
 	}
+	spec.SharedOutput = spec.SharedOutput || o.SharedOutput
 	r := restoration{t: t, o: o, spec: t.processes.group.withoutMissing(spec)}
 	store, err := checkpoint.Open(o.Store, checkpoint.Options{Compress: o.Compress, ID: o.StoreID, Progress: func(n int) { r.read.Add(int64(n)) }})
 	if errors.Is(err, checkpoint.ErrNotThere) && t.lifeline == nil {

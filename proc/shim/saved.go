@@ -312,7 +312,7 @@ func (sv saved) rewind(spec proc.Spec) error {
 			if f.Own {
 				as = func(cut func() error) error { return cut() }
 			}
-			if err := as(func() error { return f.cut(sameBoot) }); err != nil {
+			if err := as(func() error { return f.cut(sameBoot, spec.SharedOutput && !f.Own) }); err != nil {
 				return fmt.Errorf("log %s: %w", f.Path, err)
 			}
 		}
@@ -357,11 +357,11 @@ func (f openFile) missing(err error) error {
 	return fmt.Errorf("cannot be looked at: %w", err)
 }
 
-// cut shortens a log to its size at the checkpoint, with the rights of this thread,
+// cut shortens a log to its size at the checkpoint, unless others write to it, with the rights of this thread,
 // which should be the user's: the path may be the user's to change, and the inode of
 // a file that was removed becomes that of another. The file is checked after it is
 // open.
-func (f openFile) cut(sameBoot bool) error {
+func (f openFile) cut(sameBoot, shared bool) error {
 	file, err := linux.OpenRegularFor(f.Path, os.O_WRONLY, unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
 		return f.missing(err)
@@ -373,6 +373,9 @@ func (f openFile) cut(sameBoot bool) error {
 	}
 	if f.differs(now, sameBoot) || now.Size < f.Size {
 		return errChanged
+	}
+	if shared {
+		return nil // what the task writes again stands there twice
 	}
 	return file.Truncate(f.Size)
 }

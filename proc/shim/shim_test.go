@@ -133,6 +133,22 @@ func TestRewind(t *testing.T) {
 		t.Errorf("the log was cut although the checkpoint cannot be used: %q", b)
 	}
 
+	// What others write to is not cut, unless it is the task's own all the same.
+	write("own", "mine")
+	own := mark(t, path("own"), true)
+	own.Own = true
+	sv = saved{Files: []openFile{mark(t, path("log"), true), own}}
+	write("log", " of others")
+	write("own", " and more")
+	if err := sv.rewind(proc.Spec{SharedOutput: true}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"log": "one two of others", "own": "mine"} {
+		if b, _ := os.ReadFile(path(name)); string(b) != want {
+			t.Errorf("%s holds %q", name, b)
+		}
+	}
+
 	// The path of a log may be turned into something else by its owner.
 	sv = saved{Files: []openFile{mark(t, path("log"), true)}}
 	write("victim", "a long text of somebody else's")

@@ -22,8 +22,8 @@ import (
 //	energy_kwh, idle_kwh, utilisation, energy_to_reference
 //	dumped_bytes, restored_bytes, moved_bytes, paged_out_bytes, paged_in_bytes,
 //	store_busy_share, store_peak_bytes
-//	decisions, starts, kills, suspends, checkpoints, incremental, no_room, resumes,
-//	restores, remote, preempted_share, preemptions_per_task
+//	decisions, starts, kills, suspends, checkpoints, incremental, no_room, withdrawn,
+//	resumes, restores, remote, preempted_share, preemptions_per_task
 //	read_bytes, from_memory_bytes, warmed_bytes, remote_read_bytes, read_mean_s
 //
 // and for each band (free, middle, production):
@@ -147,6 +147,7 @@ func countFields() []field {
 		counted("checkpoints", func(c sim.Counts) int { return c.Checkpoints }),
 		counted("incremental", func(c sim.Counts) int { return c.Incremental }),
 		counted("no_room", func(c sim.Counts) int { return c.NoRoom }),
+		counted("withdrawn", func(c sim.Counts) int { return c.Withdrawn }),
 		counted("resumes", func(c sim.Counts) int { return c.Resumes }),
 		counted("restores", func(c sim.Counts) int { return c.Restores }),
 		counted("remote", func(c sim.Counts) int { return c.Remote }),

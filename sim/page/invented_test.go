@@ -59,7 +59,7 @@ func (m made) result() *sim.Result {
 		},
 		Work: sim.Work{Useful: 6300 * 3600, Killed: m.killed * 3600, Dump: m.dump * 3600, Restore: m.restore * 3600, PageIn: m.pageIn * 3600, Stop: m.stop * 3600},
 		Counts: sim.Counts{Decisions: 80_000, Starts: 600_000 + m.kills, Kills: m.kills, Suspends: m.suspends, Resumes: m.suspends,
-			Checkpoints: m.checkpoints, Incremental: m.checkpoints / 3, NoRoom: m.checkpoints / 40_000, Restores: m.restore2, Remote: m.restore2 / 20},
+			Checkpoints: m.checkpoints, Incremental: m.checkpoints / 3, NoRoom: m.checkpoints / 40_000, Withdrawn: m.checkpoints / 7, Restores: m.restore2, Remote: m.restore2 / 20},
 		IO: sim.IO{Dumped: int64(m.checkpoints) * 310e6, Restored: int64(m.restore2) * 330e6, Moved: int64(m.restore2) * 16e6,
 			PagedOut: int64(m.suspends) * 21e6, PagedIn: int64(m.suspends) * 20e6, StoreBusy: (m.dump + m.restore) / 1400, StorePeak: int64(m.checkpoints) * 9e6},
 	}

@@ -247,6 +247,10 @@ func (s set) preemptionTable() *report.Table {
 		columns = append(columns, column{"no room", report.UnitNone, "", noRoom})
 		note += " No room: called off because the store was full by then."
 	}
+	if withdrawn := count(func(c sim.Counts) int { return c.Withdrawn }); s.any(withdrawn) {
+		columns = append(columns, column{"ended", report.UnitNone, "", withdrawn})
+		note += " Ended: were to be checkpointed, and ran on to their end before it was their turn; they are not counted as preempted."
+	}
 	return s.table("How tasks had to leave", note, columns)
 }
 

@@ -124,6 +124,8 @@ type Work struct {
 // Saved is what there is of a task on storage.
 type Saved struct {
 	Checkpoint *Image `json:"checkpoint,omitempty"`
+	// SharedOutput: another task had, or may have had, the same output file since this one began.
+	SharedOutput bool `json:"shared_output,omitempty"`
 	// RanOn: the task has, or may have, run since Checkpoint was taken.
 	RanOn bool `json:"ran_on,omitempty"`
 	// Forfeit: after a kill to make room the task may start from the beginning
@@ -245,6 +247,8 @@ type Meta struct {
 	Boot string `json:"boot"`
 	// Order is the number of the last submission; ids follow from it.
 	Order uint64 `json:"order"`
+	// MadeMs is when the records were begun, by the wall clock; 0: by a daemon that did not note it.
+	MadeMs int64 `json:"made_ms,omitempty"`
 	SwapSpeed
 	// Stores are by directory.
 	Stores map[string]Measure `json:"stores,omitempty"`

@@ -66,6 +66,8 @@ type Feed struct {
 	batcher  *batcher
 	// followed are files whose residency is followed, by unit.
 	followed map[uint32]pagecache.Watched
+	// learned: ends of files of the plan are known that were not, since Learned was called last.
+	learned bool
 	// apart: it shares no scans, because it has starved in one. arrivals counts units,
 	// seen those at the last look, and starved the looks since one has come.
 	apart                   bool
@@ -413,6 +415,19 @@ func (f *Feed) learn(in source.File, file *deal.File) error {
 	}
 	f.set.mu.Lock()
 	defer f.set.mu.Unlock()
-	file.End = in.Was().End
+	f.ends(file, in.Was().End)
 	return nil
+}
+
+func (f *Feed) ends(file *deal.File, end uint64) {
+	if file.End != end {
+		file.End, f.learned = end, true
+	}
+}
+
+// Learned tells whether ends of files have come to be known since it was called last.
+func (f *Feed) Learned() bool {
+	learned := f.learned
+	f.learned = false
+	return learned
 }

@@ -50,7 +50,7 @@ func (sc *scan) learn(x *extent) error {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
 	for _, a := range sc.attached {
-		a.Plan.Files[a.file].End = sc.file.End
+		a.ends(&a.Plan.Files[a.file], sc.file.End)
 	}
 	return nil
 }

@@ -15,8 +15,6 @@ import (
 const (
 	// followInterval is how often residency is looked at, and followTime how long that waits for files to be opened.
 	followInterval, followTime = time.Second, 5 * time.Second
-	// endTime is how long an end waits for what is being read: a file server may not answer.
-	endTime = 10 * time.Second
 )
 
 const (
@@ -92,7 +90,7 @@ func (s *Set) Stop() {
 // Wait waits until all reading has ended, but not for ever: what stands in the kernel then reads on into memory that is
 // left to it. It frees all other memory.
 func (s *Set) Wait() {
-	if !linux.Within(endTime, s.work.Wait) {
+	if !linux.Within(linux.EndTime, s.work.Wait) {
 		s.cfg.Log.Warn("a file that streams read does not answer; it is not waited for")
 	}
 	s.mu.Lock()

@@ -30,6 +30,7 @@ func TaskView(t *wire.Task, s headrace.TaskState) headrace.TaskView {
 func progress(t *wire.Task, u *wire.Usage) headrace.Progress {
 	p := headrace.Progress{
 		CPU: Seconds(u.SinceSaveCpu), Wall: Seconds(u.SinceSaveWall), TotalWall: Seconds(u.Running), Lost: Seconds(t.LostWall), Share: -1,
+		Promised: Seconds(t.Promised),
 	}
 	if t.Progress >= 0 && t.Progress <= 1 {
 		p.Share = t.Progress

@@ -101,10 +101,12 @@ type Status struct {
 	Blocks  uint32 `json:"blocks"`
 	Missing uint64 `json:"missing"`
 	// Lacking have fewer copies than they are to have.
-	Lacking  uint64 `json:"lacking"`
-	Nodes    int    `json:"nodes"`
-	Down     int    `json:"down"`
-	SafeMode bool   `json:"safeMode"`
+	Lacking uint64 `json:"lacking"`
+	Nodes   int    `json:"nodes"`
+	Down    int    `json:"down"`
+	// Differing nodes have come to other names than the one that leads.
+	Differing int  `json:"differing"`
+	SafeMode  bool `json:"safeMode"`
 }
 
 func (a verbs) status(c asker, fs string) error {
@@ -123,6 +125,17 @@ func (a verbs) status(c asker, fs string) error {
 	for _, n := range nodes.Di {
 		s.Blocks += n.GetNumBlocks()
 	}
+	if s.Nodes > 1 {
+		r, err := a.ring(c.ctx, fs)
+		if err != nil {
+			return err
+		}
+		for _, n := range r.Nodes {
+			if n.Differs {
+				s.Differing++
+			}
+		}
+	}
 	if a.Format == cli.FormatJSON {
 		return cli.WriteJSON(a.Out, s)
 	}
@@ -132,6 +145,9 @@ func (a verbs) status(c asker, fs string) error {
 	}
 	if s.Down > 0 {
 		title += fmt.Sprintf(", %d of them down", s.Down)
+	}
+	if s.Differing > 0 {
+		title += fmt.Sprintf(", %d of them with other names than the one that leads: see docs/dfs.md, \"When the names decay\"", s.Differing)
 	}
 	if s.SafeMode {
 		title += ", in safe mode: nothing can be changed"

@@ -67,6 +67,7 @@ type Node struct {
 	Leaving   bool   `json:"leaving"`
 	Leads     bool   `json:"leads"`
 	Votes     bool   `json:"votes"`
+	Differs   bool   `json:"differs"` // its names are others than those of the node that leads
 	Address   string `json:"address"`
 	Peer      string `json:"peer"`
 	Rack      string `json:"rack"`
@@ -85,7 +86,7 @@ func ringOf(w *wire.RingResponse) Ring {
 	r := Ring{w.Epoch, w.Term, w.Leader, w.Replicas, w.Segments, w.Missing, w.Moves, []Node{}}
 	for _, n := range w.Nodes {
 		m, room := n.GetMember(), n.GetRoom()
-		r.Nodes = append(r.Nodes, Node{m.GetName(), n.State, n.Leaving, n.Leads, n.Votes, hostPort(m.GetHost(), m.GetRpcPort()), hostPort(m.GetHost(), m.GetPeerPort()),
+		r.Nodes = append(r.Nodes, Node{m.GetName(), n.State, n.Leaving, n.Leads, n.Votes, n.Differs, hostPort(m.GetHost(), m.GetRpcPort()), hostPort(m.GetHost(), m.GetPeerPort()),
 			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent})
 	}
 	return r
@@ -132,6 +133,9 @@ func (a verbs) showRing(w *wire.RingResponse) error {
 			state += ", leads"
 		case n.Votes:
 			state += ", votes"
+		}
+		if n.Differs {
+			state += ", has other names"
 		}
 		heard, used, free := "never", "–", "–"
 		if n.SilentS >= 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -347,5 +348,43 @@ func TestRemakeKeepsTheBound(t *testing.T) {
 	defer g.Remove()
 	if n, err := readNumber(either(b.group.Memory, "memory.max", "memory.limit_in_bytes")); n != bound {
 		t.Errorf("after the base was removed tasks may use %d bytes, %v, want %d", n, err, bound)
+	}
+}
+
+// TestBelow: what a task has made below its group is counted, ended and removed with it.
+func TestBelow(t *testing.T) {
+	b := realBase(t)
+	g, err := b.Make("t1", Limits{Memory: 1 << 30}, nil)
+	if len(g.Dirs()) == 0 {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("/bin/sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	for _, dir := range g.Dirs() {
+		below := filepath.Join(dir, "below")
+		if err := os.MkdirAll(filepath.Join(below, "deep"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := Add(below, cmd.Process.Pid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := g.Count(); n != 1 {
+		t.Errorf("there are %d processes in it", n)
+	}
+	if err := g.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the process has ended by itself")
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+	if left := g.Present().Dirs(); len(left) > 0 {
+		t.Errorf("%v are still there", left)
 	}
 }

@@ -143,13 +143,28 @@ func (g Group) SeparatePIDs() bool {
 	return g.PIDs != "" && g.PIDs != g.Memory && g.PIDs != g.CPU && g.PIDs != g.IO && g.PIDs != g.Freezer
 }
 
-// Count returns how many processes are in the group, without those in groups below it.
+// Count returns how many processes are in the group, with those in groups below it.
 func (g Group) Count() (n int) {
-	for _, dir := range g.Dirs() {
-		pids, _ := Members(dir) // what has gone has none
-		n = max(n, len(pids))
+	for _, top := range g.Dirs() {
+		in := 0
+		for _, dir := range tree(top) {
+			pids, _ := Members(dir) // what has gone has none
+			in += len(pids)
+		}
+		n = max(n, in)
 	}
 	return n
+}
+
+// tree returns a directory and those below it, which a task may have made, itself last.
+func tree(top string) (dirs []string) {
+	entries, _ := os.ReadDir(top) // what has gone has none
+	for _, e := range entries {
+		if e.IsDir() {
+			dirs = append(dirs, tree(filepath.Join(top, e.Name()))...)
+		}
+	}
+	return append(dirs, top)
 }
 
 // Members returns the processes in one directory, by their numbers in the caller's pid
@@ -210,7 +225,7 @@ func (g Group) freeze(v2, v1 string) (bool, error) {
 	return true, Write(filepath.Join(g.Freezer, "freezer.state"), v1)
 }
 
-// Kill ends everything in the group, where the kernel can do so at once (version 2,
+// Kill ends everything in the group and in groups below it, where the kernel can do so at once (version 2,
 // Linux 5.14) in one step that nothing escapes. It does not wait. A group that is
 // not there any more is no error.
 func (g Group) Kill() error {
@@ -222,14 +237,19 @@ func (g Group) Kill() error {
 			return err
 		}
 	}
-	for _, dir := range g.Dirs() {
-		pids, err := Members(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		for _, pid := range pids {
-			if err := linux.Signal(pid, unix.SIGKILL); err != nil {
+	for _, top := range g.Dirs() {
+		for _, dir := range tree(top) {
+			pids, err := Members(dir)
+			if err != nil && !swept(err) {
 				return err
+			}
+			for _, pid := range pids {
+				if pid == 0 { // it is not seen from this pid namespace, and 0 would be the caller's own group
+					continue
+				}
+				if err := linux.Signal(pid, unix.SIGKILL); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -310,11 +330,13 @@ func (g Group) Relax() (back func() error) {
 // counted.
 const removePatience = time.Second
 
-// Remove removes the group, which must have no processes any more.
+// Remove removes the group and those below it, which must have no processes any more.
 func (g Group) Remove() error {
 	var problems []error
-	for _, dir := range g.Dirs() {
-		problems = append(problems, RemoveDir(dir, removePatience))
+	for _, top := range g.Dirs() {
+		for _, dir := range tree(top) {
+			problems = append(problems, RemoveDir(dir, removePatience))
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -44,6 +44,8 @@ public final class Warming {
     private static final int MOST_CHARACTERS = 2 << 20;
     /** For an answer that no job waits for. */
     private static final Duration UNHURRIED = Duration.ofMinutes(1);
+    /** After a silence whoever would ask is refused for so long. What waits else keeps what it would ask about, for very long. */
+    private static final Duration REFUSAL = Duration.ofSeconds(10);
     /** Between questions how it stands, in milliseconds: the first ones, and after twice as long each time. */
     private static final long PAUSE = 100;
     private static final long LONGEST_PAUSE = 500;
@@ -92,14 +94,24 @@ public final class Warming {
     private final AtomicLong late = new AtomicLong();
     private final AtomicLong failed = new AtomicLong();
     private final Leases leases;
+    private final Duration unhurried;
+    private final Duration refusal;
+    /** By System.nanoTime; null: nobody is refused. Tasks of the thread use it. */
+    private volatile Long refusedUntil;
     private boolean failing;
 
     public Warming() {
-        this(Leases.USUAL_BEAT);
+        this(Leases.USUAL_BEAT, UNHURRIED, REFUSAL);
     }
 
-    /** @param beat between renewals of leases */
-    Warming(Duration beat) {
+    /**
+     * @param beat between renewals of leases
+     * @param unhurried for an answer that no job waits for
+     * @param refusal how long nothing is asked after a silence
+     */
+    Warming(Duration beat, Duration unhurried, Duration refusal) {
+        this.unhurried = unhurried;
+        this.refusal = refusal;
         thread.allowCoreThreadTimeOut(true);
         leases = new Leases(beat, Warming::daemon);
     }
@@ -238,6 +250,7 @@ public final class Warming {
     private Asked ask(Job job, Duration lease, long began, Inputs inputs) {
         long submitted = System.currentTimeMillis();
         CompletableFuture<Long> left = run(() -> {
+            refuse();
             long rest = 0;
             for (List<String> part : parts(new LinkedHashSet<>(inputs.files()))) {
                 rest = request(job, part, submitted, lease);
@@ -254,12 +267,23 @@ public final class Warming {
         return new Asked(job, began, left);
     }
 
+    /** Keeps nobody waiting while there are no answers. */
+    private void refuse() throws IOException {
+        if (refusedUntil != null && System.nanoTime() - refusedUntil < 0) {
+            throw new IOException("Headrace's daemon was silent a moment ago");
+        }
+        refusedUntil = null;
+    }
+
     /** Returns how many bytes are still to be read. */
-    private static long request(Job job, List<String> files, long submitted, Duration lease) throws IOException {
+    private long request(Job job, List<String> files, long submitted, Duration lease) throws IOException {
         try {
-            InputsClient.Status status = client(job, UNHURRIED).warm(job.id, files, job.implicit, submitted, lease);
+            InputsClient.Status status = client(job, unhurried).warm(job.id, files, job.implicit, submitted, lease);
             LOG.info("The input of {} is warmed: {} bytes, {} to be read", job.id, status.bytes(), status.left());
             return status.left();
+        } catch (SilentException e) {
+            refusedUntil = System.nanoTime() + refusal.toNanos();
+            throw e;
         } catch (RefusedException e) {
             if (!e.code().equals("not_found")) {
                 throw e;
@@ -284,7 +308,7 @@ public final class Warming {
         leases.remove(job);
         try {
             run(() -> {
-                client(job, UNHURRIED).cool(job.id);
+                client(job, unhurried).cool(job.id);
                 return null;
             }).get(patience.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {

@@ -152,6 +152,37 @@ class WarmingTest {
     }
 
     @Test
+    void aSilentNodeIsNotAskedByAllThatWait() throws Exception {
+        AtomicInteger asked = new AtomicInteger();
+        AtomicInteger listed = new AtomicInteger();
+        Warming.Inputs inputs = () -> {
+            listed.incrementAndGet();
+            return FILES;
+        };
+        Warming refusing = new Warming(LONG, PATIENCE, LONG);
+        Warming soon = new Warming(LONG, PATIENCE, Duration.ofMillis(1));
+        try (UnixServer node = new UnixServer(socket, (in, out) -> {
+            asked.incrementAndGet();
+            over.await();
+        })) {
+            for (int job = 0; job < 50; job++) {
+                refusing.ask(job(PATIENCE, Duration.ZERO), System.nanoTime(), inputs);
+            }
+            await(refusing::failed, 50);
+            assertEquals(1, asked.get());
+            assertEquals(1, listed.get());
+            soon.ask(job(PATIENCE, Duration.ZERO), System.nanoTime(), inputs);
+            await(soon::failed, 1);
+            over.countDown();
+        }
+        try (UnixServer node = node("200 OK", "{}")) {
+            while (soon.asked() == 0) { // else the test's time is over
+                soon.ask(job(LONG, Duration.ZERO), System.nanoTime(), inputs).answered();
+            }
+        }
+    }
+
+    @Test
     void whatAJobHasWaitedBeforeCounts() throws Exception {
         try (UnixServer node = silentNode()) {
             warming.ask(job(LONG, Duration.ZERO), System.nanoTime() - LONG.toNanos(), () -> FILES).answered();
@@ -272,7 +303,7 @@ class WarmingTest {
 
     @Test
     void saysThatJobsWithALeaseGoOn() throws Exception {
-        Warming leasing = new Warming(Duration.ofMillis(20));
+        Warming leasing = new Warming(Duration.ofMillis(20), LONG, LONG);
         Object[] owner = {new Object()};
         Warming.Job other = new Warming.Job(socket, "other", LONG, Duration.ZERO, true);
         try (UnixServer node = node("200 OK", "{}")) {

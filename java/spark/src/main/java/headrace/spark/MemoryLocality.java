@@ -27,6 +27,9 @@ final class MemoryLocality implements Schedulable {
     /** No pool that a user names. */
     private static final String NAME = "headrace: memory locality, no pool";
 
+    /** At an offer so many tasks are put into another order, beside those of stages that begin: about a millisecond. */
+    private static final int AT_ONCE = 20_000;
+
     /** Counts. Read by other threads. */
     static final class Counts {
         volatile long stages;
@@ -41,11 +44,15 @@ final class MemoryLocality implements Schedulable {
     private final Counts counts = new Counts();
     private final ConcurrentLinkedQueue<Schedulable> none = new ConcurrentLinkedQueue<>();
     private volatile Pool parent;
+    /** An executor was lost, or is about to be. */
+    private volatile boolean fewer;
     private final Admission admission;
 
     // The rest is guarded by the scheduler's lock.
     private final Map<TaskSetManager, TaskSetOrder> stages = new IdentityHashMap<>();
     private final Map<String, Boolean> alive = new HashMap<>();
+    private int hosts;
+    private int executors;
 
     /**
      * @param admission has stages that are not in a pool yet; null: there are none
@@ -95,6 +102,7 @@ final class MemoryLocality implements Schedulable {
             gather(admission.held(), all);
         }
         boolean change = refresh();
+        TaskSetOrder.Allowance rest = new TaskSetOrder.Allowance(AT_ONCE);
         for (TaskSetManager stage : all) {
             TaskSetOrder order = stages.get(stage);
             if (order == null) {
@@ -105,7 +113,7 @@ final class MemoryLocality implements Schedulable {
             }
             if (!order.over()) {
                 try {
-                    counts.lists += order.visit(this::alive, change);
+                    counts.lists += order.visit(this::alive, change, rest);
                 } catch (Throwable e) {
                     doubt.accept(e);
                     order.giveUp();
@@ -136,6 +144,14 @@ final class MemoryLocality implements Schedulable {
 
     /** Looks which hosts have executors, of those that were asked for. Returns whether that has changed. */
     private boolean refresh() {
+        int nowHosts = scheduler.hostToExecutors().size();
+        int nowExecutors = scheduler.executorIdToHost().size();
+        if (nowHosts == hosts && nowExecutors == executors && !fewer) {
+            return false; // whoever comes is one more, and of whoever goes the pools are told
+        }
+        fewer = false;
+        hosts = nowHosts;
+        executors = nowExecutors;
         boolean change = false;
         for (Map.Entry<String, Boolean> host : alive.entrySet()) {
             boolean now = scheduler.hasExecutorsAliveOnHost(host.getKey());
@@ -150,13 +166,16 @@ final class MemoryLocality implements Schedulable {
 
     @Override
     public void executorLost(String executor, String host, ExecutorLossReason reason) {
+        fewer = true;
         if (Thread.holdsLock(scheduler)) {
             stages.values().forEach(TaskSetOrder::disturb);
         }
     }
 
     @Override
-    public void executorDecommission(String executor) { }
+    public void executorDecommission(String executor) {
+        fewer = true;
+    }
 
     @Override
     public boolean checkSpeculatableTasks(long minimum) {

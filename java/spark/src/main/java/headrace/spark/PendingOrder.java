@@ -6,7 +6,7 @@ import java.util.function.IntUnaryOperator;
 
 /**
  * Orders tasks that wait by their ranks. Spark takes them from the end of a list: the highest rank stands there, and of
- * equal ones the lowest number, as in Spark's own order. Takes time in proportion to the list. It keeps what it works
+ * equal ones the lowest number, as in Spark's own order. Takes time about in proportion to the list. It keeps what it works
  * with, and is not safe for use by several threads.
  */
 final class PendingOrder {
@@ -56,14 +56,25 @@ final class PendingOrder {
 
     /** Fills sorted with the list, highest number first; a task that is tried again may be there more than once. */
     private void byNumber(int[] list, int n) {
+        for (int i = 0; i < n; i++) {
+            if (list[i] < 0 || list[i] >= tasks) {
+                throw new IllegalArgumentException("task " + list[i] + " of " + tasks);
+            }
+        }
+        if (n < present.length / 8) { // a few of a large stage, of which there may be many lists
+            System.arraycopy(list, 0, sorted, 0, n);
+            Arrays.sort(sorted, 0, n);
+            for (int i = 0, k = n - 1; i < k; i++, k--) {
+                int lower = sorted[i];
+                sorted[i] = sorted[k];
+                sorted[k] = lower;
+            }
+            return;
+        }
         int[] repeated = {};
         int more = 0;
         for (int i = 0; i < n; i++) {
             int task = list[i];
-            if (task < 0 || task >= tasks) {
-                Arrays.fill(present, 0);
-                throw new IllegalArgumentException("task " + task + " of " + tasks);
-            }
             long bit = 1L << task;
             if ((present[task / Long.SIZE] & bit) != 0) {
                 repeated = more == repeated.length ? Arrays.copyOf(repeated, 2 * more + 4) : repeated;

@@ -6,10 +6,13 @@ import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.Partition;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.LimitExec;
 import org.apache.spark.sql.execution.SortExec;
@@ -29,23 +32,59 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Finds what a query reads from files in its physical plan: sources of both versions, without the partitions that its
  * own conditions rule out. Left out is what is only known when the query runs: partitions that depend on another table
- * (dynamic pruning), and how much a limit reads. The jobs of the query tell these ({@link JobFiles}).
+ * (dynamic pruning) or on a query of its own, and how much a limit reads. The jobs of the query tell these ({@link JobFiles}).
  */
 final class PlanFiles {
-    /** A scan of files under conditions. */
-    private record Scan(FileIndex files, Seq<Expression> partitions, Seq<Expression> data) { }
+    /** A scan of files under conditions. They are listed once, whoever asks for them. */
+    static final class Scan {
+        private final FileIndex index;
+        private final Seq<Expression> partitions;
+        private final Seq<Expression> data;
+        private final FutureTask<Collection<Path>> files = new FutureTask<>(this::list);
+
+        Scan(FileIndex index, Seq<Expression> partitions, Seq<Expression> data) {
+            this.index = index;
+            this.partitions = partitions;
+            this.data = data;
+        }
+
+        FileIndex index() {
+            return index;
+        }
+
+        /** Tells scans of the same files apart. */
+        int conditions() {
+            return 31 * partitions.hashCode() + data.hashCode();
+        }
+
+        private Collection<Path> list() {
+            List<Path> all = new ArrayList<>();
+            for (PartitionDirectory directory : CollectionConverters.asJava(index.listFiles(partitions, data))) {
+                for (FileStatusWithMetadata file : CollectionConverters.asJava(directory.files())) {
+                    all.add(file.getPath());
+                }
+            }
+            return all;
+        }
+
+        /** Whoever comes first lists them, others wait for that. */
+        private Collection<Path> files() throws ExecutionException, InterruptedException {
+            files.run();
+            return files.get();
+        }
+    }
 
     private PlanFiles() { }
 
     /** Returns the scans below; nothing is listed yet. */
-    static List<Object> scans(SparkPlan plan) {
-        List<Object> scans = new ArrayList<>();
+    static List<Scan> scans(SparkPlan plan) {
+        List<Scan> scans = new ArrayList<>();
         walk(plan, false, scans);
         return scans;
     }
 
     /** @param limited whether it may not be read to its end */
-    private static void walk(SparkPlan plan, boolean limited, List<Object> scans) {
+    private static void walk(SparkPlan plan, boolean limited, List<Scan> scans) {
         boolean below = plan instanceof LimitExec
             || limited && !(plan instanceof Exchange || plan instanceof SortExec || plan instanceof BaseAggregateExec);
         Scan scan = scan(plan);
@@ -72,20 +111,15 @@ final class PlanFiles {
     }
 
     private static boolean dynamic(Expression condition) {
-        return condition instanceof DynamicPruning
+        return condition instanceof DynamicPruning || condition instanceof PlanExpression
             || CollectionConverters.asJava(condition.children()).stream().anyMatch(PlanFiles::dynamic);
     }
 
     /** Returns their files. */
-    static Collection<Path> of(List<Object> scans) {
+    static Collection<Path> of(List<Scan> scans) throws ExecutionException, InterruptedException {
         Set<Path> files = new LinkedHashSet<>();
-        for (Object each : scans) {
-            Scan scan = (Scan) each;
-            for (PartitionDirectory directory : CollectionConverters.asJava(scan.files.listFiles(scan.partitions, scan.data))) {
-                for (FileStatusWithMetadata file : CollectionConverters.asJava(directory.files())) {
-                    files.add(file.getPath());
-                }
-            }
+        for (Scan scan : scans) {
+            files.addAll(scan.files());
         }
         return files;
     }

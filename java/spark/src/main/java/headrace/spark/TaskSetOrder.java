@@ -29,15 +29,13 @@ import scala.jdk.javaapi.CollectionConverters;
  * waits for anything.
  */
 final class TaskSetOrder implements StageInputs.Stage {
-    /** From the end of a list: among these one that Spark has added since is noticed. */
+    /** From the end of a list, at least: among these one that Spark has added since is noticed. */
     private static final int LOOKED_AT = 8;
 
     /** A list of Spark's as it was left. */
     private static final class Left {
         final ArrayBuffer<Object> list;
         final int machine;
-        /** Rank of the last. */
-        int last = Integer.MAX_VALUE;
 
         Left(ArrayBuffer<Object> list, int machine) {
             this.list = list;
@@ -50,6 +48,8 @@ final class TaskSetOrder implements StageInputs.Stage {
     private final int tasks;
     private volatile ResidentShares published;
     private volatile boolean over;
+    /** All that there was to know when the stage began has been published. */
+    private volatile boolean complete;
 
     private ResidentShares shares;
     private final PendingOrder order;
@@ -58,10 +58,34 @@ final class TaskSetOrder implements StageInputs.Stage {
     private boolean[] useful = new boolean[0];
     private final Map<String, Integer> machineOf = new HashMap<>();
     private final List<Left> left = new ArrayList<>();
+    /** How many of these are in order; the rest follows. */
+    private int ordered;
+    /** Attempts that had failed when Spark's additions were last looked for. */
+    private int failed;
     /** Tasks that were added to the list of a host, as host and number. */
     private final Set<String> added = new HashSet<>();
     private Set<String> hosts = Set.of();
     private boolean disturbed;
+    private boolean moved;
+    /** It has been ordered by all that there was to know when it began. */
+    private boolean settled;
+
+    /** How much may still be ordered at an offer, in tasks of lists, each of which takes some ten nanoseconds under the lock. */
+    static final class Allowance {
+        private int left;
+
+        Allowance(int tasks) {
+            left = tasks;
+        }
+
+        private boolean any() {
+            return left > 0;
+        }
+
+        private void take(int tasks) {
+            left -= tasks;
+        }
+    }
 
     /** @param known is told when it is known what is in memory of what the stage reads, and must not wait */
     TaskSetOrder(TaskSetManager stage, Runnable known) {
@@ -116,6 +140,7 @@ final class TaskSetOrder implements StageInputs.Stage {
 
     @Override
     public void known() {
+        complete = true;
         known.run();
     }
 
@@ -141,13 +166,15 @@ final class TaskSetOrder implements StageInputs.Stage {
     }
 
     /**
-     * Orders what waits, where something has changed.
+     * Orders what waits, where something has changed: all of it until everything that there is to know when the stage begins
+     * has counted, later as much as is allowed, and the rest at the next offers.
      *
      * @param alive whether tasks can run on a host
      * @param change differs when that may have changed
      * @return how many lists were ordered
      */
-    int visit(Predicate<String> alive, boolean change) {
+    int visit(Predicate<String> alive, boolean change, Allowance rest) {
+        boolean all = complete; // before what was published is taken
         ResidentShares now = published;
         if (now == null || stage.isZombie() || shares == null && now.isEmpty()) {
             return 0;
@@ -155,12 +182,42 @@ final class TaskSetOrder implements StageInputs.Stage {
         if (now.tasks() != tasks) {
             throw new IllegalStateException("shares of " + now.tasks() + " tasks for a stage of " + tasks);
         }
-        if (now != shares || disturbed || stage.isBarrier() || change && !hostsAlive(alive).equals(hosts)) {
-            return all(now, alive);
+        moved |= change;
+        boolean whole = !settled || stage.isBarrier();
+        boolean anew = now != shares || disturbed || stage.isBarrier();
+        if ((anew || moved) && (whole || rest.any())) {
+            if (anew || !hostsAlive(alive).equals(hosts)) {
+                begin(now, alive);
+            }
+            moved = false;
+            rest.take(tasks);
         }
+        int sorted = failures() == failed ? 0 : additions();
+        for (; ordered < left.size() && (whole || rest.any()); ordered++) {
+            Left one = left.get(ordered);
+            rest.take(one.list.length() + 1);
+            sort(one);
+            sorted++;
+        }
+        settled |= all;
+        return sorted;
+    }
+
+    /**
+     * Returns how many attempts have ended without success. Only with these Spark adds to its lists, but for what it tells an
+     * executor's loss with; so they need not be looked at otherwise, of which there may be one for each host.
+     */
+    private int failures() {
+        return stage.taskInfos().size() - stage.runningTasks() - stage.tasksSuccessful();
+    }
+
+    /** Orders the lists to which Spark has added, and returns how many. */
+    private int additions() {
+        int most = Math.max(LOOKED_AT, failures() - failed + 1);
+        failed = failures();
         int sorted = 0;
-        for (Left one : left) {
-            if (added(one)) {
+        for (Left one : left.subList(0, ordered)) {
+            if (added(one, most)) {
                 sort(one);
                 sorted++;
             }
@@ -181,9 +238,12 @@ final class TaskSetOrder implements StageInputs.Stage {
         return now;
     }
 
-    private int all(ResidentShares now, Predicate<String> alive) {
+    /** Finds the lists, all of which are to be ordered. */
+    private void begin(ResidentShares now, Predicate<String> alive) {
         shares = now;
         disturbed = false;
+        failed = failures();
+        ordered = 0;
         machineOf.clear();
         useful = new boolean[now.machines().size()];
         for (int m = 0; m < useful.length; m++) {
@@ -205,8 +265,6 @@ final class TaskSetOrder implements StageInputs.Stage {
         CollectionConverters.asJava(pending.forRack()).values().forEach(waiting -> left.add(new Left(waiting, -1)));
         left.add(new Left(pending.noPrefs(), -1));
         left.add(new Left(pending.all(), -1));
-        left.forEach(this::sort);
-        return left.size();
     }
 
     /**
@@ -254,22 +312,13 @@ final class TaskSetOrder implements StageInputs.Stage {
         return false;
     }
 
-    /** Whether Spark has added to the end of a list, or has come to the end of a rank. */
-    private boolean added(Left one) {
+    /** Whether the last ones of a list are out of order, to the end of which Spark adds. */
+    private boolean added(Left one, int most) {
         int n = one.list.length();
-        if (n == 0) {
-            return false;
-        }
-        int above = rank(one.list.apply(n - 1), one.machine);
-        if (above < one.last) {
-            return true;
-        }
-        for (int i = n - 2; i >= 0 && i >= n - LOOKED_AT; i--) {
-            int below = rank(one.list.apply(i), one.machine);
-            if (below > above) {
+        for (int i = n - 1; i > 0 && i > n - most; i--) {
+            if (rank(one.list.apply(i), one.machine) < rank(one.list.apply(i - 1), one.machine)) {
                 return true;
             }
-            above = below;
         }
         return false;
     }
@@ -280,8 +329,6 @@ final class TaskSetOrder implements StageInputs.Stage {
 
     private void sort(Left one) {
         sort(one, task -> shares.rank(task, one.machine, useful));
-        int n = one.list.length();
-        one.last = n == 0 ? Integer.MIN_VALUE : rank(one.list.apply(n - 1), one.machine);
     }
 
     private void sort(Left one, IntUnaryOperator rank) {

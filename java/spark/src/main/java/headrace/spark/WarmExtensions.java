@@ -28,6 +28,8 @@ import scala.runtime.BoxedUnit;
 public final class WarmExtensions extends AbstractFunction1<SparkSessionExtensions, BoxedUnit>
         implements SparkSessionExtensionsProvider {
     private static final Logger LOG = LoggerFactory.getLogger(WarmExtensions.class);
+    /** Of all applications of this process: Spark gives a number to one query only. */
+    private static final SeenScans SEEN = new SeenScans();
 
     @Override
     public BoxedUnit apply(SparkSessionExtensions extensions) {
@@ -70,7 +72,8 @@ public final class WarmExtensions extends AbstractFunction1<SparkSessionExtensio
                 return;
             }
             String query = spark.get().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
-            List<Object> scans = query == null ? List.of() : PlanFiles.scans(plan); // else it is only explained
+            // Without a number it is only explained.
+            List<PlanFiles.Scan> scans = query == null ? List.of() : SEEN.first(query, PlanFiles.scans(plan));
             if (scans.isEmpty()) {
                 return;
             }

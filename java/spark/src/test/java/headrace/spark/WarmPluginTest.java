@@ -3,6 +3,7 @@ package headrace.spark;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.codahale.metrics.Gauge;
 import headrace.client.ClaimedFiles;
 import headrace.client.UnixServer;
 import java.io.IOException;
@@ -25,6 +26,12 @@ import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.types.StructType;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -32,6 +39,8 @@ import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Applications with a made-up node, and local files that claim to be in HDFS. */
@@ -162,6 +171,94 @@ class WarmPluginTest {
         assertTrue(requests.get(requests.size() - 1).startsWith("POST /headrace.v1.InputService/Cool HTTP"));
     }
 
+    /** Counts who lists files. */
+    private static final class Listed implements FileIndex {
+        private final FileIndex files;
+        private final List<String> threads = new CopyOnWriteArrayList<>();
+
+        Listed(FileIndex files) {
+            this.files = files;
+        }
+
+        @Override
+        public Seq<PartitionDirectory> listFiles(Seq<Expression> partitions, Seq<Expression> data) {
+            threads.add(Thread.currentThread().getName());
+            return files.listFiles(partitions, data);
+        }
+
+        @Override
+        public Seq<org.apache.hadoop.fs.Path> rootPaths() {
+            return files.rootPaths();
+        }
+
+        @Override
+        public String[] inputFiles() {
+            return files.inputFiles();
+        }
+
+        @Override
+        public void refresh() {
+            files.refresh();
+        }
+
+        @Override
+        public long sizeInBytes() {
+            return files.sizeInBytes();
+        }
+
+        @Override
+        public StructType partitionSchema() {
+            return files.partitionSchema();
+        }
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void listsTheFilesOfAQueryOnce(boolean adaptive) throws Exception {
+        write("t/a", "x\ny\n");
+        write("u/b", "x\nz\n");
+        SparkSession spark = start("spark.sql.adaptive.enabled", "" + adaptive, "spark.sql.autoBroadcastJoinThreshold", "-1",
+            "spark.plugins", WarmPlugin.class.getName() + "," + MemoryLocalityPlugin.class.getName());
+        HadoopFsRelation t = (HadoopFsRelation) ((LogicalRelation) spark.read().text(at("t")).queryExecution().analyzed()).relation();
+        Listed listed = new Listed(t.location());
+        Dataset<Row> rows = spark.baseRelationToDataFrame(new HadoopFsRelation(listed, t.partitionSchema(), t.dataSchema(),
+            t.bucketSpec(), t.fileFormat(), t.options(), t.sparkSession()));
+        asked.clear();
+        for (int query = 1; query <= 2; query++) {
+            assertEquals(1, rows.join(spark.read().text(at("u")), "value").groupBy("value").count().collectAsList().size());
+            CountDownLatch done = new CountDownLatch(1);
+            MemoryLocalityDriver.current().query(() -> {
+                done.countDown();
+                return List.of();
+            });
+            done.await();
+            while (!asked.contains("t/a")) { // within the test's time
+                Thread.sleep(1);
+            }
+            assertEquals(query, listed.threads.stream().filter(name -> name.startsWith("headrace")).count(), listed.threads::toString);
+        }
+    }
+
+    @Test
+    void leavesConditionsThatAreQueriesToJobs() throws Exception {
+        write("t/day=1/a", "x\n");
+        write("t/day=2/b", "x\n");
+        write("u/c", "2\n");
+        SparkSession spark = start("spark.hadoop.headrace.warm.patience", "60s");
+        Gauge<?> failed = gauge("warm.failed");
+        spark.read().text(at("t")).createOrReplaceTempView("t");
+        spark.read().text(at("u")).createOrReplaceTempView("u");
+        asked.clear();
+        assertEquals(1, spark.sql("select value from t where day = (select max(cast(value as int)) from u)").collectAsList().size());
+        assertEquals(Set.of("t/day=2/b", "u/c"), askedInAll());
+        assertEquals(0L, failed.getValue());
+    }
+
+    private static Gauge<?> gauge(String name) {
+        return CollectionConverters.asJava(SparkEnv.get().metricsSystem()
+            .getSourcesByName("plugin." + WarmPlugin.class.getName())).get(0).metricRegistry().getGauges().get(name);
+    }
+
     @Test
     void asksForWhatDynamicPruningLeaves() throws Exception {
         write("t/day=1/a", "x\n");
@@ -243,8 +340,7 @@ class WarmPluginTest {
         SparkSession spark = start("spark.hadoop.headrace.warm.lead", "60", "spark.sql.autoBroadcastJoinThreshold", "-1");
         Dataset<Row> joined = spark.read().text(at("t")).join(spark.read().text(at("u")), "value").groupBy("value").count();
         assertEquals(1, joined.collectAsList().size());
-        assertEquals(1L, CollectionConverters.asJava(SparkEnv.get().metricsSystem()
-            .getSourcesByName("plugin." + WarmPlugin.class.getName())).get(0).metricRegistry().getGauges().get("warm.late").getValue());
+        assertEquals(1L, gauge("warm.late").getValue());
         over.countDown();
     }
 

@@ -1,0 +1,181 @@
+package block
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// attaching is what Attach knows of a disk. Only who calls that uses it.
+type attaching struct {
+	asked   chan answer // what VERSION says, while it is being read
+	closing bool        // the files are being closed by which nobody else could unmount the disk
+	closed  atomic.Bool // they are
+	away    bool        // the disk was not there since it was taken out
+}
+
+// answer is what a VERSION has in it.
+type answer struct {
+	content string
+	err     error
+}
+
+// askTime is how long Attach waits for a disk.
+const askTime = time.Second
+
+// Attach looks whether disks are there. One that is not mounted any more is taken out, for what is written where it was would be lost; one that was taken out, was not there
+// since, and is there again, is opened as at the start, and taken into use with what it has: the directories of those are returned. A disk
+// that has failed and has stayed there stays out: nobody knows what of it is only in memory. It is called from time to time, by one goroutine, which
+// may not call it beside Close; the store is in vfs.OS. To open a disk takes as long as it does at the start.
+func Attach(s *Store) (back []string) {
+	for i, v := range s.disks() {
+		said, known := v.ask()
+		is := said.err == nil && v.is(said.content)
+		switch {
+		case !known: // it does not answer: that is for others to find
+		case v.err() == nil:
+			if !is && (said.err == nil || errors.Is(said.err, os.ErrNotExist)) {
+				v.takeOut(ErrNotMounted)
+				v.away = true
+			}
+		case errors.Is(said.err, os.ErrNotExist):
+			v.away = true
+			v.letGo()
+		case !v.letGo() || !v.away || !is:
+		default:
+			v.away = false // once for each time that it comes
+			if err := attach(s, i, v); err != nil {
+				s.Log.Error("a disk is there again, and cannot be used", "disk", v.dir, "cause", err)
+			} else {
+				back = append(back, v.dir)
+			}
+		}
+	}
+	return back
+}
+
+// ask reads what a directory says that it is, however the disk stands.
+func (v *volume) ask() (a answer, known bool) {
+	if v.asked == nil {
+		v.asked = make(chan answer, 1)
+		go func(to chan<- answer) {
+			b, err := os.ReadFile(filepath.Join(v.dir, "VERSION"))
+			to <- answer{string(b), err}
+		}(v.asked)
+	}
+	late := time.NewTimer(askTime)
+	defer late.Stop()
+	select {
+	case a = <-v.asked:
+		v.asked = nil
+		return a, true
+	case <-late.C:
+		return a, false
+	}
+}
+
+// is reports whether that is of this disk, or, of one that was never read, of any.
+func (v *volume) is(version string) bool {
+	return v.id == [16]byte{} || strings.Contains(version, hex.EncodeToString(v.id[:]))
+}
+
+// letGo closes what is open of a disk that is out of use, and reports whether that has ended. Readers and writers close what they have.
+func (v *volume) letGo() bool {
+	if !v.closing {
+		v.closing = true
+		go func() {
+			v.index.mu.Lock()
+			f := v.index.file
+			v.index.mu.Unlock()
+			if f != nil {
+				f.Close()
+			}
+			if v.lock != nil {
+				v.lock.Close()
+			}
+			v.closed.Store(true)
+		}()
+	}
+	return v.closed.Load()
+}
+
+// attach opens a disk that is back, and puts it in the place of what is known of it from before.
+func attach(s *Store, i int, was *volume) error {
+	v := s.newVolume(was.dir)
+	v.back, v.onOut = true, nil // nobody knows it yet
+	err := s.load(v)
+	if err == nil {
+		err = v.err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := was
+	if err != nil {
+		v.takeOut(err)
+		v.letGo()
+		gone = v
+	} else {
+		v.onOut = s.Out
+		s.volumes = slices.Clone(s.volumes)
+		s.volumes[i] = v
+	}
+	for _, m := range []map[int64]*replica{s.blocks, s.copies} {
+		maps.DeleteFunc(m, func(_ int64, r *replica) bool { return r.file.v == gone })
+	}
+	return err
+}
+
+// adoptAgain takes in a replica of a disk that was away, while all others are in use. What has come in its place meanwhile stays, if it is no older; io is held.
+func adoptAgain(s *Store, r *replica) error {
+	if r.suspect {
+		// The next start has to know, too, that the disk was away.
+		err := s.withFile(r, func(h *handle) error {
+			return errors.Join(s.put(r, h, func(next *header) { next.boot = 0 }), h.sync())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	id := r.head.block
+	s.mu.Lock()
+	old := s.blocks[id]
+	switch {
+	case s.closed:
+		s.mu.Unlock()
+		return ErrClosed
+	case old == nil || old.file.v.err() != nil:
+		s.blocks[id] = r
+		r.count(true)
+		s.mu.Unlock()
+		return nil
+	case old.state == Temporary: // a copy that was being made in its place goes on, beside it
+		s.copies[id], s.blocks[id] = old, r
+		r.count(true)
+		s.mu.Unlock()
+		return nil
+	}
+	better := old.writer == nil && (r.head.stamp > old.head.stamp || r.head.stamp == old.head.stamp && old.damaged)
+	if better {
+		s.blocks[id] = r
+		r.count(true)
+	}
+	s.mu.Unlock()
+	kept, dropped := old, r
+	if better {
+		kept, dropped = r, old
+		old.io.Lock()
+		defer old.io.Unlock()
+		s.cutOff(old)
+	}
+	if err := s.withFile(kept, (*handle).sync); err != nil {
+		return fmt.Errorf("block %d: %w", id, err)
+	}
+	return s.drop(dropped)
+}

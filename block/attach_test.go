@@ -1,0 +1,181 @@
+package block
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/testkit"
+)
+
+// comingDisk returns a directory, and what mounts a disk there and has it gone, with or without waiting for who has files of it open. Where that cannot be done the test is
+// skipped.
+func comingDisk(t *testing.T) (dir string, mount, detach func(), unmount func() error) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a disk that comes and goes needs the right to mount: run it as root")
+	}
+	parent := t.TempDir()
+	disk := filepath.Join(parent, "disk")
+	dir = filepath.Join(parent, "mounted")
+	for _, d := range []string{disk, dir} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"); err != nil {
+		t.Skip("a disk that comes and goes needs the right to mount:", err)
+	}
+	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
+	mount = func() {
+		t.Helper()
+		if err := unix.Mount(disk, dir, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	detach = func() {
+		t.Helper()
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir, mount, detach, func() error { return unix.Unmount(dir, 0) }
+}
+
+// TestDiskComesAndGoes: a disk that is unmounted is taken out, with nothing written to what is below it; when it is back, what it has is there again without a restart, and
+// what has come in its place meanwhile stays, once. Writers that had begun are cut off. One that has failed is not taken for one that was away, and can be unmounted.
+func TestDiskComesAndGoes(t *testing.T) {
+	dir, mount, detach, unmount := comingDisk(t)
+	mount()
+	other := t.TempDir()
+	// Whole tells what a restart believes of a block that was being written.
+	s := openReal(t, dir, Config{Boot: 7})
+	content := pattern(100_000)
+	at := func(n int64) []byte { return content[n : n+50_000] }
+	for id := int64(1); id <= 5; id++ {
+		w := mustCreate(t, s, Block{id, 1}, uint64(id), 50_000)
+		if err := errors.Join(w.Write(at(id), 0), w.Finalize(50_000), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := mustCreate(t, s, Block{6, 1}, 6, 50_000)
+	if err := errors.Join(open.Write(at(6), 0), open.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	attached := func() bool { return len(Attach(s)) == 1 }
+	cause := func() error { return s.Volumes()[0].Cause }
+
+	detach()
+	if _, err := s.Create(Block{9, 1}, 250, 100, false); err == nil {
+		t.Error("a block is made where no disk is")
+	}
+	if attached(); !errors.Is(cause(), ErrNotMounted) {
+		t.Fatalf("it is in use: %v", cause())
+	}
+	if err := open.Write(at(6), 0); !errors.Is(err, ErrOut) {
+		t.Error(err)
+	}
+	open.Close()
+	if _, err := readAll(s, Block{1, 1}, 0, 50_000); !errors.Is(err, ErrOut) {
+		t.Error(err)
+	}
+	if below, err := os.ReadDir(dir); err != nil || len(below) > 0 {
+		t.Errorf("%v was written below it, %v", below, err)
+	}
+	if attached() {
+		t.Error("it is back, and is not there")
+	}
+
+	mount()
+	testkit.Await(t, "the disk to be in use", attached)
+	for id := int64(1); id <= 5; id++ {
+		if got, err := readAll(s, Block{id, 1}, 0, 50_000); err != nil || !bytes.Equal(got, at(id)) {
+			t.Errorf("block %d: %v", id, err)
+		}
+	}
+	if i, err := s.Stat(6); err != nil || i.State != Waiting || i.Length != 50_000 || i.Whole {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if i, err := s.Stat(5); err != nil || !i.Suspect {
+		t.Errorf("what nobody made durable is believed to be there: %+v, %v", i, err)
+	}
+	w := mustCreate(t, s, Block{7, 1}, 7, 50_000)
+	if err := errors.Join(w.Write(at(7), 0), w.Finalize(50_000), w.Close()); err != nil {
+		t.Error(err)
+	}
+
+	// It fails, and stays there: nobody knows what of it is only in memory.
+	failed := s.disks()[0]
+	failed.takeOut(unix.EIO)
+	for range 3 {
+		if attached() {
+			t.Fatal("a disk that has failed is in use")
+		}
+	}
+	testkit.Await(t, "its files to be closed", func() bool { attached(); return unmount() == nil })
+	if attached() {
+		t.Error("it is back, and is not there")
+	}
+	mount()
+	testkit.Await(t, "the disk to be in use again", attached)
+	if got, err := readAll(s, Block{7, 1}, 0, 50_000); err != nil || !bytes.Equal(got, at(7)) {
+		t.Error(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+
+	// The next start knows that the disk was away.
+	s = opened(t, Config{Dirs: []string{dir, other}, Boot: 7})
+	if i, err := s.Stat(6); err != nil || i.Whole {
+		t.Errorf("%+v, %v", i, err)
+	}
+	// What comes in its place, on another disk, is there once when it is back.
+	detach()
+	attached()
+	for id := int64(1); id <= 2; id++ {
+		w := mustCopy(t, s, Block{id, uint64(id)}, uint64(id), at(id))
+		if err := errors.Join(w.Finalize(50_000), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	going := mustCopy(t, s, Block{3, 1}, 3, at(3))
+	mount()
+	testkit.Await(t, "the disk to be in use the third time", attached)
+	if err := errors.Join(going.Finalize(50_000), going.Close()); err != nil {
+		t.Error(err)
+	}
+	for id := int64(1); id <= 5; id++ {
+		i, err := s.Stat(id)
+		if got, rerr := readAll(s, i.Block, 0, 50_000); err != nil || rerr != nil || !bytes.Equal(got, at(id)) {
+			t.Errorf("block %d: %v, %v", id, err, rerr)
+		}
+		if want := map[bool]string{true: other, false: dir}[id <= 3]; i.Dir != want {
+			t.Errorf("block %d is in %s, want %s", id, i.Dir, want)
+		}
+	}
+	if v := s.Volumes(); v[0].Replicas+v[1].Replicas != int64(s.Number()) {
+		t.Errorf("%d replicas in the one, %d in the other, %d in all", v[0].Replicas, v[1].Replicas, s.Number())
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// mustCopy makes a copy of a block, to be finished.
+func mustCopy(t *testing.T, s *Store, b Block, file uint64, content []byte) *Writer {
+	t.Helper()
+	w, err := s.Create(b, file, int64(len(content)), true)
+	if err == nil {
+		err = w.Write(content, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}

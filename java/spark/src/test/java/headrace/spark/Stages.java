@@ -1,0 +1,120 @@
+package headrace.spark;
+
+import headrace.locality.ResidentShares;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Properties;
+import java.util.Random;
+import java.util.stream.IntStream;
+import org.apache.spark.JobArtifactSet;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.TaskContext;
+import org.apache.spark.scheduler.SchedulerBackend;
+import org.apache.spark.scheduler.Task;
+import org.apache.spark.scheduler.TaskDescription;
+import org.apache.spark.scheduler.TaskLocation;
+import org.apache.spark.scheduler.TaskLocation$;
+import org.apache.spark.scheduler.TaskSchedulerImpl;
+import org.apache.spark.scheduler.TaskSet;
+import org.apache.spark.scheduler.TaskSetManager;
+import org.apache.spark.scheduler.WorkerOffer;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * For tests: Spark's scheduler with an executor on each of many hosts and stages whose tasks prefer three neighbours of these.
+ * What it launches never runs.
+ */
+final class Stages implements AutoCloseable {
+    private final SparkContext spark;
+    private final int hosts;
+    final TaskSchedulerImpl scheduler;
+
+    Stages(int hosts) {
+        this.hosts = hosts;
+        spark = new SparkContext(new SparkConf(false).setMaster("local[1]").setAppName("test")
+            .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1"));
+        scheduler = new TaskSchedulerImpl(spark);
+        scheduler.initialize((SchedulerBackend) Proxy.newProxyInstance(getClass().getClassLoader(),
+            new Class<?>[] {SchedulerBackend.class}, (backend, method, arguments) -> null));
+        scheduler.setDAGScheduler(spark.dagScheduler());
+        offer(0, IntStream.range(0, hosts).toArray());
+    }
+
+    /** Offers cores of the executors on hosts, and returns the numbers of the attempts that this launches. */
+    List<Long> offer(int cores, int... on) {
+        List<WorkerOffer> offers = new ArrayList<>();
+        for (int host : on) {
+            offers.add(new WorkerOffer("e" + host, "h" + host, cores, Option.empty(), WorkerOffer.apply$default$5(), 0));
+        }
+        List<Long> launched = new ArrayList<>();
+        for (Seq<TaskDescription> some : CollectionConverters.asJava(
+                scheduler.resourceOffers(CollectionConverters.asScala(offers).toIndexedSeq(), false))) {
+            CollectionConverters.asJava(some).forEach(task -> launched.add(task.taskId()));
+        }
+        return launched;
+    }
+
+    /** Reads what three hosts have on their disks. */
+    private static final class Reading extends Task<Object> {
+        private static final long serialVersionUID = 1L;
+        private final transient Seq<TaskLocation> at;
+
+        Reading(int number, int of, List<TaskLocation> at) {
+            super(0, 0, number, of, JobArtifactSet.emptyJobArtifactSet(), new Properties(), new byte[0], Option.empty(),
+                Option.empty(), Option.empty(), false);
+            this.at = CollectionConverters.asScala(at).toList();
+        }
+
+        @Override
+        public Object runTask(TaskContext context) {
+            return null;
+        }
+
+        @Override
+        public Seq<TaskLocation> preferredLocations() {
+            return at;
+        }
+    }
+
+    /** Returns tasks, which several stages may have. */
+    Task<?>[] tasks(int n, Random random) {
+        Task<?>[] all = new Task<?>[n];
+        for (int i = 0; i < n; i++) {
+            int first = random.nextInt(hosts);
+            all[i] = new Reading(i, n, IntStream.range(first, first + 3)
+                .mapToObj(host -> TaskLocation$.MODULE$.apply("h" + host % hosts)).toList());
+        }
+        return all;
+    }
+
+    /** Puts a stage into the scheduler's pool. */
+    TaskSetManager add(int id, Task<?>[] tasks) {
+        TaskSetManager stage = scheduler.createTaskSetManager(
+            new TaskSet(tasks, id, 0, id, new Properties(), 0, Option.empty()), 4);
+        synchronized (scheduler) {
+            scheduler.rootPool().addSchedulable(stage);
+        }
+        return stage;
+    }
+
+    /** Of each third task a part is in memory on some host. */
+    ResidentShares shares(int tasks, Random random) {
+        ResidentShares.Builder shares = new ResidentShares.Builder(tasks);
+        for (int task = 0; task < tasks; task++) {
+            if (random.nextInt(3) == 0) {
+                shares.add(random.nextInt(hosts), random.nextDouble());
+            }
+            shares.next();
+        }
+        return shares.build(IntStream.range(0, hosts).mapToObj(host -> List.of("h" + host)).toList());
+    }
+
+    @Override
+    public void close() {
+        spark.stop();
+    }
+}
