@@ -383,9 +383,53 @@ for name in "open", "mapped", "both":
 		t.Errorf("%v; %d bytes were left", err, least)
 	}
 	w.must(unix.Mount("", w.store, "", unix.MS_REMOUNT, "size=256m"))
-	w.checkpoint(task)
+	_, err = task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store, MaxDeleted: 140 << 20})
+	if left, _ := filepath.Glob(w.store + "/*/0*"); !errors.Is(err, proc.ErrNotNow) || len(left) != 0 {
+		t.Errorf("more than may be written: %v; %v", err, left)
+	}
+	_, err = task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store, MaxDeleted: 160 << 20})
+	w.must(err)
 	w.end(w.restore(s, proc.RestoreOptions{}))
 	w.checkCounter("count")
+}
+
+// TestDeletedFilesDoNotFillTheState: a restore makes deleted files in the state directory, whose file system has the
+// records and logs of all. What has no room there waits until there is some.
+func TestDeletedFilesDoNotFillTheState(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	files := t.TempDir()
+	if st := new(unix.Statfs_t); unix.Statfs(files, st) != nil || st.Type == unix.TMPFS_MAGIC {
+		t.Skip("the directory for temporary files is in memory, and deleted files are made there again")
+	}
+	disk := t.TempDir()
+	w.must(unix.Mount("tmpfs", disk, "tmpfs", 0, "mode=711,size=64m"))
+	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
+	w.rt.Dir = filepath.Join(disk, "tasks")
+	free := func() int64 {
+		var st unix.Statfs_t
+		w.must(unix.Statfs(disk, &st))
+		return int64(st.Bavail) * st.Bsize
+	}
+	s := w.spec("count", "python3", "-c", `
+import os, sys
+f = open(sys.argv[1] + "/deleted", "w+b"); os.unlink(f.name)
+f.write(bytes([1]) * (62 << 20)); f.flush()
+`+counter, files)
+	task := w.start(s)
+	w.awaitOutput(task, "\n3 ")
+	w.checkpoint(task)
+	before := free()
+	_, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+	if !errors.Is(err, proc.ErrNotNow) || !strings.Contains(err.Error(), "no room for deleted files") {
+		t.Errorf("a restore without room: %v", err)
+	}
+	if after := free(); after < before-1<<20 {
+		t.Errorf("%d bytes were free before it and %d after", before, after)
+	}
+	w.must(unix.Mount("", disk, "", unix.MS_REMOUNT, "size=128m"))
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter("count")
+	w.must(w.rt.Remove(w.ctx, "count"))
 }
 
 // What was unpacked of an image goes with the restore that is called off by a kill, and by

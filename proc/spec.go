@@ -181,6 +181,12 @@ type SuspendResult struct {
 type CheckpointOptions struct {
 	// Store is the directory of the checkpoint store.
 	Store string `json:"store"`
+	// StoreID is the store's mark (checkpoint.ID): where the supervisor sees another store, or none, the error is
+	// ErrNotNow and nothing is written. Empty: whatever is in Store, which is made if it is not there.
+	StoreID string `json:"store_id,omitempty"`
+	// MaxDeleted is how many bytes those files may hold that the task has open and that were deleted, which become
+	// part of the checkpoint: beyond it the error is ErrNotNow. 0: as many as there is room for.
+	MaxDeleted int64 `json:"max_deleted,omitempty"`
 	// Compress stores pages compressed.
 	Compress bool `json:"compress,omitempty"`
 	// Full writes every page even when an earlier checkpoint could be built on.
@@ -206,6 +212,8 @@ type CheckpointResult struct {
 // RestoreOptions says where the checkpoint is.
 type RestoreOptions struct {
 	Store string `json:"store"`
+	// StoreID is as in CheckpointOptions.
+	StoreID string `json:"store_id,omitempty"`
 	// Seq is the checkpoint to use; 0: the newest that is intact.
 	Seq      int  `json:"seq,omitempty"`
 	Compress bool `json:"compress,omitempty"`

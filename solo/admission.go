@@ -3,6 +3,7 @@ package solo
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"headrace"
 	"headrace/internal/budget"
@@ -116,17 +117,36 @@ func (a *admission) refusesGrace(t *task, c *call) error {
 	return nil
 }
 
+// deletedRoom returns how many bytes deleted files that a task has open may add to its checkpoint: what the store
+// has left beside its memory, and its owner's limit unless root asks. They are not measured before the dump.
+// It is at least 1, so that it is a bound.
+func (a *admission) deletedRoom(t *task, st *store, asked *call) int64 {
+	room := int64(math.MaxInt64)
+	if st.free >= 0 {
+		room = st.free - t.dirty()
+	}
+	if !t.hosted() && !budget.Privileged(t.rec.UID) && (asked == nil || !asked.by.All) {
+		room = min(room, a.limitsOf(t).CheckpointBytes-a.otherCheckpoints(t).CheckpointBytes-t.memory())
+	}
+	return max(room, 1)
+}
+
+// otherCheckpoints returns what a task's owner has, without the task's checkpoint, which the next one replaces.
+func (a *admission) otherCheckpoints(t *task) limits.Use {
+	use := a.useOf(t.rec.UID)
+	if im := t.rec.Checkpoint; im != nil {
+		use.CheckpointBytes -= im.ToRead
+	}
+	return use
+}
+
 // refusesCheckpoint tells why a task may not be checkpointed, for what its owner's checkpoints hold; nil: it may. One that replaces another one
 // counts once.
 func (a *admission) refusesCheckpoint(t *task) error {
 	if t.hosted() || budget.Privileged(t.rec.UID) {
 		return nil
 	}
-	use := a.useOf(t.rec.UID)
-	if im := t.rec.Checkpoint; im != nil {
-		use.CheckpointBytes -= im.ToRead
-	}
-	return a.limitsOf(t).RefuseCheckpoint(t.rec.User, a.cfg.Limits.Now().File(), t.memory(), use)
+	return a.limitsOf(t).RefuseCheckpoint(t.rec.User, a.cfg.Limits.Now().File(), t.memory(), a.otherCheckpoints(t))
 }
 
 // asideShare is the part of the memory for tasks that may be held by what users other than

@@ -14,6 +14,7 @@ import (
 	"headrace/internal/accounts"
 	"headrace/limits"
 	"headrace/policy"
+	"headrace/proc"
 	"headrace/serve"
 	"headrace/solo/journal"
 	"headrace/wire"
@@ -268,6 +269,16 @@ func TestCheckpointsAreLimited(t *testing.T) {
 	}
 	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(second)}); err != nil {
 		t.Errorf("root: %v", err)
+	}
+	var asked [2]proc.CheckpointOptions
+	for i, id := range []headrace.TaskID{first, second} {
+		b.world.with(id, func(th *thing) { asked[i] = th.dumpedBy })
+	}
+	if asked[0].MaxDeleted != 50<<20 || asked[1].MaxDeleted < 1<<30 {
+		t.Errorf("its deleted files may hold %d bytes, and as root asks %d; want what the limit leaves, and what the store has", asked[0].MaxDeleted, asked[1].MaxDeleted)
+	}
+	if asked[0].StoreID == "" || asked[1].StoreID == "" {
+		t.Errorf("the store that is meant is not named: %+v", asked)
 	}
 }
 

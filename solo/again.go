@@ -17,13 +17,15 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
 	var m *disk.Reader
+	opts := proc.CheckpointOptions{Store: again.Dir}
 	if st := o.stores.named(again.Store); st != nil && again.Kind == headrace.Checkpointing {
 		m = st.dumping(id, t.dirty())
+		opts.Compress, opts.MaxDeleted = st.Compress, o.admission.deletedRoom(t, st, nil)
 	}
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
 		var stats proc.Stats
 		err := inTurn(ctx, m, live.Exited(), func() (_ int64, err error) {
-			stats, err = o.askAgain(ctx, live, again)
+			stats, err = o.askAgain(ctx, live, again, opts)
 			return 0, err
 		})
 		var im *journal.Image
@@ -38,8 +40,8 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 // that was under way when the daemon ended.
 const startSeen = time.Second
 
-// askAgain makes a request again and returns the state after it.
-func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent) (proc.Stats, error) {
+// askAgain makes a request again, with opts if it was for a checkpoint, and returns the state after it.
+func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent, opts proc.CheckpointOptions) (proc.Stats, error) {
 	var err error
 	switch in.Kind {
 	case headrace.Suspending:
@@ -50,8 +52,7 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 		if err = o.stores.there(ctx, in.Dir); err != nil {
 			break
 		}
-		st := o.stores.named(in.Store)
-		opts := proc.CheckpointOptions{Store: in.Dir, Compress: st != nil && st.Compress}
+		opts.StoreID = o.stores.get(in.Dir).id
 		_, err = live.Checkpoint(ctx, opts)
 	}
 	if err != nil && !errors.Is(err, proc.ErrState) {

@@ -19,7 +19,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 	live := t.live
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.AddImageDir(st.Dir)
-	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress}
+	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress, MaxDeleted: o.admission.deletedRoom(t, st, c)}
 	m, reads, settled := st.dumping(t.rec.ID, t.dirty()), t.opensItself(), o.images.settled(t.rec.ID)
 	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
 		var positions map[linux.FileID]int64
@@ -34,6 +34,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			if err := o.stores.there(ctx, opts.Store); err != nil {
 				return 0, err
 			}
+			opts.StoreID = o.stores.get(opts.Store).id
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
 			asked = true
@@ -133,6 +134,7 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 			if err = o.stores.there(ctx, im.Dir); err != nil {
 				return 0, err
 			}
+			opts.StoreID = o.stores.get(im.Dir).id
 			if spec, err = o.ledger.whole(spec, stored); err == nil {
 				live, res, err = o.rt.Restore(ctx, spec, opts)
 			}

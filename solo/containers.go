@@ -182,7 +182,7 @@ func (h *containers) startAgain(t *task, in *journal.Intent) {
 		case from.why != "":
 			h.images.remove(dirs, p.Task) // they are of no use now
 		}
-		stats, err := h.askAgain(ctx, live, in)
+		stats, err := h.askAgain(ctx, live, in, proc.CheckpointOptions{})
 		return func() error {
 			if elsewhere {
 				in.Reason = "goes on where it was on another machine"

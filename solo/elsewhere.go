@@ -117,7 +117,7 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 			return 0, ctx.Err()
 		}
 		from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
-			Store: p.Store, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
+			Store: p.Store, StoreID: m.stores.get(p.Store).id, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
 		})
 		return from.res.Read, err
 	})

@@ -43,6 +43,7 @@ type thing struct {
 	ratio     float64
 	share     float64 // that it says is done
 	noDump    error
+	dumpedBy  proc.CheckpointOptions // of the last dump
 	noRestore error
 	restores  int // attempts
 	positions map[linux.FileID]int64
@@ -540,6 +541,7 @@ func (f *fakeTask) Checkpoint(ctx context.Context, o proc.CheckpointOptions) (r 
 			return t.noDump
 		}
 		t.seq++
+		t.dumpedBy = o
 		chain := len(t.images[o.Store]) + 1
 		stored := int64(float64(t.resident) * t.ratio)
 		im := ImageInfo{Seq: t.seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: t.resident, At: time.Now()}

@@ -37,8 +37,8 @@ func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 		return nil, err
 	}
 	life := &life{core: c}
-	operations := &operations{life: life, moving: &moving{c}}
 	admission := &admission{core: c}
+	operations := &operations{life: life, moving: &moving{c}, admission: admission}
 	l := &loop{
 		core: c, board: newBoard(), operations: operations, admission: admission, measuring: &measuring{core: c},
 		containers: &containers{operations: operations, admission: admission, announced: newAnnouncements(c.clk)},

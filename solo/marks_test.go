@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
@@ -305,6 +306,83 @@ func TestRealStoreNotMounted(t *testing.T) {
 	mount()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 60)
+}
+
+// TestRealStoreOthersDoNotSee: a supervisor has the mounts of when it was started. Where it does not see the store
+// that the daemon sees, nothing is written in its place, and what is saved there is not taken for lost.
+func TestRealStoreOthersDoNotSee(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	if volatile(m.cfg.StateDir) {
+		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkpoint := func(id headrace.TaskID) error {
+		_, err := m.tasks.Checkpoint(m.ctx(), &wire.VerbRequest{Id: string(id)})
+		return err
+	}
+	alone := filepath.Join(m.cfg.StateDir, "alone")
+	dir, moved := filepath.Join(alone, "mnt"), filepath.Join(alone, "moved")
+	must(os.Mkdir(alone, 0o700))
+	must(unix.Mount(alone, alone, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { unix.Unmount(alone, unix.MNT_DETACH) })
+	must(unix.Mount("", alone, "", unix.MS_PRIVATE, "")) // what is mounted below it comes to no other namespace
+	m.flags = []string{"--store", "fast=" + dir}
+	m.launch()
+
+	stays := m.run(headrace.Normal, counter(60)) // as long as something is in it no other store is made
+	m.awaitState(stays, headrace.Running)
+	must(checkpoint(stays))
+
+	// It is moved, with a mount in its place, while a supervisor waits.
+	starts := filepath.Join(m.cfg.StateDir, "starts")
+	id := m.run(headrace.Normal, func(q *wire.RunRequest) {
+		counter(60)(q)
+		q.Argv[2] = fmt.Sprintf("echo >>%s; %s", starts, q.Argv[2])
+	})
+	m.awaitState(id, headrace.Running)
+	m.awaitFile(starts)
+	must(checkpoint(id))
+	m.kill9()
+	must(os.Rename(dir, moved))
+	must(os.Mkdir(dir, 0o700))
+	must(unix.Mount(moved, dir, "", unix.MS_BIND, ""))
+	m.launch()
+	m.tasks.Restore(m.ctx(), &wire.VerbRequest{Id: string(id)}) // it may not succeed at once
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 60)
+	if b, err := os.ReadFile(starts); err != nil || len(b) != 1 {
+		t.Errorf("it was started %d times, %v: its checkpoint was there", len(b), err)
+	}
+
+	// It is mounted after a task was started.
+	m.kill9()
+	must(unix.Unmount(dir, 0))
+	m.launch()
+	id = m.run(headrace.Normal, counter(500))
+	m.awaitState(id, headrace.Running)
+	must(unix.Mount(moved, dir, "", unix.MS_BIND, ""))
+	var err error
+	testkit.Await(t, "the store", func() bool {
+		err = checkpoint(id)
+		return err == nil || !strings.Contains(err.Error(), "has no room") && !strings.Contains(err.Error(), "no checkpoint store")
+	})
+	if err == nil || !strings.Contains(err.Error(), "seen from this task") {
+		t.Errorf("a checkpoint to where the daemon does not see it: %v", err)
+	}
+	must(unix.Unmount(dir, 0))
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("in the place of the store is %v, %v", left, err)
+	}
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 500)
 }
 
 // silent mounts a file system over a directory that answers nothing, and returns what ends that.

@@ -19,7 +19,8 @@ import (
 // operations are what is done to tasks through their supervisors.
 type operations struct {
 	*life
-	moving *moving
+	moving    *moving
+	admission *admission
 }
 
 // specOf returns what is run for the task: its command, or, if a stream deals its

@@ -29,6 +29,22 @@ const IdentityFile = "identity"
 // one's.
 var ErrForeign = errors.New("the checkpoint store belongs to another daemon")
 
+// ErrNotThere: where a store should be there is another one, or none.
+var ErrNotThere = errors.New("not the one that is meant")
+
+// is returns nil if the store in dir has the id, ErrNotThere if it has another one or none.
+func is(dir, id string) error {
+	switch have, err := ID(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: in %s is none; is its file system mounted?", ErrNotThere, dir)
+	case err != nil:
+		return err
+	case have != id:
+		return fmt.Errorf("%w: in %s is another one", ErrNotThere, dir)
+	}
+	return nil
+}
+
 // Owner is whose a store is. Only ID, which is never empty, tells one from another; Host and Dir, the directory of
 // its state, are what they were when the store was claimed, for people.
 type Owner struct{ ID, Host, Dir string }

@@ -25,6 +25,9 @@ type Options struct {
 	// Progress, unless nil, is called with the bytes that were read while an image is
 	// verified or unpacked, every few megabytes, also from several goroutines.
 	Progress func(bytes int)
+	// ID is the name of the store that is meant, as Mark has given it; empty: whatever is in the directory.
+	// With it Open makes no directory.
+	ID string
 	// Patience is how long to wait while somebody else works on images of the same
 	// task; 0: DefaultPatience.
 	Patience time.Duration
@@ -38,13 +41,19 @@ type Store struct {
 }
 
 // Open returns the store in dir, and makes the directory, with mode 0700, if it
-// does not exist. It refuses a directory that others may look into.
+// does not exist. It refuses a directory that others may look into. The error is ErrNotThere if
+// Options.ID names another store.
 func Open(dir string, o Options) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint store: %w", err)
 	}
-	if err := mkdirDurable(dir); err != nil {
+	if o.ID != "" {
+		err = is(dir, o.ID)
+	} else {
+		err = mkdirDurable(dir)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("checkpoint store: %w", err)
 	}
 	st, err := os.Stat(dir)

@@ -59,6 +59,8 @@ type Opened struct {
 	options Options
 	// Where deleted files are made.
 	onDisk, inMemory room
+	// toMake is how many bytes deleted files hold that are made on disk, by their numbers.
+	toMake map[uint64]int64
 
 	rehearsal bool // nothing is made, and nothing stays open
 }
@@ -168,6 +170,9 @@ func (h *Opened) openAll(t *tree, o Options) error {
 		default:
 			asUser = append(asUser, p)
 		}
+	}
+	if err := h.checkRoom(o); err != nil {
+		return err
 	}
 	if err := h.openEach(t, asRoot, o); err != nil {
 		return err
@@ -312,11 +317,60 @@ func (h *Opened) divert(t *tree, p *path, o Options) error {
 	if o.Record.Files[p.id].FS == unix.TMPFS_MAGIC && o.Memory != nil {
 		room, where = &h.inMemory, o.Memory
 	}
+	if room == &h.onDisk {
+		if err := h.count(t, p); err != nil {
+			return err
+		}
+	}
 	dir, err := room.sub(where, strconv.FormatUint(p.id, 10))
 	if err != nil {
 		return fmt.Errorf("make room for deleted files: %w", err)
 	}
 	return t.rename(p, filepath.Join(dir, filepath.Base(p.name)))
+}
+
+// ErrNoRoom: there is no room for the deleted files that the task had open.
+var ErrNoRoom = errors.New("no room for deleted files")
+
+// count counts what is in the image of a deleted file.
+func (h *Opened) count(t *tree, p *path) error {
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(t.dir, fmt.Sprintf("ghost-file-%x.img", p.remapID)), &st); err != nil {
+		return fmt.Errorf("read the images: %s, which was deleted: %w", p.name, err)
+	}
+	if h.toMake == nil {
+		h.toMake = make(map[uint64]int64)
+	}
+	h.toMake[p.remapID] = st.Blocks * 512
+	return nil
+}
+
+// The file system on which deleted files are made has the state of all tasks: a twentieth of it, at most
+// maxKept bytes, is left free. Up to freely bytes are made all the same: many programs have a small one.
+const (
+	keptFree = 20
+	maxKept  = 10e9
+	freely   = 1 << 20
+)
+
+// checkRoom returns ErrNoRoom where CRIU would take room from others. It asks nobody, and writes as root to the last byte.
+func (h *Opened) checkRoom(o Options) error {
+	var need int64
+	for _, n := range h.toMake {
+		need += n
+	}
+	if need <= freely {
+		return nil
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(string(h.onDisk), &fs); err != nil {
+		return os.NewSyscallError("statfs", err)
+	}
+	free := max(0, int64(fs.Bavail)*fs.Bsize-min(int64(fs.Blocks)*fs.Bsize/keptFree, maxKept))
+	if need > free {
+		return fmt.Errorf("%w that the task had open: they hold %d bytes, and %s may get %d more; make room on its file system", ErrNoRoom, need, filepath.Dir(o.Deleted), free)
+	}
+	return nil
 }
 
 // A room is a directory for deleted files; empty until it is needed.

@@ -265,6 +265,8 @@ func TestDeletedFilesAreDiverted(t *testing.T) {
 		return img.Message(nil).SetUint(img.RemapOrigID, id).SetUint(img.RemapID, id).SetUint(img.RemapType, img.RemapGhost)
 	}
 	dump.write("remap-fpath.img", remap(1), remap(2))
+	dump.write("ghost-file-1.img")
+	dump.write("ghost-file-2.img")
 	shown := dump.finish()
 	rec := &Record{Files: map[uint64]linux.FileIdentity{1: {FS: unix.EXT4_SUPER_MAGIC}, 2: {FS: unix.TMPFS_MAGIC}}}
 	disk, memory := filepath.Join(top, "deleted"), filepath.Join(top, "memory")

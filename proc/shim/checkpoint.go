@@ -78,7 +78,7 @@ func (d dump) attempt() (proc.CheckpointResult, error) {
 	stopTook := linux.Clock() - begin
 	res, err := d.write()
 	if err != nil {
-		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrCheckpointLater) && !errors.Is(err, proc.ErrNoSpace) {
+		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrCheckpointLater) && !errors.Is(err, proc.ErrNoSpace) && !errors.Is(err, proc.ErrNotNow) {
 			d.t.life.dumpBroke()
 		}
 		return res, errors.Join(err, d.undoStop())
@@ -139,7 +139,7 @@ func (d dump) write() (proc.CheckpointResult, error) {
 	}
 	var names remaps
 	if spec := d.t.life.spec(); spec.UID == 0 { // see linkRemap
-		if names, err = lookForRemaps(tree, d.o.Store, string(spec.ID)); err != nil {
+		if names, err = lookForRemaps(tree, d.o, string(spec.ID)); err != nil {
 			return none, err
 		}
 		defer names.close()
@@ -179,6 +179,10 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 	deleted, err := deletedBytes(tree)
 	if err != nil {
 		return nil, err
+	}
+	if most := d.o.MaxDeleted; most > 0 && deleted > most {
+		return nil, fmt.Errorf("%w: the files that it has open and that were deleted hold %d bytes, which the checkpoint would have to hold, and %d may be written; make room, or close them",
+			proc.ErrNotNow, deleted, most)
 	}
 	facts, err := mend.Look(tree)
 	if err != nil {

@@ -67,9 +67,9 @@ func runDump(in io.Reader, out io.Writer) error {
 
 func (j dumpJob) run() (proc.CheckpointResult, error) {
 	var res proc.CheckpointResult
-	store, err := checkpoint.Open(j.Options.Store, checkpoint.Options{Compress: j.Options.Compress})
+	store, err := checkpoint.Open(j.Options.Store, checkpoint.Options{Compress: j.Options.Compress, ID: j.Options.StoreID})
 	if err != nil {
-		return res, err
+		return res, notSeen(err)
 	}
 	res, err = j.write(store, j.Options.Full)
 	if errors.Is(err, checkpoint.ErrNeedsFull) {
@@ -124,6 +124,16 @@ func (j dumpJob) syncFiles() error {
 		}
 	}
 	return nil
+}
+
+// notSeen explains to whoever sees a store that this process does not: mounts of the host come to the
+// namespace that it was started with only where they are shared.
+func notSeen(err error) error {
+	if errors.Is(err, checkpoint.ErrNotThere) {
+		return fmt.Errorf("%w: seen from this task, %w; if it was mounted after the task was started, name a store that was there before, or let the task run on",
+			proc.ErrNotNow, err)
+	}
+	return err
 }
 
 // noSpace marks a full device as such.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/proc"
 	"headrace/proc/checkpoint"
 )
 
@@ -24,13 +25,14 @@ var remapName = regexp.MustCompile(`^link_remap\.[0-9]+$`)
 type remaps struct {
 	dirs  []*os.File
 	names map[string]bool // that were there before, with their directories
-	// seq is the last image before the dump.
-	store, task string
-	seq         int
+	// seq is the last image before the dump, in store.
+	store proc.CheckpointOptions
+	task  string
+	seq   int
 }
 
 // lookForRemaps is to be called before a dump. The caller closes what it returns.
-func lookForRemaps(tree []linux.Stat, store, task string) (r remaps, err error) {
+func lookForRemaps(tree []linux.Stat, store proc.CheckpointOptions, task string) (r remaps, err error) {
 	r = remaps{names: make(map[string]bool), store: store, task: task}
 	seen := make(map[string]bool)
 	err = eachRemapped(tree, func(path string, _ linux.FileID) error {
@@ -103,9 +105,9 @@ func (r remaps) remove(tree []linux.Stat) error {
 
 // last returns the number of the last image of the task, 0 without one.
 func (r remaps) last() (int, error) {
-	s, err := checkpoint.Open(r.store, checkpoint.Options{})
+	s, err := checkpoint.Open(r.store.Store, checkpoint.Options{ID: r.store.StoreID})
 	if err != nil {
-		return 0, err
+		return 0, notSeen(err)
 	}
 	images, err := s.Images(r.task)
 	if err != nil || len(images) == 0 {

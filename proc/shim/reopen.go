@@ -87,5 +87,9 @@ func (r *restoration) openFiles(d *image.Dir, sv saved, sameBoot bool) (*reopen.
 		User: user, InitPID: sv.InitPID, Record: sv.Opened, SameBoot: sameBoot, Moved: moved,
 		MadeAgain: pathsOf(sv.PerfData), Groups: sv.groups(r.spec), Own: []string{home.dir, home.knownAs}, Deleted: deleted, Memory: home.memoryForDeleted,
 	}
-	return reopen.Prepare(d, o)
+	opened, err := reopen.Prepare(d, o)
+	if errors.Is(err, reopen.ErrNoRoom) {
+		err = fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+	}
+	return opened, err
 }

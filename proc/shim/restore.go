@@ -38,7 +38,10 @@ func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 	}
 	spec.SharedOutput = spec.SharedOutput || o.SharedOutput
 	r := restoration{t: t, o: o, spec: t.processes.group.withoutMissing(spec)}
-	store, err := checkpoint.Open(o.Store, checkpoint.Options{Compress: o.Compress, Progress: func(n int) { r.read.Add(int64(n)) }})
+	store, err := checkpoint.Open(o.Store, checkpoint.Options{Compress: o.Compress, ID: o.StoreID, Progress: func(n int) { r.read.Add(int64(n)) }})
+	if errors.Is(err, checkpoint.ErrNotThere) && t.lifeline == nil {
+		err = errors.Join(err, t.life.dismiss()) // the next supervisor sees what is mounted by then
+	}
 	if err != nil {
 		return none, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
 	}

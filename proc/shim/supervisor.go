@@ -125,7 +125,7 @@ func (s *supervisor) onLeash(leash *os.File) {
 }
 
 // privateProc gives this mount namespace a /proc that shows the task's pid
-// namespace. Mounts made on the host later still appear here.
+// namespace. Mounts made on the host later still appear here where they are made below shared ones.
 func privateProc() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return fmt.Errorf("detach mounts: %w", err)
