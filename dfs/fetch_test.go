@@ -25,11 +25,11 @@ func TestNoRoomNoFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close() // who is asked refuses
-	w := &wire.WantedBlock{Block: 1, Stamp: 1, Length: 1 << 20, Capacity: 1 << 60, File: 1}
+	w := &wire.WantedBlock{Block: 1, Stamp: 1, Length: 1 << 60, Capacity: 1 << 60, File: 1}
 	if err := n.Keeper.fetch(t.Context(), w, []string{source.Name}); !errors.Is(err, block.ErrFull) {
 		t.Error(err)
 	}
-	w.Capacity = 1 << 20
+	w.Length, w.Capacity = 1<<20, 1<<20
 	if err := n.Keeper.fetch(t.Context(), w, []string{source.Name}); err == nil || errors.Is(err, block.ErrFull) {
 		t.Error(err)
 	}
