@@ -138,6 +138,14 @@ func TestHadoopsOwnTests(t *testing.T) {
 			}
 		}
 	}
+	if t.Failed() { // a node may have ended by itself
+		said, _ := os.ReadFile(filepath.Join(dir, "log"))
+		for line := range strings.Lines(string(said)) {
+			if strings.Contains(line, "level=ERROR") || strings.Contains(line, "panic") || strings.HasPrefix(line, "headrace") {
+				t.Logf("a node: %.500s", line)
+			}
+		}
+	}
 	for test := range list.excused {
 		if !slices.Contains(excused, test) {
 			t.Errorf("%s is excused, and does not fail", test)
