@@ -146,20 +146,26 @@ public class MiniDFSCluster implements AutoCloseable {
     }
 
     void start() throws IOException {
-      if (httpPort == 0) {
-        try (ServerSocket free = new ServerSocket(0)) {
-          httpPort = free.getLocalPort();
+      boolean chosen = httpPort != 0;
+      for (int tries = 0; ; tries++) {
+        if (!chosen) {
+          try (ServerSocket free = new ServerSocket(0)) {
+            httpPort = free.getLocalPort();
+          }
+        }
+        process = new ProcessBuilder(System.getProperty("headrace.tests.program"), "dfs", "start", "--dir", dir.toString(),
+                "--port", "" + uri.getPort(), "--data-port", "0", "--http-port", "" + httpPort, "--min-block-size", "0")
+            .redirectError(Redirect.appendTo(dir.resolveSibling("log").toFile()))
+            .start();
+        String line = new BufferedReader(new InputStreamReader(process.getInputStream())).readLine();
+        if (line != null) {
+          uri = URI.create(line);
+          return;
+        }
+        if (chosen || tries == 5) { // else somebody may have taken the port meanwhile
+          throw new IOException("headrace dfs start has ended: see the log in " + dir.getParent());
         }
       }
-      process = new ProcessBuilder(System.getProperty("headrace.tests.program"), "dfs", "start", "--dir", dir.toString(),
-              "--port", "" + uri.getPort(), "--data-port", "0", "--http-port", "" + httpPort, "--min-block-size", "0")
-          .redirectError(Redirect.appendTo(dir.resolveSibling("log").toFile()))
-          .start();
-      String line = new BufferedReader(new InputStreamReader(process.getInputStream())).readLine();
-      if (line == null) {
-        throw new IOException("headrace dfs start has ended: see the log in " + dir.getParent());
-      }
-      uri = URI.create(line);
     }
 
     void stop() {
