@@ -96,23 +96,23 @@ type Sweep struct{ Most int }
 func (o *Sweep) code(c *coder) { number(c, &o.Most) }
 
 func (o *Sweep) apply(s *state) (Result, error) {
-	left := o.Most
-	for left > 0 {
+	left, attributes := o.Most, 0
+	for left > 0 && attributes <= mostSwept {
 		dir := s.orphan()
 		if dir == nil {
 			return flag(false), nil
 		}
 		var all []*inode
-		weight, attributes := 0, 0
+		weight := 0
 		s.children(dir, "", func(n *inode) bool {
 			all = append(all, n)
-			if attributes += n.attributes(); attributes > mostSwept && s.rules > version5 {
-				weight = max(weight, left-1) // enough for once
+			if s.rules > version5 {
+				attributes += n.attributes()
 			}
 			if weight++; !n.Directory && s.rules > version3 {
 				weight += n.File.count()
 			}
-			return weight < left
+			return weight < left && attributes <= mostSwept
 		})
 		if over := weight - left; over > 0 { // of the last one, which is a file
 			n := all[len(all)-1]
