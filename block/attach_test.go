@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -12,45 +11,10 @@ import (
 	"headrace/internal/testkit"
 )
 
-// comingDisk returns a directory, and what mounts a disk there and has it gone, with or without waiting for who has files of it open. Where that cannot be done the test is
-// skipped.
-func comingDisk(t *testing.T) (dir string, mount, detach func(), unmount func() error) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("a disk that comes and goes needs the right to mount: run it as root")
-	}
-	parent := t.TempDir()
-	disk := filepath.Join(parent, "disk")
-	dir = filepath.Join(parent, "mounted")
-	for _, d := range []string{disk, dir} {
-		if err := os.Mkdir(d, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"); err != nil {
-		t.Skip("a disk that comes and goes needs the right to mount:", err)
-	}
-	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
-	mount = func() {
-		t.Helper()
-		if err := unix.Mount(disk, dir, "", unix.MS_BIND, ""); err != nil {
-			t.Fatal(err)
-		}
-	}
-	detach = func() {
-		t.Helper()
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir, mount, detach, func() error { return unix.Unmount(dir, 0) }
-}
-
 // TestDiskComesAndGoes: a disk that is unmounted is taken out, with nothing written to what is below it; when it is back, what it has is there again without a restart, and
 // what has come in its place meanwhile stays, once. Writers that had begun are cut off. One that has failed is not taken for one that was away, and can be unmounted.
 func TestDiskComesAndGoes(t *testing.T) {
-	dir, mount, detach, unmount := comingDisk(t)
+	dir, mount, detach, unmount := testkit.ComingDisk(t)
 	mount()
 	other := t.TempDir()
 	// Whole tells what a restart believes of a block that was being written.

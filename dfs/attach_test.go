@@ -2,11 +2,7 @@ package dfs
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"headrace/block"
 	"headrace/internal/testkit"
@@ -14,23 +10,11 @@ import (
 
 // TestDiskComesBack: a node goes on without a disk that is unmounted, and has its blocks again when it is mounted, without a restart.
 func TestDiskComesBack(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("a disk that comes and goes needs the right to mount: run it as root")
-	}
-	dir := t.TempDir()
-	disk, mounted := filepath.Join(dir, "disk"), filepath.Join(dir, "mounted")
-	if err := errors.Join(os.Mkdir(disk, 0o700), os.Mkdir(mounted, 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mount(disk, mounted, "", unix.MS_BIND, ""); err != nil {
-		t.Skip("a disk that comes and goes needs the right to mount:", err)
-	}
-	t.Cleanup(func() { unix.Unmount(mounted, unix.MNT_DETACH) })
-	n := open(t, Config{Dir: filepath.Join(dir, "node"), Disks: []string{mounted}, ScrubRate: 1 << 30})
+	mounted, mount, detach, _ := testkit.ComingDisk(t)
+	mount()
+	n := open(t, Config{Dir: t.TempDir(), Disks: []string{mounted}, ScrubRate: 1 << 30})
 	b := write(t, n, "/a", "what is on it")
-	if err := unix.Unmount(mounted, unix.MNT_DETACH); err != nil {
-		t.Fatal(err)
-	}
+	detach()
 	testkit.Await(t, "the disk to be out", func() bool { return errors.Is(n.Blocks.Volumes()[0].Cause, block.ErrNotMounted) })
 	if _, err := n.Blocks.Stat(int64(b.ID)); !errors.Is(err, block.ErrOut) {
 		t.Error(err)
@@ -38,9 +22,7 @@ func TestDiskComesBack(t *testing.T) {
 	if n.Room().Capacity != 0 {
 		t.Errorf("%+v", n.Room())
 	}
-	if err := unix.Mount(disk, mounted, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	mount()
 	testkit.Await(t, "the disk to be in use, and what it has to be read", func() bool {
 		i, err := n.Blocks.Stat(int64(b.ID))
 		return err == nil && !i.Suspect && !i.Damaged

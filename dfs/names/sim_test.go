@@ -24,28 +24,38 @@ func withChance(t testing.TB) {
 	t.Cleanup(func() { rand.Reader = real })
 }
 
-// TestWorlds simulates many worlds: nodes that die at any step and lose what was not synced, a network that loses, repeats,
-// delays and cuts, a ring that nodes join, leave and are thrown out of, with seats that follow. What was answered is there,
-// who asks again gets the same answer, all is linearizable, and replicas come to the same state.
-func TestWorlds(t *testing.T) {
+// runWorlds simulates as many worlds as there are seeds, a tenth of them in short tests, and returns how many and what has happened in them. plants: their states decay and
+// stray. after is told of each.
+func runWorlds(t *testing.T, plants bool, after func(*world)) (n int, counts map[string]int) {
+	t.Helper()
 	withChance(t)
-	counts := map[string]int{}
-	n := *seeds
+	counts, n = map[string]int{}, *seeds
 	if testing.Short() {
 		n /= 10
 	}
 	for i := range uint64(n) {
 		w := newWorld(*seed+i, fault{}, counts)
+		w.plants = plants
 		if problem := w.run(simSteps); problem != "" {
 			for _, line := range w.log {
 				t.Log(line)
 			}
 			t.Fatalf("seed %d (-seed %d -seeds 1): %s", w.seed, w.seed, problem)
 		}
-		counts["ops"] += len(w.ops)
-		counts["entries"] += len(w.agreed)
+		after(w)
 	}
 	t.Logf("%d worlds: %v", n, counts)
+	return n, counts
+}
+
+// TestWorlds simulates many worlds: nodes that die at any step and lose what was not synced, a network that loses, repeats,
+// delays and cuts, a ring that nodes join, leave and are thrown out of, with seats that follow. What was answered is there,
+// who asks again gets the same answer, all is linearizable, and replicas come to the same state.
+func TestWorlds(t *testing.T) {
+	n, counts := runWorlds(t, false, func(w *world) {
+		w.counts["ops"] += len(w.ops)
+		w.counts["entries"] += len(w.agreed)
+	})
 	if n < 50 {
 		return
 	}

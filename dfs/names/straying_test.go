@@ -169,23 +169,7 @@ func (w *world) putBack() {
 // TestWorldsThatStray: worlds in which a state decays, or strays from those of others. That is found, the node sets its state aside, is
 // given another seat and the state of the others; what was answered is there, as ever.
 func TestWorldsThatStray(t *testing.T) {
-	withChance(t)
-	counts := map[string]int{}
-	n := *seeds
-	if testing.Short() {
-		n /= 10
-	}
-	for i := range uint64(n) {
-		w := newWorld(*seed+i, fault{}, counts)
-		w.plants = true
-		if problem := w.run(simSteps); problem != "" {
-			for _, line := range w.log {
-				t.Log(line)
-			}
-			t.Fatalf("seed %d (-seed %d -seeds 1): %s", w.seed, w.seed, problem)
-		}
-	}
-	t.Logf("%d worlds: %v", n, counts)
+	n, counts := runWorlds(t, true, func(*world) {})
 	if n < 50 {
 		return
 	}

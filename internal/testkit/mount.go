@@ -1,0 +1,44 @@
+package testkit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// ComingDisk returns a directory, and what mounts a disk there and has it gone, with or without waiting for who has files of it open. Where that cannot be done the test is
+// skipped.
+func ComingDisk(t testing.TB) (dir string, mount, detach func(), unmount func() error) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a disk that comes and goes needs the right to mount: run it as root")
+	}
+	parent := t.TempDir()
+	disk := filepath.Join(parent, "disk")
+	dir = filepath.Join(parent, "mounted")
+	for _, d := range []string{disk, dir} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64m"); err != nil {
+		t.Skip("a disk that comes and goes needs the right to mount:", err)
+	}
+	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
+	mount = func() {
+		t.Helper()
+		if err := unix.Mount(disk, dir, "", unix.MS_BIND, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	detach = func() {
+		t.Helper()
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir, mount, detach, func() error { return unix.Unmount(dir, 0) }
+}
