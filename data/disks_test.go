@@ -65,6 +65,19 @@ func TestDisks(t *testing.T) {
 	}
 }
 
+// sample returns what a watch tells first.
+func sample(t *testing.T, w *diskWatch) *wire.DisksSample {
+	t.Helper()
+	if err := w.begin(); err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestReadersOfDisks has readers on a device that the meter knows nothing of.
 func TestReadersOfDisks(t *testing.T) {
 	meter, err := disk.NewMeter(disk.MeterOptions{NoBPF: true})
@@ -90,14 +103,7 @@ func TestReadersOfDisks(t *testing.T) {
 	}
 	defer turn.End(0)
 	for _, named := range []bool{true, false} {
-		w := &diskWatch{reading: r, meter: meter, named: named}
-		if err := w.begin(); err != nil {
-			t.Fatal(err)
-		}
-		s, err := w.next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := sample(t, &diskWatch{reading: r, meter: meter, named: named})
 		m := s.Disks[len(s.Disks)-1]
 		if m.Name != "0:99" || m.Mount != "/mnt" || m.Method != "" || m.MethodWhy != d.Note || len(m.Readers) != 2 {
 			t.Fatalf("got %v", m)
@@ -164,14 +170,7 @@ func TestHangs(t *testing.T) {
 			if named {
 				want.WhoHangs, want.WhoWaits = []string{"a", "b"}, []string{"c", "d", "e\uFFFD"}
 			}
-			w := &diskWatch{reading: r, meter: meter, named: named}
-			if err := w.begin(); err != nil {
-				t.Fatal(err)
-			}
-			s, err := w.next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := sample(t, &diskWatch{reading: r, meter: meter, named: named})
 			m := s.Disks[len(s.Disks)-1]
 			if !proto.Equal(m.Hang, want) || m.Readers[0].Hangs != 60 || s.Disks[0].Hang != nil && len(s.Disks) > 1 {
 				t.Errorf("it is told %v, want %v; %v", m.Hang, want, m.Readers)
