@@ -6,7 +6,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/dfs"
-	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/meta"
 )
@@ -42,11 +41,8 @@ const blockMemory = 3 << 10
 
 // reserve waits until an answer about blocks may be put together, if they are many.
 func (c *call) reserve(l *meta.Located) error {
-	switch {
-	case l == nil || len(l.Blocks) <= dfs.ManyBlocks:
-		return nil
-	case len(l.Blocks) > dfs.MostBlocks:
-		return ipc.Throw(ipc.ClassIO, "%d blocks are asked about, more than %d: ask about parts of the file", len(l.Blocks), dfs.MostBlocks)
+	if large, err := dfs.Large(l); !large || err != nil {
+		return err
 	}
 	return c.Reserve(c.ctx, int64(len(l.Blocks))*blockMemory)
 }

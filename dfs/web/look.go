@@ -237,14 +237,15 @@ func (r *request) locations(l *meta.Located) []list {
 	return blocks
 }
 
-const largeAtOnce = 2 // answers of more than dfs.ManyBlocks
+const largeAtOnce = 2 // answers that are dfs.Large
 
 // large puts an answer about blocks together and encodes it, few at a time if it is long.
 func (r *request) large(l *meta.Located, answer func() any) (any, error) {
-	switch {
-	case len(l.Blocks) > dfs.MostBlocks:
-		return nil, thrown(classIO, "%d blocks are asked about, more than %d: ask about parts of the file", len(l.Blocks), dfs.MostBlocks)
-	case len(l.Blocks) > dfs.ManyBlocks:
+	large, err := dfs.Large(l)
+	if err != nil {
+		return nil, err
+	}
+	if large {
 		select {
 		case r.building <- struct{}{}:
 			defer func() { <-r.building }()
