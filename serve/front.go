@@ -118,8 +118,11 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Next.ServeHTTP(w, r)
 }
 
-// no refuses a request.
+// no refuses a request. What is too much only at a time may be asked for again.
 func (f *Front) no(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.As(err, new(*budget.Refusal)) {
+		w.Header().Set("Retry-After", "1")
+	}
 	if coded := new(connect.Error); !errors.As(err, &coded) {
 		err = connect.NewError(connect.CodeResourceExhausted, err)
 	}
