@@ -185,7 +185,7 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 	}
 	wanted, more := b.wanted(), false
 	for _, name := range of.Hosts {
-		more = m.addHost(b, unique.Make(name)) || more
+		more = b.addHost(unique.Make(name)) || more
 	}
 	if more && len(b.refs) > 0 {
 		b.found(m)

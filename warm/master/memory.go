@@ -63,7 +63,7 @@ func (b *block) dropped(m *Master, n *node) {
 func (b *block) readAt(m *Master, n *node, now time.Time) {
 	b.read = now.UnixMilli()
 	for _, r := range b.refs {
-		switch w := r.want(); w.state {
+		switch r.want().state {
 		case Read:
 			continue
 		case Planned:
@@ -156,7 +156,7 @@ func (m *Master) watch(b *block, is bool) {
 }
 
 // addHost notes that a host has a replica of a block, and reports whether that is news.
-func (m *Master) addHost(b *block, h unique.Handle[string]) bool {
+func (b *block) addHost(h unique.Handle[string]) bool {
 	if len(b.hosts) >= maxHosts || slices.Contains(b.hosts, h) {
 		return false
 	}

@@ -102,7 +102,7 @@ func (m *Master) take(n *node, h *Held, facts map[Name]Facts, now time.Time) (re
 	if w.state == Read || w.node != nil && w.node != n && (w.state != Planned || h.State == Planned) {
 		return r, false // the job has read it, or another node is as far
 	}
-	if b := w.block; !slices.ContainsFunc(b.hosts, func(h unique.Handle[string]) bool { return m.hosts[h] == n }) && m.addHost(b, unique.Make(n.name)) {
+	if b := w.block; !slices.ContainsFunc(b.hosts, func(h unique.Handle[string]) bool { return m.hosts[h] == n }) && b.addHost(unique.Make(n.name)) {
 		m.watch(b, true)
 	}
 	m.move(r, n, h.State)
