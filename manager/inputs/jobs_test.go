@@ -143,7 +143,7 @@ func TestWarmedWhereItIsInMemory(t *testing.T) {
 	wantEqual(t, "kept where it is", a.kept("u/j"), []int64{7})
 }
 
-// TestReadBesideWarming: what somebody reads is left to them, and nothing is read for the job there.
+// TestReadBesideWarming: what somebody reads is left to them, and nothing is read for the job there, but on the other node.
 func TestReadBesideWarming(t *testing.T) {
 	f := &nameNode{files: map[string]nameFile{"/x": {blocks: blocksOf(1, 20, "a.example", "b.example")}}}
 	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}})
@@ -161,7 +161,9 @@ func TestReadBesideWarming(t *testing.T) {
 	in.look(time.Now())
 	settle(a, b)
 	wantEqual(t, "where somebody reads", len(a.kept("u/j")), 0)
-	wantEqual(t, "elsewhere", b.kept("u/j"), before[1:])
+	if got := b.kept("u/j"); len(got) != 19 || slices.Contains(got, before[0]) {
+		t.Errorf("elsewhere: %v, without %d", got, before[0])
+	}
 	if st := standing(t, in, "u", "j"); st.Left != 2000 || st.NotFit != 0 {
 		t.Errorf("%v", st)
 	}

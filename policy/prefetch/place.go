@@ -41,7 +41,7 @@ type Copy struct {
 type Replicated struct {
 	ID    headrace.BlockID
 	Bytes int64
-	// Busy: somebody is reading it.
+	// Busy: somebody is reading it. It counts as in memory when all of it is.
 	Busy   bool
 	Copies []Copy
 }
@@ -163,7 +163,7 @@ const (
 func (p *placing) rank(b *Replicated, c Copy) (rank int, done float64) {
 	h := &p.hosts[c.Host]
 	missing := float64(max(0, b.Bytes-c.Resident))
-	switch warm := InMemory(c.Resident, b.Bytes); {
+	switch warm := c.Resident >= b.Bytes || !b.Busy && InMemory(c.Resident, b.Bytes); {
 	case h.Away:
 		return cannot, 0
 	case warm && c.Kept:

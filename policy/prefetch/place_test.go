@@ -39,7 +39,8 @@ func TestPlace(t *testing.T) {
 		{"where most of it is", block(Copy{Host: 0, Resident: 6 * mb}, Copy{Host: 1, Resident: 9 * mb}), free("a b"), none, Choice{Refer, 1, 0.01, "already"}},
 		{"a disk that the job reads", block(Copy{Host: 0}, Copy{Host: 1}), with(with(free("a b"), 0, func(h *Host) { h.Busy = true }), 1, func(h *Host) { h.Queued = 90 * mb }), none, Choice{Migrate, 1, 1, "first"}},
 		{"all disks that have it", block(Copy{Host: 0}), with(free("a"), 0, func(h *Host) { h.Busy = true }), none, Choice{Wait, -1, 0, "left to those who read"}},
-		{"one that somebody reads", Replicated{Bytes: 10 * mb, Busy: true, Copies: []Copy{{Host: 0}, {Host: 1, Resident: 4 * mb}}}, free("a b"), none, Choice{Wait, -1, 0, "left to those who read"}},
+		{"one that somebody reads", Replicated{Bytes: 10 * mb, Busy: true, Copies: []Copy{{Host: 0}, {Host: 1, Resident: 9 * mb}}}, free("a b"), none, Choice{Wait, -1, 0, "left to those who read"}},
+		{"one that somebody has read", Replicated{Bytes: 10 * mb, Busy: true, Copies: []Copy{{Host: 0}, {Host: 1, Resident: 10 * mb}}}, free("a b"), none, Choice{Refer, 1, 0, "already"}},
 		{"in memory where the job reads", block(Copy{Host: 0, Resident: 10 * mb}, Copy{Host: 1}), with(free("a b"), 0, func(h *Host) { h.Busy = true }), none, Choice{Refer, 0, 0, "already"}},
 		{"kept where the job reads", block(Copy{Host: 0, Kept: true}), with(free("a"), 0, func(h *Host) { h.Busy = true }), none, Choice{Refer, 0, 0.1, "another job"}},
 		{"a disk that the job reads, without room", block(Copy{Host: 0}), with(free("a"), 0, func(h *Host) { h.Busy, h.Room = true, 0 }), none, Choice{Skip, -1, 0, "room for"}},
@@ -140,7 +141,8 @@ func TestPlaceKeepsToRules(t *testing.T) {
 		for i, c := range choices {
 			seen[c.Do]++
 			b := blocks[i]
-			warm := slices.ContainsFunc(b.Copies, func(k Copy) bool { return !hosts[k.Host].Away && InMemory(k.Resident, b.Bytes) })
+			is := func(k Copy) bool { return k.Resident >= b.Bytes || !b.Busy && InMemory(k.Resident, b.Bytes) }
+			warm := slices.ContainsFunc(b.Copies, func(k Copy) bool { return !hosts[k.Host].Away && is(k) })
 			at := slices.IndexFunc(b.Copies, func(k Copy) bool { return k.Host == c.Host })
 			if c.Reason == "" {
 				t.Fatalf("seed %d: no reason for %+v", seed, c)
@@ -155,11 +157,11 @@ func TestPlaceKeepsToRules(t *testing.T) {
 			switch {
 			case hosts[c.Host].Away:
 				t.Fatalf("seed %d: block %d goes to a node that is away", seed, i)
-			case c.Do == Migrate && warm, c.Do == Refer && warm && !InMemory(k.Resident, b.Bytes):
+			case c.Do == Migrate && warm, c.Do == Refer && warm && !is(k):
 				t.Fatalf("seed %d: block %d is in memory, and is read at %d", seed, i, c.Host)
 			case c.Do == Migrate && (b.Busy || hosts[c.Host].Busy):
 				t.Fatalf("seed %d: block %d is read at %d beside those who read", seed, i, c.Host)
-			case c.Do == Refer && !k.Kept && !InMemory(k.Resident, b.Bytes):
+			case c.Do == Refer && !k.Kept && !is(k):
 				t.Fatalf("seed %d: block %d is neither in memory nor kept at %d", seed, i, c.Host)
 			}
 			if c.Do == Migrate {

@@ -39,7 +39,7 @@ func reader(t *testing.T, implicit bool) (*fixture, memory) {
 // nobody has read for a while it goes on with the rest.
 func TestLeftToReaders(t *testing.T) {
 	f, m := reader(t, true)
-	f.changes(m, "n1", 4, 2) // behind the end of what somebody has read
+	f.changes(m, "n1", 4, 1) // behind the end of what somebody has read
 	f.keeps("n2", "a:2 a:4")
 	f.changes(m, "n1", 4, 10)
 	f.keeps("n1", "")
