@@ -48,7 +48,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 		}
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s: there is nothing in it", q.Paths[0]))
 	}
-	seen, err := in.survey(ctx, q.User, f.files)
+	seen, err := survey(ctx, in, q.User, f.files)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 
 // survey has nodes tell what they have of files in memory: where a block is it is not read again from elsewhere. What was told is known
 // until done is called, and of what the master looks after by then also later.
-func (in *Inputs) survey(ctx context.Context, user string, files []master.File) (done func(), err error) {
+func survey(ctx context.Context, in *Inputs, user string, files []master.File) (done func(), err error) {
 	app, d, err := in.ask(user, files)
 	if err != nil {
 		in.log.Warn("input is read ahead without its being known what of it is in memory; let fewer blocks be followed at a time", "user", user, "err", err)

@@ -202,7 +202,7 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		j.bytes[NotFit] += b.bytes
 	}
 	if more && b.wanted() || b.wanted() != wanted {
-		m.watch(b, true)
+		b.watch(m, true)
 	}
 	if !known {
 		return r

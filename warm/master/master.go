@@ -330,7 +330,7 @@ func (m *Master) move(r ref, n *node, s State) {
 	j.bytes[s] += b.bytes
 	both(1)
 	if is := b.wanted(); is != wanted {
-		m.watch(b, is)
+		b.watch(m, is)
 	}
 	if from == n {
 		return

@@ -142,7 +142,7 @@ func (b *block) wanted() bool {
 }
 
 // watch has it be known what is in memory of a block, of as many replicas as are known, or not any more.
-func (m *Master) watch(b *block, is bool) {
+func (b *block) watch(m *Master, is bool) {
 	if m.cfg.Watch == nil {
 		return
 	}

@@ -103,7 +103,7 @@ func (m *Master) take(n *node, h *Held, facts map[Name]Facts, now time.Time) (re
 		return r, false // the job has read it, or another node is as far
 	}
 	if b := w.block; !slices.ContainsFunc(b.hosts, func(h unique.Handle[string]) bool { return m.hosts[h] == n }) && b.addHost(unique.Make(n.name)) {
-		m.watch(b, true)
+		b.watch(m, true)
 	}
 	m.move(r, n, h.State)
 	return r, true
