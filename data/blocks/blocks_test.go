@@ -150,6 +150,27 @@ func TestOrders(t *testing.T) {
 	wantEqual(t, "requests", r.requests(), nil)
 }
 
+// TestLastFirst: the blocks of a job are read from its end on, where it will come last, and what is dropped again is not read on its own.
+func TestLastFirst(t *testing.T) {
+	r := newRig(t)
+	for n := range int64(4) {
+		r.disk.add(0, n)
+	}
+	r.order(true, "j", []int64{2, 0, 3, 1}, nil)
+	r.report(false)
+	for _, q := range r.engine.requests {
+		var got []string
+		for _, f := range q.Files {
+			if name := filepath.Base(f.Path); !strings.HasSuffix(name, ".meta") {
+				got = append(got, name)
+			}
+		}
+		wantEqual(t, "files", got, []string{"blk_1", "blk_3", "blk_0", "blk_2"})
+		wantEqual(t, "left to the manager", q.Leave, true)
+	}
+	wantEqual(t, "requests", len(r.engine.requests), 1)
+}
+
 // TestFacts: what is said of a job with one block counts for all of them.
 func TestFacts(t *testing.T) {
 	r := newRig(t)

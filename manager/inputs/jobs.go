@@ -47,6 +47,11 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 		}
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s: there is nothing in it", q.Paths[0]))
 	}
+	seen, err := survey(ctx, in, q.User, f.files)
+	if err != nil {
+		return nil, err
+	}
+	defer seen()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	now := time.Now()
@@ -77,6 +82,22 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	m.Failures = append(f.problems, m.Failures...)
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
 	return m, nil
+}
+
+// survey has nodes tell what they have of files in memory: where a block is it is not read again from elsewhere. What was told is known
+// until done is called, and of what the master looks after by then also later.
+func survey(ctx context.Context, in *Inputs, user string, files []master.File) (done func(), err error) {
+	app, d, err := in.ask(user, files)
+	if err != nil {
+		in.log.Warn("input is read ahead without its being known what of it is in memory; let fewer blocks be followed at a time", "user", user, "err", err)
+		return func() {}, nil
+	}
+	in.awaitNodes(ctx, d, in.cfg.timing.place, true)
+	if ctx.Err() != nil {
+		in.forget(app)
+		return nil, coded(ctx.Err())
+	}
+	return func() { in.forget(app) }, nil
 }
 
 // Inputs lists what was asked for, and lets it last.

@@ -70,7 +70,7 @@ func (m *Master) Migrate(q Job, now time.Time) error {
 		}
 	}
 	m.amend(j, q.Facts)
-	next, _ := m.plan(j, 0, m.tries)
+	next, _ := m.plan(j, 0, m.tries, now)
 	if j.untried = next < len(j.wants); j.untried {
 		m.freed = true // the next Look goes on
 	}
@@ -186,13 +186,11 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		b = &block{key: k, generation: of.Generation, bytes: of.Bytes}
 		m.blocks[k] = b
 	}
-	had := len(b.hosts)
+	wanted, more := b.wanted(), false
 	for _, name := range of.Hosts {
-		if h := unique.Make(name); len(b.hosts) < maxHosts && !slices.Contains(b.hosts, h) {
-			b.hosts = append(b.hosts, h)
-		}
+		more = b.addHost(unique.Make(name)) || more
 	}
-	if len(b.hosts) > had && len(b.refs) > 0 {
+	if more && len(b.refs) > 0 {
 		b.found(m)
 	}
 	if of.Generation > b.generation {
@@ -205,6 +203,11 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		b.refs = append(b.refs, r)
 		j.blocks[NotFit]++
 		j.bytes[NotFit] += b.bytes
+	}
+	if more && b.wanted() || b.wanted() != wanted {
+		b.watch(m, true)
+	}
+	if !known {
 		return r
 	}
 	w := r.want()
@@ -245,6 +248,7 @@ func (b *block) renew(m *Master, of *headrace.Block) {
 		m.charge(b, n, -1)
 	}
 	for _, r := range b.refs {
+		r.waits(m, false, time.Time{})
 		r.job.bytes[r.want().state] += of.Bytes - b.bytes
 	}
 	b.generation, b.bytes, m.freed = of.Generation, of.Bytes, true

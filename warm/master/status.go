@@ -20,7 +20,7 @@ type Status struct {
 	Files, Blocks int
 	Bytes         int64
 
-	// Left is still to be read by nodes; Pinned is locked in their memory, Resident is in it
+	// Left is still to be read by nodes, or by those who read it now; Pinned is locked in their memory, Resident is in it
 	// without being locked. Read has been read by the job, which needs it no more.
 	Left, Pinned, Resident, Read int64
 	// NotFit is on no node. NotFitReason is that of the last such block. Untried: for some of them it has not been looked
@@ -89,14 +89,14 @@ func (m *Master) List(now time.Time, which func(Name) bool) (all []Status) {
 func (m *Master) status(j *job, now time.Time) Status {
 	s := Status{
 		Facts: j.facts(), Adopted: j.adopted, Untried: j.untried, Files: len(j.files), Blocks: len(j.wants),
-		Left: j.bytes[Planned], Pinned: j.bytes[Pinned], Resident: j.bytes[Resident], Read: j.bytes[Read],
-		NotFit: j.bytes[NotFit], Failed: j.bytes[Failed], FailedBlocks: j.blocks[Failed], Failures: slices.Clone(j.failures),
+		Left: j.bytes[Planned] + j.waiting, Pinned: j.bytes[Pinned], Resident: j.bytes[Resident], Read: j.bytes[Read],
+		NotFit: j.bytes[NotFit] - j.waiting, Failed: j.bytes[Failed], FailedBlocks: j.blocks[Failed], Failures: slices.Clone(j.failures),
 		Warmed: j.warmed, FirstRead: j.read, FromMemory: j.before.memory, FromDisk: j.before.disk,
 	}
 	for _, n := range j.bytes {
 		s.Bytes += n
 	}
-	if j.blocks[NotFit] > 0 {
+	if s.NotFit > 0 {
 		s.NotFitReason = j.why
 	}
 	until := now
