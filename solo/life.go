@@ -141,9 +141,10 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	l.inputs.unfollow(t)
 	l.inputs.release(t, l.tasks.active)
 	if keepImages {
+		l.inputs.keepLease(t)
 		return
 	}
-	l.inputs.giveUpLease(t)
+	l.inputs.endLease(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	l.inputs.leave(t, l.tasks.all)
 	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
@@ -192,7 +193,7 @@ func shortened(argv []string) []string {
 
 // startOver makes the task pending again.
 func (l *life) startOver(t *task, reason string) {
-	l.inputs.giveUpLease(t)
+	l.inputs.endLease(t)
 	t.positions, t.had, t.cold = nil, 0, 0
 	l.inputs.expect(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
