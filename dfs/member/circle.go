@@ -81,6 +81,9 @@ type Circle struct {
 	// returning are nodes that are being asked what they still have.
 	returning map[string]bool
 	deaf      map[string]int // neighbours that have not answered, so many times
+	// unreached are nodes that this one, which judges, does not reach: since when; reaching are those that it is asking.
+	unreached map[string]time.Duration
+	reaching  map[string]bool
 	clients   map[target]wireconnect.RingServiceClient
 	told      map[string]string // what was last told of refusals
 }
@@ -101,7 +104,7 @@ func New(c Config) *Circle {
 		p := ring.DefaultPatience
 		c.Patience = &p
 	}
-	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, hosts: map[string]string{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
+	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, hosts: map[string]string{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{}, unreached: map[string]time.Duration{}, reaching: map[string]bool{},
 		clients: map[target]wireconnect.RingServiceClient{}, told: map[string]string{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.raft = c.Port.Stream(raftProtocol)
