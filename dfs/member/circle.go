@@ -67,6 +67,7 @@ type Circle struct {
 	started atomic.Bool
 	// happening: what was judged is being agreed on.
 	happening atomic.Bool
+	doubts    *doubts
 	nudge     chan struct{}
 
 	ctx     context.Context
@@ -81,9 +82,6 @@ type Circle struct {
 	// returning are nodes that are being asked what they still have.
 	returning map[string]bool
 	deaf      map[string]int // neighbours that have not answered, so many times
-	// unreached are nodes that this one, which judges, does not reach: since when; reaching are those that it is asking.
-	unreached map[string]time.Duration
-	reaching  map[string]bool
 	clients   map[target]wireconnect.RingServiceClient
 	told      map[string]string // what was last told of refusals
 }
@@ -104,7 +102,7 @@ func New(c Config) *Circle {
 		p := ring.DefaultPatience
 		c.Patience = &p
 	}
-	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, hosts: map[string]string{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{}, unreached: map[string]time.Duration{}, reaching: map[string]bool{},
+	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, hosts: map[string]string{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
 		clients: map[target]wireconnect.RingServiceClient{}, told: map[string]string{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.raft = c.Port.Stream(raftProtocol)
@@ -143,6 +141,12 @@ func (m *Circle) Start(t Taking) {
 	if t.Web != nil {
 		m.Port.Handle(webPath, m.whenStarted(m.passedWeb(t.Web)))
 	}
+	m.doubts = &doubts{self: t.Self.Name, patience: *m.Patience, now: m.now, unreached: map[string]time.Duration{}, reaching: map[string]bool{},
+		ping: func(ctx context.Context, to dfs.Member) error {
+			_, err := m.client(targetOf(to)).Ping(ctx, &wire.RingPingRequest{})
+			return err
+		},
+		begin: func(f func(context.Context)) { m.running.Go(func() { f(m.ctx) }) }}
 	m.started.Store(true)
 	m.running.Go(func() { m.link.Serve(&accept.Listener{Listener: m.raft, Name: raftProtocol, Log: m.Log}) })
 	m.running.Go(m.keepBeating)

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"time"
 
 	"headrace/dfs"
 	"headrace/ring"
-	"headrace/wire"
 )
 
 // keepJudging judges who is there, as long as this node leads.
@@ -27,7 +25,7 @@ func (m *Circle) keepJudging() {
 		}
 		if !m.node.Leads() {
 			w = m.Patience.Follow(m.node.View().Table, w, m.now()) // what was heard before, another one has heard since
-			m.trust()
+			m.doubts.forget()
 			continue
 		}
 		w = m.judge(w, m.now())
@@ -48,9 +46,12 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 	m.mu.Unlock()
 	beats[m.self.Name] = ring.Beat{At: now, Unreachable: m.unreachable()}
 	if now-w.Looked > m.Patience.Stall { // nobody was asked meanwhile
-		m.trust()
+		m.doubts.forget()
 	}
-	m.doubt(v, beats, now)
+	for _, to := range m.doubts.count(v, beats, now) {
+		m.tell(slog.LevelError, "reach "+to.Name, "a node is heard and cannot be reached, so it counts as silent: open its port for the other nodes, or name the address by which they reach it (--advertise)",
+			"node", to.Name, "at", to.PeerAddress())
+	}
 	w, verdict := m.Patience.Judge(v.Table, w, beats, now)
 	for _, why := range verdict.Held {
 		m.Log.Warn("nothing is done about nodes that are silent", "why", why)
@@ -60,74 +61,6 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 		m.takeBack(name)
 	}
 	return w
-}
-
-// trust forgets who was not reached.
-func (m *Circle) trust() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	clear(m.unreached)
-}
-
-// doubt has beats count for nothing that come from nodes which nobody reaches, as behind a firewall for what comes in: votes, copies and deletions are asked of a node, and
-// who waits for those would wait for ever. It counts as silent since this node has not reached it, when that is for as long as a silent one has; two others have to say the
-// same, so that it is not this node that is cut off. One that is not up has to be reached to be back.
-func (m *Circle) doubt(v *dfs.View, beats map[string]ring.Beat, now time.Duration) {
-	fresh := func(name string) bool {
-		b, ok := beats[name]
-		return ok && now-b.At < m.Patience.Down
-	}
-	accusers := map[string]int{}
-	for _, n := range v.Table.Nodes() {
-		if n.State == ring.IsUp && fresh(n.Name) {
-			for _, name := range slices.Compact(slices.Sorted(slices.Values(beats[n.Name].Unreachable))) {
-				accusers[name]++
-			}
-		}
-	}
-	var cut []dfs.Member
-	m.mu.Lock()
-	for _, n := range v.Table.Nodes() {
-		up, to := n.State == ring.IsUp, v.Members[n.Name]
-		if n.Name == m.self.Name || to.Name == "" || !fresh(n.Name) || up && accusers[n.Name] < 2 {
-			delete(m.unreached, n.Name)
-			continue
-		}
-		since, is := m.unreached[n.Name]
-		long := is && now-since >= m.Patience.Down
-		if long {
-			cut = append(cut, to)
-		}
-		if b := beats[n.Name]; long || is && !up {
-			b.At = min(b.At, since)
-			beats[n.Name] = b
-		}
-		if !m.reaching[n.Name] {
-			m.reaching[n.Name] = true
-			m.running.Go(func() { m.reach(to) })
-		}
-	}
-	m.mu.Unlock()
-	for _, to := range cut {
-		m.tell(slog.LevelError, "reach "+to.Name, "a node is heard and cannot be reached, so it counts as silent: open its port for the other nodes, or name the address by which they reach it (--advertise)",
-			"node", to.Name, "at", to.PeerAddress())
-	}
-}
-
-// reach finds out whether this node reaches another one.
-func (m *Circle) reach(to dfs.Member) {
-	began := m.now()
-	ctx, cancel := context.WithTimeout(m.ctx, beatTime)
-	defer cancel()
-	_, err := m.client(targetOf(to)).Ping(ctx, &wire.RingPingRequest{})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.reaching, to.Name)
-	if _, known := m.unreached[to.Name]; err == nil {
-		delete(m.unreached, to.Name)
-	} else if !known {
-		m.unreached[to.Name] = began
-	}
 }
 
 // returnTime is how long a node that is back may take to say what it still has: that is asked of its disks.
