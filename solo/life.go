@@ -171,18 +171,18 @@ func (l *life) unlock(t *task) {
 	})
 }
 
-// maxEndedArgv is how much is kept of the command of an ended task, in bytes: it is
-// for people, and many tasks are kept.
-const maxEndedArgv = 8 << 10
+// maxShownArgv is how much is kept of the command of an ended task, and shown of others where many are, in
+// bytes: it is for people.
+const maxShownArgv = 8 << 10
 
-// shortened returns a command with at most about maxEndedArgv bytes.
+// shortened returns a command with at most about maxShownArgv bytes.
 func shortened(argv []string) []string {
 	n := 0
 	for i, arg := range argv {
-		if n += len(arg) + 16; n > maxEndedArgv {
+		if n += len(arg) + 16; n > maxShownArgv {
 			short := slices.Clone(argv[:i])
 			if i == 0 {
-				short = append(short, strings.ToValidUTF8(arg[:min(len(arg), maxEndedArgv)], ""))
+				short = append(short, strings.ToValidUTF8(arg[:min(len(arg), maxShownArgv)], ""))
 			}
 			return append(short, fmt.Sprintf("... (%d more)", len(argv)-len(short)))
 		}

@@ -174,6 +174,44 @@ func TestFacts(t *testing.T) {
 	}
 }
 
+// TestAbandoned: what is kept for jobs is let go when no manager is heard of for long, of those with a lease when that is over; what users hold stays.
+func TestAbandoned(t *testing.T) {
+	r := newRig(t)
+	for n := range int64(4) {
+		r.disk.add(0, n)
+	}
+	keep := func(name string, block int64, facts *wire.JobFacts) {
+		j := jobBlocks(name, []int64{block})
+		facts.Job = j.Job.Job
+		j.Job = facts
+		r.number++
+		r.Answered(&wire.ExchangeResponse{Read: &wire.BlocksToRead{Number: r.number, Keep: []*wire.JobBlocks{j}}})
+	}
+	keep("j", 0, &wire.JobFacts{})
+	keep("k", 0, &wire.JobFacts{})
+	keep("held", 1, &wire.JobFacts{Hold: true})
+	keep("leased", 2, &wire.JobFacts{Lease: 3600})
+	r.report(false)
+	wantEqual(t, "with a manager", r.requests(), []string{"cluster:u/held blk_1", "cluster:u/j blk_0", "cluster:u/k blk_0", "cluster:u/leased blk_2"})
+	for _, c := range []struct {
+		silent time.Duration
+		some   bool
+		stay   []string
+	}{
+		{10 * time.Minute, true, []string{"cluster:u/held blk_1", "cluster:u/leased blk_2"}},
+		{20 * time.Minute, false, []string{"cluster:u/held blk_1", "cluster:u/leased blk_2"}},
+		{time.Hour, true, []string{"cluster:u/held blk_1"}},
+		{1000 * time.Hour, false, []string{"cluster:u/held blk_1"}},
+	} {
+		wantEqual(t, fmt.Sprint("some go after ", c.silent), r.Abandoned(c.silent), c.some)
+		wantEqual(t, fmt.Sprint("after ", c.silent), r.requests(), c.stay)
+	}
+	r.tells("to a manager that comes back", true, nil, stands{"held 1": "planned"})
+	if q := r.Report(t.Context(), true); len(q.Jobs) != 1 || !q.Jobs[0].Hold {
+		t.Errorf("jobs: %v", q.Jobs)
+	}
+}
+
 // TestOutcomes: each is told, what failed is tried again, and so is what is named again.
 func TestOutcomes(t *testing.T) {
 	r := newRig(t)

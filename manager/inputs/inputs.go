@@ -62,8 +62,9 @@ type Inputs struct {
 	// stopping ends everything that waits.
 	stopping chan struct{}
 	started  time.Time
-	// requests are those with paths, asking the bytes of these, lookups those whose paths are looked up.
+	// requests are those with paths, asking the bytes of these, lookups those whose paths are looked up; places are those of Places.
 	requests budget.Slots[string]
+	places   budget.Slots[string]
 	asking   budget.SharedTiers
 	lookups  chan struct{}
 
@@ -107,7 +108,7 @@ func New(c Config) (*Inputs, error) {
 	}
 	now := time.Now()
 	in := &Inputs{
-		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
+		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, places: budget.Slots[string]{Most: 1, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
 		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell), holds: uint64(now.UnixMicro()),
 		asking: budget.SharedTiers{Tiers: budget.Tiers{What: "bytes of paths that are looked up", Owner: userBytes, All: allBytes}},
 		paths:  newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},

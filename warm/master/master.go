@@ -109,6 +109,8 @@ type Master struct {
 	resume *job
 	from   int
 	tries  int // triedAtOnce, but for tests
+	// leaving are jobs that have ended, and whose blocks are let go in parts; see Tidy.
+	leaving []*job
 }
 
 // New makes a Master that knows nothing. It must be given a later time than an earlier one.
@@ -214,6 +216,7 @@ type job struct {
 	taken   bool // it was adopted: when it has begun to read is not known
 	gone    bool
 	full    bool // a block does not fit for want of room
+	untried bool // for some blocks it has not been looked for a node since it was migrated
 	since   time.Time
 
 	failures []Failure
@@ -222,6 +225,10 @@ type job struct {
 	read     time.Time // first
 	reads    map[string]reads
 	before   reads // what nodes have read for it before they were started again
+	// ordered are the wants of its files in their order, for Places; nil: to be made.
+	ordered map[string][]uint32
+	// left is how many of its wants nodes are still to let go, of one that has ended.
+	left int
 }
 
 type reads struct{ memory, disk int64 }
@@ -327,16 +334,16 @@ func (m *Master) move(r ref, n *node, s State) {
 	if from != nil {
 		delete(from.refs, r)
 		from.log.Touch(r)
-		m.keep(from, b, !b.on(from), false)
+		from.keep(m, b, !b.on(from), false)
 	}
 	if n != nil {
 		n.refs[r] = struct{}{}
 		n.log.Touch(r)
-		m.keep(n, b, begins, true)
+		n.keep(m, b, begins, true)
 	}
 }
 
-func (m *Master) keep(n *node, b *block, tell, begin bool) {
+func (n *node) keep(m *Master, b *block, tell, begin bool) {
 	if tell && m.cfg.Keep != nil {
 		m.cfg.Keep(n.name, b.id(), begin)
 	}

@@ -257,7 +257,7 @@ func (m *Master) Look(now time.Time) {
 			m.resume, m.from = j, next
 			return
 		}
-		from = 0
+		from, j.untried = 0, false
 	}
 }
 
