@@ -124,12 +124,10 @@ func mine(dir string) error {
 }
 
 func (n *Node) openBlocks() error {
-	boot := fnv.New64a()
-	id, err := linux.BootID()
+	boot, err := linux.BootID()
 	if err != nil {
 		return err
 	}
-	io.WriteString(boot, id)
 	had, err := n.hadDisks()
 	if err != nil {
 		return err
@@ -139,13 +137,16 @@ func (n *Node) openBlocks() error {
 		had = n.Config.Disks
 	}
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Since: func(dir string) uint64 { return n.diskSince(boot, dir) }, Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)
 		},
 		Out: func(dir string, cause error) {
 			n.Config.Log.Error("a disk is out of use until it was unmounted and is mounted again, or the next start", "dir", dir, "err", cause)
+			if err := n.noteFailure(dir); err != nil {
+				n.Config.Log.Error("that could not be noted: restart the machine before this node", "dir", dir, "err", err)
+			}
 			n.Keeper.lookSoon() // what it had is missing
 		},
 	})
@@ -165,6 +166,24 @@ func (n *Node) openBlocks() error {
 		err = fmt.Errorf("%w: name an empty directory, or start with the --dir and the --disk to which it belongs", err)
 	}
 	return err
+}
+
+// diskSince names the time in which nothing of a disk that the kernel had has been lost: the machine has not ended, nor was the disk unmounted, nor was it taken out, as after
+// a write that failed, of which the kernel keeps nothing. 0: it is not known.
+func (n *Node) diskSince(boot, dir string) uint64 {
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0
+	}
+	defer d.Close()
+	mounted := linux.Mounted(int(d.Fd()))
+	failures, err := n.failures()
+	if mounted == "" || err != nil {
+		return 0
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\n%s\n%d", boot, mounted, failures[dir])
+	return max(1, h.Sum64())
 }
 
 // Go has f done beside everything else. Close waits for it; f does not go on once queries fail.
