@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"headrace/cli"
+	"headrace/disk"
 )
 
 const (
@@ -57,6 +58,14 @@ func Beside(ctx context.Context, app *cli.App, f *StartFlags, log *slog.Logger) 
 		cancel()
 		<-ended
 	}
+}
+
+// Hangs lists the disks that do not answer the node, if it runs. It may be called from any goroutine.
+func (f *StartFlags) Hangs() []disk.Hang {
+	if n := f.node.Load(); n != nil {
+		return n.Blocks.Hangs()
+	}
+	return nil
 }
 
 // startSafely makes an error of a panic.
