@@ -260,11 +260,11 @@ func TestHangingDisk(t *testing.T) {
 		if !errors.Is(err, ErrOut) {
 			t.Errorf("%s that hangs: %v", kind, err)
 		}
-		if h := f.Hangs(); len(h) != 1 || h[0].Name != "/a" || !h[0].Silent || time.Since(h[0].Since) > time.Minute || !slices.Equal(h[0].Hanging, []string{"blocks in /a"}) {
+		if h := Hangs(f.Store); len(h) != 1 || h[0].Name != "/a" || !h[0].Silent || time.Since(h[0].Since) > time.Minute || !slices.Equal(h[0].Hanging, []string{"blocks in /a"}) {
 			t.Errorf("%s that hangs: it is told %+v", kind, h)
 		}
 		close(release)
-		testkit.Await(t, "the disk to have answered", func() bool { return len(f.Hangs()) == 0 })
+		testkit.Await(t, "the disk to have answered", func() bool { return len(Hangs(f.Store)) == 0 })
 		w.Close()
 	}
 }

@@ -342,7 +342,7 @@ func (c *combined) scan(from int64) (headers []header, gaps []Gap, end int64, er
 
 // findEnd finds out where another region of a file may begin whose last header could not be read. If it can be read now its region stays, and is known at
 // the next start. Else what it may say is given up: it is written over, so that no later start takes what comes behind it for a part of its region. combined.mu is held.
-func (s *Store) findEnd(c *combined) error {
+func (s *table) findEnd(c *combined) error {
 	s.mu.Lock()
 	gap, open := c.openGap()
 	s.mu.Unlock()

@@ -454,7 +454,7 @@ func (s *Store) Volumes() []Volume {
 }
 
 // Hangs lists the disks that do not answer: readers that have a turn (disk.Scheduler), or anybody. One that was taken out for that is among them until it answers.
-func (s *Store) Hangs() (all []disk.Hang) {
+func Hangs(s *Store) (all []disk.Hang) {
 	if s.Turns != nil {
 		all = s.Turns.Hangs()
 	}

@@ -137,14 +137,14 @@ func (n *Node) openBlocks() error {
 		had = n.Config.Disks
 	}
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Since: func(dir string) uint64 { return n.diskSince(boot, dir) }, Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Since: func(dir string) uint64 { return diskSince(n.db, boot, dir) }, Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)
 		},
 		Out: func(dir string, cause error) {
 			n.Config.Log.Error("a disk is out of use until it was unmounted and is mounted again, or the next start", "dir", dir, "err", cause)
-			if err := n.noteFailure(dir); err != nil {
+			if err := noteFailure(n.db, dir); err != nil {
 				n.Config.Log.Error("that could not be noted: restart the machine before this node", "dir", dir, "err", err)
 			}
 			n.Keeper.lookSoon() // what it had is missing
@@ -170,19 +170,20 @@ func (n *Node) openBlocks() error {
 
 // diskSince names the time in which nothing of a disk that the kernel had has been lost: the machine has not ended, nor was the disk unmounted, nor was it taken out, as after
 // a write that failed, of which the kernel keeps nothing. 0: it is not known.
-func (n *Node) diskSince(boot, dir string) uint64 {
+func diskSince(db *bolt.DB, boot, dir string) uint64 {
 	d, err := os.Open(dir)
 	if err != nil {
 		return 0
 	}
 	defer d.Close()
 	mounted := linux.Mounted(int(d.Fd()))
-	failures, err := n.failures()
+	var failed map[string]uint64
+	err = db.View(func(tx *bolt.Tx) error { failed, err = failures(tx); return err })
 	if mounted == "" || err != nil {
 		return 0
 	}
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s\n%s\n%d", boot, mounted, failures[dir])
+	fmt.Fprintf(h, "%s\n%s\n%d", boot, mounted, failed[dir])
 	return max(1, h.Sum64())
 }
 

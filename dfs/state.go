@@ -146,11 +146,6 @@ func (n *Node) rememberDisks(before []string) error {
 }
 
 // failures returns how often each directory of blocks has been taken out of use.
-func (n *Node) failures() (of map[string]uint64, err error) {
-	err = n.db.View(func(tx *bolt.Tx) error { of, err = failures(tx); return err })
-	return of, err
-}
-
 func failures(tx *bolt.Tx) (map[string]uint64, error) {
 	of := map[string]uint64{}
 	if b := tx.Bucket(nodeBucket).Get(failuresKey); b != nil {
@@ -160,8 +155,8 @@ func failures(tx *bolt.Tx) (map[string]uint64, error) {
 }
 
 // noteFailure notes that one has been.
-func (n *Node) noteFailure(dir string) error {
-	return n.db.Update(func(tx *bolt.Tx) error {
+func noteFailure(db *bolt.DB, dir string) error {
+	return db.Update(func(tx *bolt.Tx) error {
 		of, err := failures(tx)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"headrace/block"
 	"headrace/cli"
 	"headrace/disk"
 )
@@ -63,7 +64,7 @@ func Beside(ctx context.Context, app *cli.App, f *StartFlags, log *slog.Logger) 
 // Hangs lists the disks that do not answer the node, if it runs. It may be called from any goroutine.
 func (f *StartFlags) Hangs() []disk.Hang {
 	if n := f.node.Load(); n != nil {
-		return n.Blocks.Hangs()
+		return block.Hangs(n.Blocks)
 	}
 	return nil
 }
