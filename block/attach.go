@@ -137,7 +137,7 @@ func adoptAgain(s *Store, r *replica) error {
 	if r.suspect {
 		// The next start has to know, too, that the disk was away.
 		err := s.withFile(r, func(h *handle) error {
-			return errors.Join(s.put(r, h, func(next *header) { next.boot = 0 }), h.sync())
+			return errors.Join(s.put(r, h, func(next *header) { next.since = 0 }), h.sync())
 		})
 		if err != nil {
 			return err

@@ -18,7 +18,7 @@ func TestDiskComesAndGoes(t *testing.T) {
 	mount()
 	other := t.TempDir()
 	// Whole tells what a restart believes of a block that was being written.
-	s := openReal(t, dir, Config{Boot: 7})
+	s := openReal(t, dir, Config{Since: always(7)})
 	content := pattern(100_000)
 	at := func(n int64) []byte { return content[n : n+50_000] }
 	for id := int64(1); id <= 5; id++ {
@@ -95,7 +95,7 @@ func TestDiskComesAndGoes(t *testing.T) {
 	}
 
 	// The next start knows that the disk was away.
-	s = opened(t, Config{Dirs: []string{dir, other}, Boot: 7})
+	s = opened(t, Config{Dirs: []string{dir, other}, Since: always(7)})
 	if i, err := s.Stat(6); err != nil || i.Whole {
 		t.Errorf("%+v, %v", i, err)
 	}

@@ -57,15 +57,22 @@ func (s *Store) fileFor(b Block, file uint64, capacity int64, temporary bool) (*
 		return nil, err
 	}
 	rooms := make([]Room, len(volumes))
+	var last *combined // of which not all is known: that would be given up
 	for i, v := range volumes {
 		rooms[i] = v.Room
-		if c := s.volumes[i].files[file]; c != nil && c.broken {
-			rooms[i].Out = true
-		} else if c != nil && Place([]Room{v.Room}, capacity, s.KeepFree) == 0 {
+		c := s.volumes[i].files[file]
+		if c == nil || Place([]Room{v.Room}, capacity, s.KeepFree) < 0 {
+			continue
+		}
+		if _, open := c.openGap(); !open {
 			return c, nil
 		}
+		rooms[i].Out, last = true, c
 	}
 	i := Place(rooms, capacity, s.KeepFree)
+	if i < 0 && last != nil {
+		return last, nil
+	}
 	if i < 0 {
 		return nil, refused(ErrFull, b.ID, "%d bytes on none of %d disks", capacity, len(rooms))
 	}
@@ -80,12 +87,15 @@ func (s *Store) fileFor(b Block, file uint64, capacity int64, temporary bool) (*
 func (s *Store) createIn(c *combined, b Block, capacity int64, temporary bool) (*Writer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err := s.findEnd(c); err != nil {
+		return nil, refused(ErrFull, b.ID, "find the end of %s: %w", c.v.path(c.id), err)
+	}
 	k := writing
 	if temporary {
 		k = copying
 	}
 	r := &replica{file: c, state: Writing, promised: capacity,
-		head: header{disk: c.v.id, file: c.id, block: b.ID, stamp: b.Stamp, capacity: capacity, kind: k, boot: s.Boot}}
+		head: header{disk: c.v.id, file: c.id, block: b.ID, stamp: b.Stamp, capacity: capacity, kind: k, since: c.v.since}}
 	if temporary {
 		r.state = Temporary
 	}

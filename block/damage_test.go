@@ -100,7 +100,7 @@ func TestGenerationIsDurable(t *testing.T) {
 func TestFlippedBitAndKill(t *testing.T) {
 	for at, want := range map[int64]int64{-1: 1500, 100: 0, 700: Chunk, 1400: 2 * Chunk} {
 		mem := vfs.NewMem(1<<24, 1)
-		config := Config{Dirs: []string{"/a"}, FS: mem, Boot: 7}
+		config := Config{Dirs: []string{"/a"}, FS: mem, Since: always(7)}
 		s := opened(t, config)
 		w := mustCreate(t, s, Block{1, 1}, 1, page)
 		must(t, errors.Join(w.Write(pattern(1500), 0), w.Flush()))
@@ -119,7 +119,7 @@ func TestFlippedBitAndKill(t *testing.T) {
 // TestUnreadableBehindTheEnd: a sector cannot be read that a block has not reached, or not any more. It has all that it had.
 func TestUnreadableBehindTheEnd(t *testing.T) {
 	f := openFaulty(t, 1<<24, 2*page, "/a")
-	f.Boot = 7
+	f.Since, f.volumes[0].since = always(7), 7
 	w := mustCreate(t, f.Store, Block{1, 1}, 1, page)
 	must(t, errors.Join(w.Write(pattern(700), 0), w.Flush()))
 	f.mem.Kill()

@@ -24,8 +24,8 @@
 // Flush hands bytes and checksums to the kernel: readers see them, and they survive the
 // process. Sync, and what ends a recovery, makes them survive the machine. A block that
 // was being written when its process ended is cut to its last good chunk, but never below
-// what was synced, and is Waiting then. If the machine has not ended since its writer began, it is
-// whole: it has all that was flushed (Config.Boot). A closed block of which no one made all bytes
+// what was synced, and is Waiting then. If the machine has not ended since its writer began, nor was the disk unmounted, nor has it
+// failed, it is whole: it has all that was flushed (Config.Since). A closed block of which no one made all bytes
 // durable is suspect after a crash: Scrub reads it first, and what has lost its end
 // becomes Waiting. Config.SyncOnClose closes that gap, at the price of an fsync.
 //

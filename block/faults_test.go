@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/testkit"
 	"headrace/internal/vfs"
 )
 
@@ -258,7 +260,11 @@ func TestHangingDisk(t *testing.T) {
 		if !errors.Is(err, ErrOut) {
 			t.Errorf("%s that hangs: %v", kind, err)
 		}
+		if h := Hangs(f.Store); len(h) != 1 || h[0].Name != "/a" || !h[0].Silent || time.Since(h[0].Since) > time.Minute || !slices.Equal(h[0].Hanging, []string{"blocks in /a"}) {
+			t.Errorf("%s that hangs: it is told %+v", kind, h)
+		}
 		close(release)
+		testkit.Await(t, "the disk to have answered", func() bool { return len(Hangs(f.Store)) == 0 })
 		w.Close()
 	}
 }
@@ -281,12 +287,12 @@ func TestPatience(t *testing.T) {
 	mustWrite(t, f.Store, Block{1, 1}, 1, pattern(100))
 	first, _ := f.Stat(1)
 	v := f.blocks[1].file.v
-	v.late.Store(true)
+	v.late.Store(1)
 	mustWrite(t, f.Store, Block{2, 1}, 1, pattern(100))
 	if i, _ := f.Stat(2); i.Dir == first.Dir {
 		t.Error("a disk that is late gets a new block")
 	}
-	if _, err := readAll(f.Store, Block{1, 1}, 0, 100); err != nil || v.late.Load() {
+	if _, err := readAll(f.Store, Block{1, 1}, 0, 100); err != nil || v.late.Load() != 0 {
 		t.Errorf("it is late though it has answered: %v", err)
 	}
 }

@@ -2,6 +2,8 @@ package block
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,8 +25,6 @@ type combined struct {
 	changes, busy int
 	// named: the file's name is durable.
 	named bool
-	// broken: not all headers could be read, so nobody knows where another region may be.
-	broken bool
 	// sync is held during an fsync: of two at once on one descriptor the kernel tells
 	// only one of an error.
 	sync sync.Mutex
@@ -35,6 +35,33 @@ type combined struct {
 	// Guarded by Store.mu. Regions are in order; those of deleted blocks are among them.
 	regions []*replica
 	end     int64
+	gaps    []Gap
+}
+
+// Gap is a part of the file of a user's blocks on a disk in which there may be blocks of which nobody knows: a header could not be read.
+type Gap struct {
+	// File is the user's file of which they were when they were made.
+	File uint64
+	// From and To are offsets in bytes. Where no block was found behind it To is math.MaxInt64.
+	From, To int64
+	Cause    error
+}
+
+// String says where it is, for people.
+func (g Gap) String() string {
+	to := "its end"
+	if g.To != math.MaxInt64 {
+		to = fmt.Sprint(g.To)
+	}
+	return fmt.Sprintf("blocks of file %d from byte %d to %s", g.File, g.From, to)
+}
+
+// openGap returns the gap behind which nobody knows where another region may begin; Store.mu is held.
+func (c *combined) openGap() (gap Gap, open bool) {
+	if n := len(c.gaps); n > 0 && c.gaps[n-1].To == math.MaxInt64 {
+		return c.gaps[n-1], true
+	}
+	return gap, false
 }
 
 // handle is an open combined file, closed with its last user.

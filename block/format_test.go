@@ -33,7 +33,7 @@ func TestLayout(t *testing.T) {
 
 func someHeader(r *rand.Rand) header {
 	h := header{seq: r.Uint64(), file: r.Uint64(), offset: r.Int64N(1<<30) * page, block: r.Int64(), stamp: r.Uint64(), fence: r.Uint64(),
-		capacity: r.Int64N(maxCapacity), kind: kind(1 + r.IntN(4)), boot: r.Uint64()}
+		capacity: r.Int64N(maxCapacity), kind: kind(1 + r.IntN(4)), since: r.Uint64()}
 	h.disk[r.IntN(16)] = byte(r.Uint32())
 	for _, m := range []*mark{&h.mark, &h.durable, &h.settled} {
 		*m = mark{r.Int64N(h.capacity + 1), r.Uint32()}

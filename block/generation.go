@@ -84,7 +84,7 @@ func (s *Store) rewind(r *replica, h *handle, to mark, stamp uint64, k kind) err
 	}
 	header := func() error {
 		return s.put(r, h, func(next *header) {
-			next.mark, next.kind, next.stamp, next.boot = to, k, stamp, s.Boot // whoever goes on is content with what is here
+			next.mark, next.kind, next.stamp, next.since = to, k, stamp, r.file.v.since // whoever goes on is content with what is here
 			next.fence = max(next.fence, stamp)
 			next.settled = r.confirmed
 			if k == final || next.durable.length > to.length { // whoever closes it syncs it

@@ -23,8 +23,8 @@ type header struct {
 	stamp, fence uint64
 	capacity     int64
 	kind         kind
-	// boot is that of the machine in which a writer began; 0 is none that is known.
-	boot uint64
+	// since is the time of the disk in which a writer began (Config.Since); 0 is none that is known.
+	since uint64
 	// mark is the length when the header was written, durable one that was about to be
 	// made durable with it, and settled one that had been before.
 	mark, durable, settled mark
@@ -69,7 +69,7 @@ type wireHeader struct {
 	Capacity, Length, Durable, Settled int64
 	Tail, DurableTail, SettledTail     uint32
 	Kind                               uint8
-	Boot                               uint64 // 0 where it was not noted yet
+	Since                              uint64 // 0 where it was not noted yet
 }
 
 // append encodes h in headerLen bytes.
@@ -79,7 +79,7 @@ func (h *header) append(b []byte) []byte {
 	b, _ = binary.Append(b, binary.BigEndian, &wireHeader{
 		Seq: h.seq, Disk: h.disk, File: h.file, Offset: h.offset, Block: h.block, Stamp: h.stamp, Fence: h.fence,
 		Capacity: h.capacity, Length: h.mark.length, Durable: h.durable.length, Settled: h.settled.length,
-		Tail: h.mark.tail, DurableTail: h.durable.tail, SettledTail: h.settled.tail, Kind: uint8(h.kind), Boot: h.boot})
+		Tail: h.mark.tail, DurableTail: h.durable.tail, SettledTail: h.settled.tail, Kind: uint8(h.kind), Since: h.since})
 	b = append(b, make([]byte, start+headerLen-4-len(b))...)
 	return binary.BigEndian.AppendUint32(b, sum(b[start:]))
 }
@@ -95,7 +95,7 @@ func parseHeader(b []byte) (h header, err error) {
 		return h, errHeader
 	}
 	h = header{seq: w.Seq, disk: w.Disk, file: w.File, offset: w.Offset, block: w.Block, stamp: w.Stamp, fence: w.Fence,
-		capacity: w.Capacity, kind: kind(w.Kind), boot: w.Boot, mark: mark{w.Length, w.Tail}, durable: mark{w.Durable, w.DurableTail},
+		capacity: w.Capacity, kind: kind(w.Kind), since: w.Since, mark: mark{w.Length, w.Tail}, durable: mark{w.Durable, w.DurableTail},
 		settled: mark{w.Settled, w.SettledTail}}
 	switch {
 	case h.kind < writing || h.kind > gone,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,7 @@ import (
 )
 
 func (c *Config) newVolume(dir string) *volume {
-	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}),
+	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}), told: make(chan struct{}),
 		files: map[uint64]*combined{}, layout: layout{c.piece}}
 }
 
@@ -46,6 +47,13 @@ func (s *Store) load(v *volume) error {
 	}
 	if err := v.identify(&s.Config); err != nil {
 		return err
+	}
+	if s.Since != nil {
+		since := make(chan uint64, 1)
+		if err := v.do(reading, func() error { since <- s.Since(v.dir); return nil }); err != nil {
+			return err
+		}
+		v.since = <-since
 	}
 	if err := v.makeDir(filepath.Join(v.dir, "files")); err != nil {
 		return err
@@ -193,25 +201,29 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	indexed := headers != nil
 	if !indexed {
 		var err error
-		if headers, c.end, err = c.scan(); err != nil {
-			if v.err() != nil {
-				return v.err()
-			}
-			v.log.Error("a file of blocks cannot be read", "file", v.path(id), "cause", err)
-			c.broken, v.unseen = true, err
+		if headers, c.gaps, c.end, err = c.scan(0); err != nil && v.err() == nil {
+			c.gaps = []Gap{{id, 0, math.MaxInt64, err}}
+		} else if err != nil {
+			return err
 		}
-		if err == nil && len(headers) == 0 {
+		for _, g := range c.gaps {
+			v.log.Error("a part of a file of blocks is not known, for a header there cannot be read", "file", v.path(id), "part", g.String(), "cause", g.Cause)
+		}
+		if len(headers)+len(c.gaps) == 0 {
 			return c.unlink() // made, and nothing more, before the power failed
 		}
 	}
 	slices.SortFunc(headers, func(a, b header) int { return cmp.Compare(a.offset, b.offset) })
 	s.mu.Lock()
 	v.files[id] = c
+	if len(c.gaps) > 0 {
+		v.torn = append(v.torn, c)
+	}
 	for _, h := range headers {
 		// Behind the mark there may be bytes of an earlier life, and in the chunk that it ends in a checksum from before the power failed.
 		// All have their states before any is adopted: the file goes with the last one that is dropped.
 		r := &replica{file: c, head: h, visible: h.mark, spilled: up(h.capacity, Chunk), confirmed: h.settled, state: stateOf[h.kind]}
-		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length && !s.since(v, h)
+		r.suspect = !indexed && h.kind == final && h.settled.length < h.mark.length && !v.kept(h)
 		c.regions = append(c.regions, r)
 		c.end = max(c.end, h.offset+v.size(h.capacity))
 	}
@@ -224,8 +236,8 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 	return s.tidy(c) // the last deletion may not have come that far
 }
 
-// since reports whether the machine has been up, and the disk there, since a writer began: what was flushed is here.
-func (c *Config) since(v *volume, h header) bool { return c.Boot != 0 && h.boot == c.Boot && !v.back }
+// kept reports whether nothing of the disk was lost since a writer began: what was flushed is here.
+func (v *volume) kept(h header) bool { return v.since != 0 && h.since == v.since && !v.back }
 
 // stateOf is what a replica is at the start whose header says its kind.
 var stateOf = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
@@ -239,7 +251,7 @@ func (s *Store) adopt(r *replica) error {
 		return nil
 	case writing:
 		good, all, err := s.salvage(r)
-		r.whole = all && s.since(r.file.v, r.head)
+		r.whole = all && r.file.v.kept(r.head)
 		if v := r.file.v; err != nil && v.err() == nil {
 			v.log.Error("a block that was being written cannot be read", "block", r.head.block, "disk", v.dir, "cause", err)
 			// What is before that may be all there is anywhere. Nothing is changed behind it: it may be read another time.
@@ -289,34 +301,91 @@ func better(a, b *replica) bool {
 // mostUnreadable is how many pages of a file without headers that can be read are tried: a disk may take seconds for each.
 const mostUnreadable = 16
 
-// scan finds the headers in a file, and where the next region may begin. Where a header
-// is damaged, or cannot be read, it goes on with the next good one. An error says that there may be more than what it found.
-func (c *combined) scan() (headers []header, end int64, err error) {
+// scan finds the headers in a file from where a region begins, and where the next region may begin. Where a header
+// is damaged it goes on with the next good one, and where one cannot be read as well: that leaves a gap. An error says that there is no more to be known.
+func (c *combined) scan(from int64) (headers []header, gaps []Gap, end int64, err error) {
 	h, err := c.use(0)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	defer h.release()
 	size, err := c.size(h)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, 0, err
 	}
 	end = up(size, page)
-	unreadable := 0
-	for pos := int64(0); pos < size; {
-		found, next, rerr := c.nextHeader(h, pos, size)
-		if rerr != nil {
-			err = rerr
-			if unreadable++; unreadable > mostUnreadable || c.v.err() != nil {
-				break
-			}
-		}
-		if found != nil {
-			headers = append(headers, *found)
-		}
+	unreadable, cause := 0, error(nil)
+	for pos := from; pos < size && unreadable <= mostUnreadable; {
+		found, next, err := c.nextHeader(h, pos, size)
 		pos = next
+		if c.v.err() != nil {
+			return nil, nil, 0, c.v.err()
+		}
+		if err != nil {
+			unreadable++
+			cause = cmp.Or(cause, err)
+		}
+		if found == nil {
+			continue
+		}
+		if cause != nil {
+			gaps, cause = append(gaps, Gap{c.id, from, found.offset, cause}), nil
+		}
+		headers = append(headers, *found)
+		from = next
 	}
-	return headers, end, err
+	if cause != nil {
+		gaps = append(gaps, Gap{c.id, from, math.MaxInt64, cause})
+	}
+	return headers, gaps, end, nil
+}
+
+// findEnd finds out where another region of a file may begin whose last header could not be read. If it can be read now its region stays, and is known at
+// the next start. Else what it may say is given up: it is written over, so that no later start takes what comes behind it for a part of its region. combined.mu is held.
+func (s *table) findEnd(c *combined) error {
+	s.mu.Lock()
+	gap, open := c.openGap()
+	s.mu.Unlock()
+	if !open {
+		return nil
+	}
+	headers, gaps, end, err := c.scan(gap.From)
+	if err != nil {
+		return err
+	}
+	for _, h := range headers {
+		end = max(end, h.offset+c.v.size(h.capacity))
+	}
+	left := Gap{c.id, gap.From, end, gap.Cause}
+	if n := len(gaps); n > 0 && gaps[n-1].To == math.MaxInt64 {
+		left.To = gaps[n-1].From
+		end = max(end, left.To+page)
+		if err := c.giveUp(left.To, end); err != nil {
+			return err
+		}
+		c.v.log.Error("a part of a file of blocks is given up, for another block is to begin behind it", "file", c.v.path(c.id), "part", Gap{c.id, left.To, end, nil}.String(), "cause", gaps[n-1].Cause)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.end, c.gaps = max(c.end, end), c.gaps[:len(c.gaps)-1]
+	if left.To > left.From {
+		c.gaps = append(c.gaps, left)
+	}
+	return nil
+}
+
+// giveUp makes a part of a file the region of a deleted block, durably.
+func (c *combined) giveUp(from, to int64) error {
+	h, err := c.use(0)
+	if err != nil {
+		return err
+	}
+	defer h.release()
+	most := to - from - headerSize
+	gone := header{seq: 2, disk: c.v.id, file: c.id, offset: from, kind: gone, capacity: min(maxCapacity, max(0, most-up(most, c.v.piece)/c.v.piece*c.v.sums()))}
+	b := make([]byte, page)
+	copy(b, gone.append(nil))
+	return errors.Join(h.write(b, from), h.sync())
 }
 
 func (c *combined) size(h *handle) (int64, error) {

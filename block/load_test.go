@@ -3,6 +3,8 @@ package block
 import (
 	"bytes"
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,7 +137,7 @@ func TestUnreadableWhileWritten(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			mem := vfs.NewMem(1<<24, 1)
-			config := Config{Dirs: []string{"/a"}, FS: mem, Boot: 1}
+			config := Config{Dirs: []string{"/a"}, FS: mem, Since: always(1)}
 			s := opened(t, config)
 			content := pattern(60 * page)
 			w := mustCreate(t, s, Block{1, 1}, 1, 100*page)
@@ -165,30 +167,118 @@ func TestUnreadableWhileWritten(t *testing.T) {
 	}
 }
 
-// TestUnreadableHeader: of a file that the index does not know one header cannot be read. All other blocks are there.
+// TestUnreadableHeader: of a file that the index does not know one header cannot be read. All other blocks are there, and more can be made, which are there
+// also when that header can be read again; so is its block, unless its place was needed, as only that of the last one is.
 func TestUnreadableHeader(t *testing.T) {
-	mem := vfs.NewMem(1<<24, 1)
-	config := Config{Dirs: []string{"/a"}, FS: mem}
-	s := opened(t, config)
-	content := pattern(5 * page)
-	for id := int64(1); id <= 5; id++ {
-		mustWrite(t, s, Block{id, 1}, 1, content)
+	for _, c := range []struct {
+		name  string
+		block int64 // of which the header cannot be read
+		again bool  // it can be when another block is made
+		back  bool  // its block is there at the next start
+	}{
+		{"in the middle", 3, false, true},
+		{"the first", 1, false, true},
+		{"the last", 5, false, false},
+		{"the last, for some time", 5, true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := vfs.NewMem(1<<24, 1)
+			config := Config{Dirs: []string{"/a"}, FS: mem}
+			s := opened(t, config)
+			content := pattern(5 * page)
+			for id := int64(1); id <= 5; id++ {
+				w := mustCreate(t, s, Block{id, 1}, 1, 20*page)
+				must(t, errors.Join(w.Write(content, 0), w.Finalize(5*page)))
+			}
+			fail := badPages(s.blocks[c.block].head.offset)
+			mem.Kill()
+			mem.Restart(false)
+			faulty := config
+			faulty.FS = &vfs.Faulty{FS: mem, Fail: func(op vfs.Op) error { return fail(op) }}
+			s = opened(t, faulty)
+			want := []int64{1, 2, 3, 4, 5}
+			want = slices.DeleteFunc(want, func(id int64) bool { return id == c.block })
+			read := func() {
+				t.Helper()
+				for _, id := range want {
+					if got, err := readAll(s, Block{id, 1}, 0, 5*page); err != nil || !bytes.Equal(got, content) {
+						t.Errorf("block %d: %d bytes, %v", id, len(got), err)
+					}
+				}
+			}
+			read()
+			v := s.Volumes()[0]
+			if _, err := s.Stat(c.block); !errors.Is(err, ErrNotFound) || v.Unseen != nil || len(v.Gaps) != 1 || v.Gaps[0].File != 1 || !errors.Is(v.Gaps[0].Cause, unix.EIO) {
+				t.Errorf("%v, and it may be there: %v, %v", err, v.Unseen, v.Gaps)
+			}
+			must(t, s.Snapshot()) // which does not say that there is nothing
+			if c.again {
+				fail = badPages()
+			}
+			for id := int64(6); id <= 7; id++ {
+				mustWrite(t, s, Block{id, 1}, 1, content)
+				want = append(want, id)
+			}
+			read()
+			if gaps := s.Volumes()[0].Gaps; (len(gaps) > 0) != c.back {
+				t.Errorf("it may be there: %v", gaps)
+			}
+			must(t, s.Snapshot())
+			mem.Kill()
+			mem.Restart(false)
+			s = opened(t, config)
+			if c.back {
+				want = append(want, c.block)
+			} else if _, err := s.Stat(c.block); !errors.Is(err, ErrNotFound) {
+				t.Errorf("what was given up: %v", err)
+			}
+			read()
+			mustWrite(t, s, Block{8, 1}, 1, content)
+			want = append(want, 8)
+			read()
+			for _, id := range want {
+				must(t, s.Delete(Block{id, 1}))
+			}
+			if _, err := mem.Open(s.volumes[0].path(1), 0); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the file of deleted blocks: %v", err)
+			}
+		})
 	}
-	bad := s.blocks[3].head.offset
+}
+
+// TestUnreadableHeaderOfAnotherDisk: while a file has room on another disk, nothing of what cannot be read is given up.
+func TestUnreadableHeaderOfAnotherDisk(t *testing.T) {
+	mem := vfs.NewMem(1<<24, 1)
+	config := Config{Dirs: []string{"/a", "/b"}, FS: mem}
+	s := opened(t, config)
+	mustWrite(t, s, Block{1, 1}, 1, pattern(page))
+	first, _ := s.Stat(1)
 	mem.Kill()
 	mem.Restart(false)
 	faulty := config
-	faulty.FS = &vfs.Faulty{FS: mem, Fail: badPages(bad)}
+	faulty.FS = &vfs.Faulty{FS: mem, Fail: func(op vfs.Op) error {
+		if op.Kind == "read" && strings.HasPrefix(op.Name, first.Dir+"/files/") {
+			return unix.EIO
+		}
+		return nil
+	}}
 	s = opened(t, faulty)
-	for _, id := range []int64{1, 2, 4, 5} {
-		if got, err := readAll(s, Block{id, 1}, 0, 5*page); err != nil || !bytes.Equal(got, content) {
+	mustWrite(t, s, Block{2, 1}, 1, pattern(page))
+	if second, _ := s.Stat(2); second.Dir == first.Dir {
+		t.Error("it lies where not all is known")
+	}
+	mem.Kill()
+	mem.Restart(false)
+	s = opened(t, config)
+	for id := int64(1); id <= 2; id++ {
+		if got, err := readAll(s, Block{id, 1}, 0, page); err != nil || !bytes.Equal(got, pattern(page)) {
 			t.Errorf("block %d: %d bytes, %v", id, len(got), err)
 		}
 	}
-	if _, err := s.Stat(3); !errors.Is(err, ErrNotFound) || s.Volumes()[0].Unseen == nil {
-		t.Errorf("%v, and it may be there: %v", err, s.Volumes()[0].Unseen)
-	}
 }
+
+// always says that nothing of any disk was lost in a time.
+func always(time uint64) func(string) uint64 { return func(string) uint64 { return time } }
 
 func opened(t testing.TB, c Config) *Store {
 	t.Helper()

@@ -26,7 +26,7 @@ func (s *Store) salvage(r *replica) (good mark, all bool, err error) {
 		err = s.put(r, h, func(next *header) {
 			next.kind, next.mark, next.durable, next.settled = writing, good, good, good
 			if r.file.v.back {
-				next.boot = 0
+				next.since = 0
 			}
 		})
 		if err != nil {

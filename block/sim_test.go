@@ -86,7 +86,7 @@ func (l *life) open() {
 		}
 		return nil
 	}}
-	s, err := Open(Config{Dirs: l.dirs, FS: fs, Patience: time.Minute, Boot: l.boot, SyncOnClose: l.syncing, piece: 2 * page, point: func(p string) {
+	s, err := Open(Config{Dirs: l.dirs, FS: fs, Patience: time.Minute, Since: always(l.boot), SyncOnClose: l.syncing, piece: 2 * page, point: func(p string) {
 		if p == l.point {
 			l.passed[p]++
 			l.kill("at " + p)

@@ -40,13 +40,14 @@ type Config struct {
 	// Patience is how long nothing at all may end on a disk that is waited for before it counts as broken (default 2 min). One operation may take
 	// five times as long.
 	Patience time.Duration
-	// Boot tells the time since the machine was started from others; 0: it is not known. What was flushed since then is here still.
-	Boot uint64
+	// Since tells the time in which nothing of a disk that the kernel had has been lost from others, when the disk with that directory is opened: the machine has not ended,
+	// nor was the disk unmounted, nor has it failed. 0: that is not known, as without Since. What was flushed in the same time is here still.
+	Since func(dir string) uint64
 	// SyncOnClose makes each block durable when it is closed. Otherwise, as in HDFS, a
 	// power failure may take what nobody has synced.
 	SyncOnClose bool
 	// Damaged hears once of each replica that cannot be read as it was written, Out of
-	// each disk that is taken out of use; in goroutines of their own.
+	// each disk that is taken out of use; in goroutines of their own. Open and Close wait for Out.
 	Damaged func(Info, error)
 	Out     func(dir string, cause error)
 	Log     *slog.Logger
@@ -94,9 +95,9 @@ type Info struct {
 	State            State
 	// Damaged: some of it cannot be read.
 	Damaged bool
-	// Whole: of one that was Waiting, it has all that was flushed, because the machine has not ended.
+	// Whole: of one that was Waiting, it has all that was flushed, because nothing of its disk was lost meanwhile (Config.Since).
 	Whole bool
-	// Suspect: it was closed shortly before the process ended, has not been read since, and the machine may have ended, too: bytes may
+	// Suspect: it was closed shortly before the process ended, has not been read since, and what the disk did not have may be lost, too: bytes may
 	// be missing. Who reads it finds out.
 	Suspect bool
 }
@@ -218,6 +219,7 @@ func Open(c Config) (*Store, error) {
 		} else {
 			v.unseen = errs[i]
 			v.takeOut(errs[i])
+			<-v.told
 		}
 	}
 	if !usable {
@@ -260,6 +262,9 @@ func (s *Store) Close() error {
 		}
 		if v.lock != nil && !v.closing {
 			err = errors.Join(err, v.lock.Close())
+		}
+		if v.err() != nil {
+			<-v.told
 		}
 	}
 	return err
@@ -330,7 +335,7 @@ func (s *Store) snapshotFile(c *combined, put func([]header) error) error {
 func (s *table) quiet(c *combined) (headers []header) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.v.files[c.id] != c {
+	if c.v.files[c.id] != c || len(c.gaps) > 0 { // the index would say that there is nothing there
 		return nil
 	}
 	for _, r := range c.regions {
@@ -425,9 +430,10 @@ type Volume struct {
 	Replicas, Used int64
 	// Cause is why it is out of use, nil if it is not.
 	Cause error
-	// Unseen is why there may be replicas on it that are not known, so that ErrNotFound does not say that there are none: it could
-	// not be used from the start, or a file on it could not be read.
+	// Unseen is why its replicas are not known, so that ErrNotFound does not say that there are none: it could not be used from the start.
 	Unseen error
+	// Gaps are where there may be some that are not known. They are read again at the next start.
+	Gaps []Gap
 }
 
 // Volumes tells of the disks, in the order of Dirs.
@@ -437,8 +443,28 @@ func (s *Store) Volumes() []Volume {
 	for i, v := range volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
-		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Replicas: v.replicas, Used: v.used, Room: Room{Out: err != nil || v.late.Load(), Total: total, Free: free - v.promised, Writers: v.writers}}
+		var gaps []Gap
+		for _, c := range v.torn {
+			gaps = append(gaps, c.gaps...)
+		}
+		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Gaps: gaps, Replicas: v.replicas, Used: v.used, Room: Room{Out: err != nil || v.late.Load() != 0, Total: total, Free: free - v.promised, Writers: v.writers}}
 		s.mu.Unlock()
+	}
+	return all
+}
+
+// Hangs lists the disks that do not answer: readers that have a turn (disk.Scheduler), or anybody. One that was taken out for that is among them until it answers.
+func Hangs(s *Store) (all []disk.Hang) {
+	if s.Turns != nil {
+		all = s.Turns.Hangs()
+	}
+	for _, v := range s.disks() {
+		late, d := v.late.Load(), v.device
+		if late == 0 || slices.ContainsFunc(all, func(h disk.Hang) bool { return h.ID == d.ID }) {
+			continue
+		}
+		d.Name = cmp.Or(d.Name, v.dir)
+		all = append(all, disk.Hang{Device: d, Since: time.Unix(0, late), Silent: true, Hanging: []string{"blocks in " + v.dir}})
 	}
 	return all
 }

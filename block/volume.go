@@ -28,23 +28,26 @@ type volume struct {
 	patience time.Duration
 	log      *slog.Logger
 	index    index
-	// onOut hears of the end, once.
+	// onOut hears of the end, once. told is closed when it has.
 	onOut func(dir string, err error)
+	told  chan struct{}
 
-	// ended counts the operations that have ended. late: one waits for long, and none has ended meanwhile.
+	// ended counts the operations that have ended. late is since when none has, in nanoseconds of Unix time, where one has waited for long; else 0.
 	ended atomic.Uint64
-	late  atomic.Bool
+	late  atomic.Int64
 
 	// trusted is for how many extents nobody needs a turn.
 	trusted atomic.Int64
 
-	// unseen is why there may be replicas here of which nobody knows, set when the disk is opened.
+	// unseen is why nobody knows which replicas are here, set when the disk is opened. torn are the files of which some may not be known.
 	unseen  error
+	torn    []*combined
 	endOnce sync.Once
 	out     chan struct{} // closed when the disk is taken out
 	cause   error         // why, set before
-	// back: the disk was away before it was opened, and what was not durable then may be lost, though the machine has not ended.
-	back bool
+	// since is Config.Since when the disk was opened. back: it was away before, while this process had it, and what was not durable then may be lost.
+	since uint64
+	back  bool
 	attaching
 
 	// making is held for writing while a directory of files is made: nobody has a file in one that is not durable.
@@ -84,7 +87,7 @@ func (v *volume) do(what access, f func() error) error {
 		err := f()
 		if what != asking {
 			v.ended.Add(1)
-			v.late.Store(false)
+			v.late.Store(0)
 		}
 		done <- err
 	}()
@@ -112,7 +115,7 @@ func (v *volume) do(what access, f func() error) error {
 				return v.takeOut(fmt.Errorf("no answer within %v", time.Duration(w.all)*v.patience/patienceTicks))
 			}
 			if late {
-				v.late.Store(true)
+				v.late.CompareAndSwap(0, time.Now().Add(-time.Duration(w.quiet)*v.patience/patienceTicks).UnixNano())
 			}
 		}
 	}
@@ -164,9 +167,13 @@ func (v *volume) takeOut(cause error) error {
 		v.cause = cause
 		close(v.out)
 		v.log.Error("a disk is taken out of use", "disk", v.dir, "cause", cause)
-		if v.onOut != nil {
-			go v.onOut(v.dir, cause)
-		}
+		tell := v.onOut
+		go func() {
+			if tell != nil {
+				tell(v.dir, cause)
+			}
+			close(v.told)
+		}()
 	})
 	return v.err()
 }

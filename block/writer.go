@@ -1,6 +1,7 @@
 package block
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 )
@@ -65,7 +66,7 @@ func (w *Writer) Pace(bytes int64) { w.pace = bytes }
 func (w *Writer) Length() int64 { return w.base + int64(len(w.buf)) }
 
 // Write takes the bytes at off, which must not be behind the end of what was written. What
-// is there already is left as it is: clients send the bytes of a chunk again when they go
+// is there already is left as it is, and is to be the same (Same): clients send the bytes of a chunk again when they go
 // on in it. After an error the block has what was flushed.
 func (w *Writer) Write(p []byte, off int64) error {
 	if err := w.enter(); err != nil {
@@ -92,6 +93,27 @@ func (w *Writer) Write(p []byte, off int64) error {
 		}
 	}
 	return nil
+}
+
+// Same reports whether what was written has these bytes at off. They must not go beyond its end.
+func (w *Writer) Same(p []byte, off int64) (bool, error) {
+	if err := w.enter(); err != nil {
+		return false, err
+	}
+	defer w.r.io.Unlock()
+	if off < 0 || off+int64(len(p)) > w.Length() {
+		return false, refused(ErrState, w.r.head.block, "%d bytes at %d of %d", len(p), off, w.Length())
+	}
+	v := w.r.file.v
+	for len(p) > 0 && off < w.base {
+		n := min(int64(len(p)), w.base-off, v.pieceEnd(off)-off)
+		b, err := w.handle.read(w.r.head.offset+v.dataAt(off), n)
+		if err != nil || !bytes.Equal(b, p[:n]) {
+			return false, err
+		}
+		p, off = p[n:], off+n
+	}
+	return len(p) == 0 || bytes.Equal(p, w.buf[off-w.base:][:len(p)]), nil
 }
 
 // add takes bytes into the buffer, with their checksums.

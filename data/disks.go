@@ -124,8 +124,10 @@ func (w *diskWatch) next() (*wire.DisksSample, error) {
 	at := time.Now()
 	sample := &wire.DisksSample{AtMs: at.UnixMilli(), Interval: at.Sub(w.at).Seconds()}
 	uses, hangs := w.disks.Uses(), map[disk.ID]*wire.DiskHang{}
-	for _, h := range w.disks.Hangs() {
-		hangs[h.ID] = wireHang(h, w.named)
+	for _, h := range w.hanging() {
+		if hangs[h.ID] == nil {
+			hangs[h.ID] = wireHang(h, w.named)
+		}
 	}
 	known := map[disk.ID]bool{}
 	// Those that only the readers know are no block devices, or gone.

@@ -179,6 +179,12 @@ func TestHangs(t *testing.T) {
 				t.Errorf("it is told %v, want %v", h, want)
 			}
 		}
+		r.others = func() []disk.Hang {
+			return []disk.Hang{{Device: disk.Device{Name: "sdb", Mount: "/srv"}, Since: began, Silent: true, Hanging: []string{"blocks"}}}
+		}
+		if h := r.hangs(true); len(h) != 2 || h[1].Disk != "sdb" || h[1].WhoHangs[0] != "blocks" {
+			t.Errorf("with what others wait for it is told %v", h)
+		}
 		cancel()
 	})
 }

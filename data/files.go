@@ -36,6 +36,8 @@ type Config struct {
 	NoResidentFirst bool
 	// Disks says whose turn it is at a disk, also for what is not read through Files.
 	Disks *disk.Scheduler
+	// Hangs lists disks that do not answer others in this process, which are told of as well; nil: there are none.
+	Hangs func() []disk.Hang
 	// Cache opens the page cache, Meter what measures the disks.
 	Cache func(pagecache.Config) (pagecache.Cache, error)
 	Meter func() (*disk.Meter, error)
@@ -62,6 +64,7 @@ type reading struct {
 	cache   pagecache.Cache
 	devices *disk.Devices
 	disks   *disk.Scheduler
+	others  func() []disk.Hang // Config.Hangs
 	meter   lazyMeter
 	// searches for files, whatever they are for.
 	searches searches
@@ -112,7 +115,7 @@ func openReading(c *Config) (*reading, error) {
 		c.Log.Info("what is in memory is found out by "+string(method), "reason", why)
 	}
 	return &reading{
-		cache: pages, devices: &disk.Devices{}, disks: c.Disks, meter: lazyMeter{open: c.Meter},
+		cache: pages, devices: &disk.Devices{}, disks: c.Disks, others: c.Hangs, meter: lazyMeter{open: c.Meter},
 		searches: searches{budget.Slots[uint32]{Most: maxSearches}},
 	}, nil
 }

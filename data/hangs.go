@@ -11,8 +11,16 @@ const maxHanging = 3
 
 // hangs tells which disks and file servers do not answer; named: also whom.
 func (r *reading) hangs(named bool) (all []*wire.DiskHang) {
-	for _, h := range r.disks.Hangs() {
+	for _, h := range r.hanging() {
 		all = append(all, wireHang(h, named))
+	}
+	return all
+}
+
+func (r *reading) hanging() []disk.Hang {
+	all := r.disks.Hangs()
+	if r.others != nil {
+		all = append(all, r.others()...)
 	}
 	return all
 }

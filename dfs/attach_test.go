@@ -3,6 +3,9 @@ package dfs
 import (
 	"errors"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/block"
 	"headrace/internal/testkit"
@@ -29,6 +32,53 @@ func TestDiskComesBack(t *testing.T) {
 	})
 	if n.Room().Blocks != 1 {
 		t.Errorf("%+v", n.Room())
+	}
+	closeNode(t, n)
+}
+
+// TestDiskThatLostPages: a node ends while a block is being written, and is started again on the same machine. What it has of the block is all that was flushed, but not where the
+// disk was unmounted meanwhile, or has failed: then nobody knows what of it never came to the disk, and others may have more.
+func TestDiskThatLostPages(t *testing.T) {
+	mounted, mount, _, unmount := testkit.ComingDisk(t)
+	mount()
+	c := Config{Dir: t.TempDir(), Disks: []string{mounted}, Upkeep: time.Hour, ScrubRate: -1}
+	n := open(t, c)
+	b, w := begin(t, n, "/f", "flushed, and no more")
+	for _, step := range []struct {
+		what  string
+		does  func()
+		whole bool
+	}{
+		{"is started again", func() {}, true},
+		{"has its disk unmounted", func() {
+			if err := unmount(); err != nil {
+				t.Fatal(err)
+			}
+			mount()
+		}, false},
+	} {
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		closeNode(t, n)
+		step.does()
+		n = open(t, c)
+		i, err := n.Blocks.Stat(int64(b.ID))
+		if err != nil || i.State != block.Waiting || i.Whole != step.whole || i.Length != b.Size {
+			t.Fatalf("a node that %s: %+v, %v", step.what, i, err)
+		}
+		if w, err = n.Blocks.Recover(i.Block, i.Stamp+1, b.Size, b.Size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.Blocks.Out(mounted, unix.EIO) // in place of the store, which has a failed fsync
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	closeNode(t, n)
+	n = open(t, c)
+	if i, err := n.Blocks.Stat(int64(b.ID)); err != nil || i.State != block.Waiting || i.Whole || i.Length != b.Size {
+		t.Errorf("a node whose disk has failed: %+v, %v", i, err)
 	}
 	closeNode(t, n)
 }

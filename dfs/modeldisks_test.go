@@ -12,6 +12,7 @@ import (
 
 	"headrace/block"
 	"headrace/internal/vfs"
+	"headrace/wire"
 )
 
 // disk is the node's, of which each operation may be the last, and of which sectors may not be readable until they are written.
@@ -57,7 +58,7 @@ type lazyFile struct{ vfs.File }
 func (lazyFile) Sync() error { return nil }
 
 func (n *modelNode) open(m *model) {
-	s, err := block.Open(block.Config{Dirs: []string{"/d"}, FS: n.disk(m), Patience: time.Minute, Boot: n.boot})
+	s, err := block.Open(block.Config{Dirs: []string{"/d"}, FS: n.disk(m), Patience: time.Minute, Since: func(string) uint64 { return n.boot }})
 	if n.dying {
 		m.note("%s dies while it starts", n.name)
 		m.reap()
@@ -67,6 +68,9 @@ func (n *modelNode) open(m *model) {
 		m.fatalf("open %s: %v", n.name, err)
 	}
 	n.k, n.alive, n.w = newKeeper(&Node{Blocks: s, ctx: context.Background(), Config: Config{}.filled()}), true, nil
+	n.k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
+		return &wire.LocateResponse{Wanted: m.wanted()}, nil
+	}
 	m.note("%s is back", n.name)
 	if m.oneIn(2) { // what may have lost its end is read first, before or after others ask
 		s.Scrub(context.Background(), 1<<40)

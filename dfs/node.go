@@ -127,12 +127,10 @@ func mine(dir string) error {
 }
 
 func (n *Node) openBlocks() error {
-	boot := fnv.New64a()
-	id, err := linux.BootID()
+	boot, err := linux.BootID()
 	if err != nil {
 		return err
 	}
-	io.WriteString(boot, id)
 	had, err := n.hadDisks()
 	if err != nil {
 		return err
@@ -142,13 +140,16 @@ func (n *Node) openBlocks() error {
 		had = n.Config.Disks
 	}
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Boot: max(1, boot.Sum64()), Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Since: func(dir string) uint64 { return diskSince(n.db, boot, dir) }, Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)
 		},
 		Out: func(dir string, cause error) {
 			n.Config.Log.Error("a disk is out of use until it was unmounted and is mounted again, or the next start", "dir", dir, "err", cause)
+			if err := noteFailure(n.db, dir); err != nil {
+				n.Config.Log.Error("that could not be noted: restart the machine before this node", "dir", dir, "err", err)
+			}
 			n.Keeper.lookSoon() // what it had is missing
 		},
 	})
@@ -168,6 +169,25 @@ func (n *Node) openBlocks() error {
 		err = fmt.Errorf("%w: name an empty directory, or start with the --dir and the --disk to which it belongs", err)
 	}
 	return err
+}
+
+// diskSince names the time in which nothing of a disk that the kernel had has been lost: the machine has not ended, nor was the disk unmounted, nor was it taken out, as after
+// a write that failed, of which the kernel keeps nothing. 0: it is not known.
+func diskSince(db *bolt.DB, boot, dir string) uint64 {
+	d, err := os.Open(dir)
+	if err != nil {
+		return 0
+	}
+	defer d.Close()
+	mounted := linux.Mounted(int(d.Fd()))
+	var failed map[string]uint64
+	err = db.View(func(tx *bolt.Tx) error { failed, err = failures(tx); return err })
+	if mounted == "" || err != nil {
+		return 0
+	}
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s\n%s\n%d", boot, mounted, failed[dir])
+	return max(1, h.Sum64())
 }
 
 // Go has f done beside everything else. Close waits for it; f does not go on once queries fail.

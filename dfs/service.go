@@ -111,8 +111,25 @@ func (k *Keeper) nothing(id int64) (*wire.BlockCopy, error) {
 		if v.Unseen != nil {
 			return nil, fmt.Errorf("block %d may be in %s: %w", id, v.Dir, v.Unseen)
 		}
+		for _, gap := range v.Gaps {
+			if err := k.without(id, gap); err != nil {
+				return nil, fmt.Errorf("block %d may be in %s, among the %v, which cannot be read: %w", id, v.Dir, gap, err)
+			}
+		}
 	}
 	return &wire.BlockCopy{Block: uint64(id)}, nil
+}
+
+// without returns nil if a block is not in a part of a file that cannot be read: it has been of another file ever since. What has bytes may have come from another one, by concat.
+func (k *Keeper) without(id int64, gap block.Gap) error {
+	r, err := k.locate(k.n.ctx, id)
+	if err != nil {
+		return errors.Join(gap.Cause, err)
+	}
+	if r.Wanted == nil || r.Wanted.Length > 0 || r.Wanted.File == gap.File {
+		return gap.Cause
+	}
+	return nil
 }
 
 func (s service) Cut(_ context.Context, q *wire.CutRequest) (*wire.CutResponse, error) {

@@ -24,6 +24,7 @@ var (
 	nodeBucket  = []byte("node")
 	identityKey = []byte("identity")
 	disksKey    = []byte("disks")
+	failuresKey = []byte("failures")
 )
 
 // layout is the version of what is in the directory. Layout 1 had one node, and no log: it is taken over.
@@ -142,6 +143,31 @@ func (n *Node) rememberDisks(before []string) error {
 		return err // at most starts: a write would have to become durable
 	}
 	return n.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, b) })
+}
+
+// failures returns how often each directory of blocks has been taken out of use.
+func failures(tx *bolt.Tx) (map[string]uint64, error) {
+	of := map[string]uint64{}
+	if b := tx.Bucket(nodeBucket).Get(failuresKey); b != nil {
+		return of, json.Unmarshal(b, &of)
+	}
+	return of, nil
+}
+
+// noteFailure notes that one has been.
+func noteFailure(db *bolt.DB, dir string) error {
+	return db.Update(func(tx *bolt.Tx) error {
+		of, err := failures(tx)
+		if err != nil {
+			return err
+		}
+		of[dir]++
+		b, err := json.Marshal(of)
+		if err != nil {
+			return err
+		}
+		return tx.Bucket(nodeBucket).Put(failuresKey, b)
+	})
 }
 
 func cleaned(dirs []string) (clean []string) {

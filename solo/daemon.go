@@ -37,6 +37,7 @@ type Daemon struct {
 	host  Host
 	// reserve has descriptors for the listeners.
 	reserve *accept.Reserve
+	hangs   func() []disk.Hang
 }
 
 // parts are what the loop works with; tests replace them.
@@ -106,6 +107,10 @@ func (d *Daemon) Host() *Host { return &d.host }
 // Ready returns what is closed when the daemon answers on its socket.
 func (d *Daemon) Ready() <-chan struct{} { return d.ready }
 
+// AlsoTell has the daemon tell also of disks that do not answer others in this process. It is called before Run; hangs may be called from any
+// goroutine.
+func (d *Daemon) AlsoTell(hangs func() []disk.Hang) { d.hangs = hangs }
+
 // Socket returns the path of the API's socket.
 func (d *Daemon) Socket() string { return wire.SocketPath(d.cfg.StateDir) }
 
@@ -134,7 +139,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		Streams: filepath.Join(d.cfg.StateDir, "streams"),
 		Budget:  d.cfg.WarmBudget, NoWarm: d.cfg.NoWarm, Warm: d.cfg.Warm,
 		Buffer: d.cfg.Buffer, NoResidentFirst: d.cfg.Policy.NoResidencyOrder,
-		Disks: l.stores.disks, Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.Requests(), Jobs: jobs{l.board}, Log: l.log,
+		Disks: l.stores.disks, Hangs: d.hangs, Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.Requests(), Jobs: jobs{l.board}, Log: l.log,
 	})
 	if err != nil {
 		return err

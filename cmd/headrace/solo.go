@@ -147,6 +147,7 @@ func (a *app) solo(ctx context.Context, f *soloFlags, fs *filesystem.StartFlags,
 	if err != nil {
 		return s.blame(err)
 	}
+	daemon.AlsoTell(fs.Hangs)
 	if f.check {
 		return s.show(a)
 	}

@@ -184,6 +184,10 @@ type writing struct {
 
 func (w *writing) Tail() (length int64, sum uint32) { return w.w.Length(), w.tail }
 
+func (w *writing) Same(_ context.Context, offset int64, data []byte) (bool, error) {
+	return w.w.Same(data, offset)
+}
+
 func (w *writing) Write(_ context.Context, offset int64, data, _ []byte) error {
 	w.bytes.Add(float64(len(data)))
 	if err := w.w.Write(data, offset); err != nil {

@@ -31,6 +31,9 @@ func (slowWriter) Sync(context.Context) error     { return nil }
 func (slowWriter) Acked(int64)                    {}
 func (slowWriter) Finalize(context.Context) error { return nil }
 func (slowWriter) Close() error                   { return nil }
+
+func (slowWriter) Same(context.Context, int64, []byte) (bool, error) { return true, nil }
+
 func (w slowWriter) Write(ctx context.Context, _ int64, _, _ []byte) error {
 	select {
 	case <-w.take:

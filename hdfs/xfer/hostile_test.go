@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"slices"
@@ -234,6 +235,43 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestSentAgain: what a client sends again is what it sent first, whatever checksums it has, or it is refused, and the replica stays as it is.
+func TestSentAgain(t *testing.T) {
+	data := random(3, 3*Chunk+100)
+	for _, kind := range []pb.ChecksumTypeProto{pb.ChecksumTypeProto_CHECKSUM_CRC32C, pb.ChecksumTypeProto_CHECKSUM_CRC32} {
+		sum, err := checksumOf(&pb.ChecksumProto{Type: &kind, BytesPerChecksum: pbUint32(Chunk)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []struct{ from, to int }{{0, len(data)}, {0, Chunk}, {Chunk, len(data) + 1000}, {3 * Chunk, len(data)}, {3 * Chunk, len(data) + 7}, {10, 20}, {700, len(data) + 5}} {
+			for other := range 2 {
+				m := newMemory()
+				w, _ := m.Write(t.Context(), WriteRequest{Block: block(1), Stage: pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE})
+				n := &node{w: w, splice: splicer{client: sum}, verify: true}
+				send := func(from int, part []byte) error {
+					return n.take(t.Context(), &packet{offset: int64(from), data: part, sums: sum.append(nil, part)})
+				}
+				if err := send(0, data); err != nil {
+					t.Fatal(err)
+				}
+				all := append(slices.Clone(data), random(4, 2000)...)[:max(part.to, len(data))]
+				again := slices.Clone(all[part.from:part.to])
+				if other > 0 {
+					again[3] ^= 1
+				}
+				err := send(part.from, again)
+				if e, ok := errors.AsType[*Error](err); other > 0 && (!ok || e.Status != pb.Status_ERROR_CHECKSUM) || other == 0 && err != nil {
+					t.Errorf("%v, %+v, other bytes: %v: %v", kind, part, other > 0, err)
+				}
+				if other > 0 {
+					all = data
+				}
+				m.want(t, 1, all, false)
+			}
+		}
+	}
 }
 
 // FuzzSplice sends a block in any packets that a client may send: parts that come again, that begin in a chunk, of

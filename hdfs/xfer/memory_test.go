@@ -1,6 +1,7 @@
 package xfer
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -151,6 +152,12 @@ func (w *memoryWriter) Sync(context.Context) error {
 	defer w.m.mu.Unlock()
 	w.m.syncs++
 	return nil
+}
+
+func (w *memoryWriter) Same(_ context.Context, offset int64, data []byte) (bool, error) {
+	w.m.mu.Lock()
+	defer w.m.mu.Unlock()
+	return bytes.Equal(w.r.data[offset:][:len(data)], data), nil
 }
 
 func (w *memoryWriter) Acked(n int64) {

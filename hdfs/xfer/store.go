@@ -86,6 +86,8 @@ type Reader interface {
 type Writer interface {
 	// Tail returns how long the replica is, and the checksum of its last chunk if that is not full.
 	Tail() (length int64, sum uint32)
+	// Same reports whether the replica has these bytes at offset, none of which are behind its end.
+	Same(ctx context.Context, offset int64, data []byte) (bool, error)
 	// Write adds data at offset, where the replica ends, with the checksums of all chunks that it touches,
 	// so far: the first takes the place of that of a chunk which was not full. When it returns, readers
 	// may see the data, and the death of the process loses nothing. It keeps nothing of data and sums.

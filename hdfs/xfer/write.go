@@ -174,6 +174,16 @@ func (n *node) take(ctx context.Context, p *packet) error {
 	} else if len(p.sums) != n.splice.client.size(len(p.data)) {
 		return refuse(pb.Status_ERROR_CHECKSUM, "%d bytes have %d bytes of checksums", len(p.data), len(p.sums))
 	}
+	// Who sends again, as after a pipeline broke, sends the same: others would be told that this is there, too.
+	if again := n.splice.again(p); len(again) > 0 {
+		same, err := n.w.Same(ctx, p.offset, again)
+		if err != nil {
+			return err
+		}
+		if !same {
+			return refuse(pb.Status_ERROR_CHECKSUM, "what was sent again of the %d bytes at %d is not what came first", len(again), p.offset)
+		}
+	}
 	offset, data, sums, err := n.splice.splice(p)
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@ package linux
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -114,4 +116,74 @@ func FuzzParseMounts(f *testing.F) {
 
 func escape(s string) string {
 	return strings.NewReplacer("\\", `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`, "#", `\043`).Replace(s)
+}
+
+// TestMounted: a file system has one name until it is unmounted, and then another one; of ext4 it is the same for all mounts of it.
+func TestMounted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("without root nothing can be mounted")
+	}
+	dir := t.TempDir()
+	image, first, second := filepath.Join(dir, "image"), filepath.Join(dir, "first"), filepath.Join(dir, "second")
+	run := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Skipf("%s %v: %v, %s", name, args, err, out)
+		}
+	}
+	for _, at := range []string{first, second} {
+		if err := os.Mkdir(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
+	}
+	if err := os.WriteFile(image, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(image, 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	name := func(at string) string {
+		t.Helper()
+		d, err := os.Open(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		return Mounted(int(d.Fd()))
+	}
+	unmount := func(at string) {
+		t.Helper()
+		if err := unix.Unmount(at, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("mount", "-t", "tmpfs", "tmpfs", first)
+	before := name(first)
+	if again := name(first); again != before {
+		t.Errorf("%q, then %q", before, again)
+	}
+	unmount(first)
+	run("mount", "-t", "tmpfs", "tmpfs", first)
+	if again := name(first); again == before {
+		t.Errorf("%q, mounted twice", again)
+	}
+	unmount(first)
+
+	run("mkfs.ext4", "-q", image)
+	run("mount", "-o", "loop", image, first)
+	run("mount", "--bind", first, second)
+	before = name(first)
+	if other := name(second); !strings.HasPrefix(before, "ext4 ") || other != before {
+		t.Errorf("%q, and seen from elsewhere %q", before, other)
+	}
+	unmount(first)
+	if left := name(second); left != before {
+		t.Errorf("%q, and where it still is %q", before, left)
+	}
+	unmount(second)
+	run("mount", "-o", "loop", image, first)
+	if again := name(first); again == before {
+		t.Errorf("%q, mounted twice", again)
+	}
 }

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"headrace/block"
 	"headrace/cli"
+	"headrace/disk"
 )
 
 const (
@@ -57,6 +59,14 @@ func Beside(ctx context.Context, app *cli.App, f *StartFlags, log *slog.Logger) 
 		cancel()
 		<-ended
 	}
+}
+
+// Hangs lists the disks that do not answer the node, if it runs. It may be called from any goroutine.
+func (f *StartFlags) Hangs() []disk.Hang {
+	if n := f.node.Load(); n != nil {
+		return block.Hangs(n.Blocks)
+	}
+	return nil
 }
 
 // startSafely makes an error of a panic.

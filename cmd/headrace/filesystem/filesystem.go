@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -64,6 +65,8 @@ type StartFlags struct {
 	prefix string
 	// up hears where clients come, once they may.
 	up func(addresses string)
+	// node is there while it is open.
+	node atomic.Pointer[dfs.Node]
 	// webAsked says whether a port for WebHDFS was given, cacheAsked whether a size for what is kept in memory was.
 	webAsked, cacheAsked func() bool
 }
@@ -238,7 +241,9 @@ func (a verbs) start(ctx context.Context, f *StartFlags, log *slog.Logger) error
 	if !listen.IsLoopback() {
 		log.Warn("callers of other machines are not proved: whoever reaches this address can read and write everything", "address", listen)
 	}
+	f.node.Store(node)
 	err = a.serve(ctx, f, node, fronts{rpc, data, http}, p, advertise, log)
+	f.node.Store(nil)
 	p.close() // nobody asks the node any more
 	if closing := node.Close(); err == nil {
 		err = closing
