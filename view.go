@@ -47,9 +47,9 @@ type StoreView struct {
 	// DumpOverhead and RestoreOverhead are the measured times that do not depend
 	// on the size.
 	DumpOverhead, RestoreOverhead time.Duration
-	// Free is the room left.
+	// Free is the room left beside what dumps under way, and those that wait, are to write.
 	Free int64
-	// Queue is how long a dump that is asked for now waits for others: one dump
+	// Queue is how long a dump that is asked for now waits for others at most: one dump
 	// or restore at a time per device (checkpoint-preemption, section 4.1).
 	Queue time.Duration
 }

@@ -11,10 +11,13 @@
 // waits for do not wait for it: they would stand still for all of it.
 //
 // Demand goes before warming: while a demand reader waits or reads, no turn of
-// warming begins. Nor does one while a checkpoint is moved. A restore goes before
-// the dumps that wait, for its task has been given its place already; dumps do not
-// wait for ever, because what is restored was dumped before. Restores go in the order
-// in which they asked, and so do dumps. They take turns at a device in memory as well,
+// warming begins. Nor does one while a checkpoint is moved.
+//
+// Dumps and restores are dealt by Moves. They are done for users: for who asked for one, or whose task
+// goes on or has to have room. Among users that one is next who has had the device for the least time of late, whatever came of it:
+// so who has a hundred tasks that cannot be dumped has each other user wait for one of them, and not for all. Of one
+// user a restore goes before the dumps that wait, for its task has been given its place already; restores go in the order
+// in which they were asked for, and so do dumps. They take turns at a device in memory as well,
 // where readers need none: what they share there are processors.
 //
 // A turn that has begun is never interrupted. But a reader that gets on with nothing for
@@ -24,7 +27,7 @@
 // doubled, and when anything comes of any of them it is as before. Dumps and restores that have their turn for far longer than was expected
 // are not waited for, either.
 //
-// Inside a class the turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
+// Inside a class of readers the turns are dealt by start-time fair queueing (Goyal, Vin and Cheng, SIGCOMM
 // 1996): a reader's turn gets a start tag, which is the end of its last turn in
 // virtual time or the present virtual time, whichever is later; the smallest tag
 // goes next, those that have waited longest first among equals; virtual time is

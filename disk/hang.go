@@ -12,8 +12,10 @@ const (
 	// are let by. It is long beside a disk that wakes up or repeats a request.
 	Patience = 30 * time.Second
 	// overdue is how long a dump or restore keeps its turn at least, and overdueTimes how many times what is expected of it
-	// comes on top of that. Its supervisor ends what hangs; but somebody may have stopped that.
-	overdue, overdueTimes = 10 * time.Minute, 8
+	// comes on top of that: nobody here sees how far it is. Its supervisor ends what does nothing for a minute; but what waits for a
+	// device, which a file system of the task's own may be, has ten, and somebody may have stopped the supervisor. That
+	// others go on beside one that is only slow costs little.
+	overdue, overdueTimes = 90 * time.Second, 4
 )
 
 // Hang is a device on which somebody who has a turn gets on with nothing.
@@ -102,14 +104,24 @@ func (s *Scheduler) watch(t *Turn) {
 		return
 	}
 	t.passed = true
-	r.at.queue.pass(&r.entry)
 	if r.use.Class.side() == reads {
+		r.at.queue.pass(&r.entry)
 		s.silence(t)
-	} else if s.Log != nil {
+	} else {
+		s.passMove(t)
+	}
+	s.dispatch(r.at)
+}
+
+// passMove lets others by a dump or restore. Its user is charged for it now, or would be next again.
+func (s *Scheduler) passMove(t *Turn) {
+	r := t.reader
+	t.charged = time.Since(t.since)
+	r.at.queue.moved(&r.entry, t.charged)
+	if s.Log != nil {
 		s.Log.Error("a dump or restore takes far too long; others go on beside it", "what", r.use.Name, "disk", r.at.Name, "mount", r.at.Mount,
 			"since", t.since, "expected", r.expect)
 	}
-	s.dispatch(r.at)
 }
 
 // silence notes that a device has not answered a reader. The first time another one tries at once: it may be a matter of

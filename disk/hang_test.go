@@ -170,11 +170,11 @@ func TestOverdueMove(t *testing.T) {
 		var log bytes.Buffer
 		s := disk.Scheduler{Log: slog.New(slog.NewTextHandler(&log, nil))}
 		began := time.Now()
-		r := s.Move(sda, disk.Dump, "dump of t1", time.Minute)
+		r := s.Move(0, sda, disk.Dump, "dump of t1", time.Minute)
 		turn := begin(t, r)
-		waits := later(t, s.Move(sda, disk.Dump, "dump of t2", time.Minute))
-		last := later(t, s.Move(sda, disk.Dump, "dump of t3", time.Minute))
-		const overdue = 10*time.Minute + 8*time.Minute
+		waits := later(t, s.Move(0, sda, disk.Dump, "dump of t2", time.Minute))
+		last := later(t, s.Move(0, sda, disk.Dump, "dump of t3", time.Minute))
+		const overdue = 90*time.Second + 4*time.Minute
 		time.Sleep(overdue - 1)
 		if granted(waits) != nil || len(s.Hangs()) > 0 || s.Uses()[sda.ID][0].Hangs != 0 {
 			t.Error("it is not waited for though it may take so long")

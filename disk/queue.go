@@ -3,9 +3,10 @@ package disk
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
-// Class is what a turn is for. Of those on one side of a device, lower ones go first.
+// Class is what a turn is for. Of those who read, lower ones go first; of those who move a checkpoint, of one user.
 type Class uint8
 
 const (
@@ -53,6 +54,8 @@ type entry struct {
 	// asked orders those that wait.
 	asked  uint64
 	reader *Reader
+	// user is for whom a dump or restore is done.
+	user uint32
 	// flow, if not nil, is what it is part of; then its tags say only whose turn it
 	// is there. granted is the tag of the flow when it got its turn.
 	flow    *flow
@@ -78,7 +81,7 @@ func (e *entry) tag() int64 {
 }
 
 // queue decides who has the turns at one device. The rules are in the comment of
-// the package. It is not safe for concurrent use.
+// the package. It is not safe for concurrent use. Of its fields moves has the dumps and restores that wait, waiting the readers.
 type queue struct {
 	// least is the number of bytes that every turn counts for.
 	least int64
@@ -86,6 +89,7 @@ type queue struct {
 	held, shut bool
 	holder     [sides]*entry
 	waiting    [classes][]*entry
+	moves      Moves[*entry]
 	// virtual is the virtual time of each class. It never goes back, and those who
 	// wait do not change it.
 	virtual [classes]int64
@@ -94,6 +98,10 @@ type queue struct {
 
 // ask lets e, which neither waits nor has the turn, wait for it.
 func (q *queue) ask(e *entry) {
+	if e.class.side() == moves {
+		q.moves.Ask(e.user, e.class == Restore, e)
+		return
+	}
 	q.asked++
 	e.asked = q.asked
 	virtual := q.virtual[e.class]
@@ -110,6 +118,10 @@ func (q *queue) ask(e *entry) {
 
 // cancel takes e from those who wait, as if it had never asked.
 func (q *queue) cancel(e *entry) {
+	if e.class.side() == moves {
+		q.moves.Withdraw(e)
+		return
+	}
 	w := q.waiting[e.class]
 	if i := slices.Index(w, e); i >= 0 {
 		q.waiting[e.class] = slices.Delete(w, i, i+1)
@@ -121,6 +133,12 @@ func (q *queue) cancel(e *entry) {
 
 // grant gives a turn that is free to the next one who waits for it, if any.
 func (q *queue) grant() *entry {
+	if q.holder[moves] == nil {
+		if e, ok := q.moves.Next(); ok {
+			q.holder[moves] = e
+			return e
+		}
+	}
 	for c, w := range q.waiting {
 		if len(w) == 0 || !q.free(Class(c)) || Class(c) == Warming && q.held {
 			continue
@@ -165,7 +183,14 @@ func (q *queue) pass(e *entry) {
 	}
 }
 
-// end takes the turn back from e, which has it, or had until pass, and has moved that many bytes.
+// moved takes the turn back from a dump or restore, which has it, or had until pass, and charges its user for some of the
+// time that it has held it.
+func (q *queue) moved(e *entry, held time.Duration) {
+	q.pass(e)
+	q.moves.Held(e.user, held)
+}
+
+// end takes the turn back from a reader, which has it, or had until pass, and has read that many bytes.
 func (q *queue) end(e *entry, bytes int64) {
 	q.pass(e)
 	bytes = max(bytes, q.least)

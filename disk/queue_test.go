@@ -1,10 +1,12 @@
 package disk
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 )
 
 // deed is what happened at a device.
@@ -12,10 +14,12 @@ type deed struct {
 	kind  string // ask, grant, end
 	who   int
 	bytes int64
+	// alone: it is the end of a dump or restore, and none waited then.
+	alone bool
 }
 
 // oracle is the rules, applied to all that ever happened. It remembers nothing
-// else: what was cancelled is struck from the history.
+// else: what was cancelled is struck from the history. Each dump or restore is another user's.
 type oracle struct {
 	least   int64
 	held    bool // warming is
@@ -27,7 +31,7 @@ type oracle struct {
 func (o *oracle) start(i int) int64 {
 	who := o.history[i].who
 	tag := o.virtual(i, o.class[who])
-	for j := i - 1; j >= 0; j-- {
+	for j := i - 1; j >= 0 && !(moved(o.class[who]) && o.history[j].alone); j-- {
 		if d := o.history[j]; d.kind == "end" && d.who == who {
 			return max(tag, o.finish(j))
 		}
@@ -37,7 +41,26 @@ func (o *oracle) start(i int) int64 {
 
 // finish returns the end in virtual time of the turn that ended at history[i].
 func (o *oracle) finish(i int) int64 {
-	return o.start(o.last(i, "ask", o.history[i].who)) + max(o.history[i].bytes, o.least)
+	least := o.least
+	if moved(o.class[o.history[i].who]) {
+		least = int64(leastHeld)
+	}
+	return o.start(o.last(i, "ask", o.history[i].who)) + max(o.history[i].bytes, least)
+}
+
+// moved reports whether it is a class of dumps or restores, which are dealt together.
+func moved(c Class) bool { return c == Restore || c == Dump }
+
+func together(a, b Class) bool { return a == b || moved(a) && moved(b) }
+
+// alone reports whether who moves a checkpoint, and no dump or restore waits.
+func (o *oracle) alone(who int) bool {
+	for other, c := range o.class {
+		if _, waits, _ := o.waits(other); waits && moved(c) {
+			return false
+		}
+	}
+	return moved(o.class[who])
 }
 
 // last returns the place before i of the last deed of a kind by a reader, or -1.
@@ -54,7 +77,7 @@ func (o *oracle) last(i int, kind string, who int) int {
 // that was granted.
 func (o *oracle) virtual(i int, c Class) (v int64) {
 	for j, d := range o.history[:i] {
-		if d.kind == "grant" && o.class[d.who] == c {
+		if d.kind == "grant" && together(o.class[d.who], c) {
 			v = max(v, o.start(o.last(j, "ask", d.who)))
 		}
 	}
@@ -81,11 +104,11 @@ func (o *oracle) next() int {
 			continue
 		}
 		less := best < 0
-		if !less && o.class[who] != o.class[best] {
+		if !less && !together(o.class[who], o.class[best]) {
 			less = slices.Index(urgency, o.class[who]) < slices.Index(urgency, o.class[best])
-		} else if a := o.start(i); !less {
-			b := o.start(since)
-			less = a < b || a == b && i < since
+		} else if !less {
+			less = cmp.Or(
+				cmp.Compare(o.start(i), o.start(since)), cmp.Compare(o.class[who], o.class[best]), cmp.Compare(i, since)) < 0
 		}
 		if less {
 			best, since = who, i
@@ -94,8 +117,8 @@ func (o *oracle) next() int {
 	return best
 }
 
-// urgency is who goes first of those that could.
-var urgency = []Class{Demand, Restore, Dump, Warming}
+// urgency is in which order turns are given.
+var urgency = []Class{Restore, Dump, Demand, Warming}
 
 // kept reports whether something keeps turns of a class from beginning: one that was
 // granted and has not ended, of a class that this one does not go beside, or that
@@ -132,7 +155,7 @@ func queueAgainstOracle(rnd *rand.Rand) error {
 	o := &oracle{least: q.least, class: make([]Class, n)}
 	for i := range entries {
 		o.class[i] = Class(rnd.IntN(classes))
-		entries[i] = &entry{class: o.class[i]}
+		entries[i] = &entry{class: o.class[i], user: uint32(i)}
 	}
 	for step := range 14 + rnd.IntN(14) {
 		who := rnd.IntN(n)
@@ -140,18 +163,23 @@ func queueAgainstOracle(rnd *rand.Rand) error {
 		switch {
 		case has:
 			bytes := rnd.Int64N(10)
-			q.end(entries[who], bytes)
-			o.history = append(o.history, deed{"end", who, bytes})
+			if moved(o.class[who]) {
+				bytes *= int64(leastHeld) / 4
+				q.moved(entries[who], time.Duration(bytes))
+			} else {
+				q.end(entries[who], bytes)
+			}
+			o.history = append(o.history, deed{kind: "end", who: who, bytes: bytes, alone: o.alone(who)})
 			if rnd.IntN(2) == 0 { // it goes on at once
 				q.ask(entries[who])
-				o.history = append(o.history, deed{"ask", who, 0})
+				o.history = append(o.history, deed{kind: "ask", who: who})
 			}
 		case waits && rnd.IntN(3) == 0:
 			q.cancel(entries[who])
 			o.history = slices.Delete(o.history, since, since+1)
 		case !waits:
 			q.ask(entries[who])
-			o.history = append(o.history, deed{"ask", who, 0})
+			o.history = append(o.history, deed{kind: "ask", who: who})
 		}
 		q.held = rnd.IntN(4) == 0
 		o.held = q.held
@@ -162,7 +190,7 @@ func queueAgainstOracle(rnd *rand.Rand) error {
 				return fmt.Errorf("step %d: the turn goes to %d, want %d (classes %v, at least %d) after\n%v", step, got, want, o.class, o.least, o.history)
 			}
 			if want >= 0 {
-				o.history = append(o.history, deed{"grant", want, 0})
+				o.history = append(o.history, deed{kind: "grant", who: want})
 			}
 		}
 	}

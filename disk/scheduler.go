@@ -19,9 +19,9 @@ var (
 )
 
 // Scheduler lets one reader at a time read a device, and beside it one dump or
-// restore move a checkpoint. Demand goes before warming, a restore before a dump, and
-// inside a class the reader that has read least of late; the package's comment has the
-// rules. A device whose holder hangs holds up nobody at other devices, and at its own for
+// restore move a checkpoint. Demand goes before warming, and inside a class the reader that has read least
+// of late; of dumps and restores those of the user who has had the device for the least time, and of these restores first.
+// The package's comment has the rules. A device whose holder hangs holds up nobody at other devices, and at its own for
 // Patience, unless nobody there is answered. The zero value works and must not be copied once it is used.
 // Methods of it, its readers and their turns may be called from any goroutine.
 type Scheduler struct {
@@ -98,6 +98,8 @@ type Turn struct {
 	moved  time.Time
 	late   *time.Timer
 	passed bool
+	// charged is how long a dump or restore had had its turn when others were let by.
+	charged time.Duration
 }
 
 // Use is what one reader has done, or all the closed ones of a class on a device,
@@ -161,18 +163,19 @@ func (s *Scheduler) ReaderFor(user uint32, d Device, c Class, name string) *Read
 	return r
 }
 
-// Move registers one dump or restore, which is expected to take so long once it has
-// its turn. It counts in Queue until it is closed.
-func (s *Scheduler) Move(d Device, c Class, name string, expect time.Duration) *Reader {
+// Move registers one dump or restore that is done for a user and is expected to take so long once it has
+// its turn. It counts in Queue until it is closed. All of a user's together have the device for no longer than those
+// of each other user who wants it.
+func (s *Scheduler) Move(user uint32, d Device, c Class, name string, expect time.Duration) *Reader {
 	r := s.Reader(d, c, name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r.expect = expect
+	r.entry.user, r.expect = user, expect
 	return r
 }
 
-// Queue returns how long a dump that is registered now will wait for the dumps and
-// restores at a device that are registered already.
+// Queue returns how long a dump that is registered now will wait at most for the dumps and
+// restores at a device that are registered already: less, where they are for other users.
 func (s *Scheduler) Queue(id ID) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,7 +355,10 @@ func (t *Turn) end(bytes int64) {
 	if r.use.Class.side() == reads && (t.passed || bytes > 0) { // who has read nothing may not have asked it for anything
 		s.heard(r.at)
 	}
-	if q := &r.at.queue; t.passed || q.holder[r.use.Class.side()] == &r.entry {
+	switch q := &r.at.queue; {
+	case r.use.Class.side() == moves:
+		q.moved(&r.entry, time.Since(t.since)-t.charged)
+	case t.passed || q.holder[reads] == &r.entry:
 		q.end(&r.entry, bytes)
 		if r.use.Class == Demand {
 			r.at.calm = time.Now().Add(linger)

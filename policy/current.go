@@ -43,3 +43,18 @@ func Current(t headrace.TaskView, age time.Duration, doing headrace.Operation, o
 	t.PagingOut = min(t.PagingOut, t.Resident)
 	return t
 }
+
+// Dump is a checkpoint that is being written, or is to be, as long as it may not all be there yet.
+type Dump struct {
+	// Bytes are to be written, as far as is known; Written of them are no longer part of what is free.
+	Bytes, Written int64
+}
+
+// StoreFree returns what of the free bytes of a store is left beside dumps that were decided before
+// ([headrace.StoreView].Free): what was promised to one is not offered to the next.
+func StoreFree(free int64, dumps ...Dump) int64 {
+	for _, d := range dumps {
+		free -= max(0, d.Bytes-max(0, d.Written))
+	}
+	return max(0, free)
+}

@@ -63,3 +63,19 @@ func TestCurrent(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreFree: what was promised to a dump is not offered to the next one, and counts no more as far as it is written.
+func TestStoreFree(t *testing.T) {
+	for want, dumps := range map[int64][]Dump{
+		100: nil,
+		60:  {{Bytes: 30}, {Bytes: 10}},
+		80:  {{Bytes: 30, Written: 20}, {Bytes: 10}},
+		70:  {{Bytes: 30, Written: -5}},
+		99:  {{Bytes: 30, Written: 40}, {Bytes: 1}},
+		0:   {{Bytes: 80}, {Bytes: 80}},
+	} {
+		if got := StoreFree(100, dumps...); got != want {
+			t.Errorf("%v of 100: %d are free, want %d", dumps, got, want)
+		}
+	}
+}

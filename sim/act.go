@@ -195,8 +195,16 @@ func (e *engine) preempt(t *task, o *headrace.Order) {
 		e.halt(t, stopping)
 		e.later(t, e.c.Costs.Stop, evStopped)
 	case headrace.Checkpoint:
-		t.node.store.add(move{t: t, took: e.dumpTime(t)})
+		t.node.store.add(move{t: t, user: e.roster.serves(t, o), took: e.dumpTime(t)})
 	}
+}
+
+// serves returns the user for whom t leaves.
+func (r *roster) serves(t *task, o *headrace.Order) int32 {
+	if u := r.byID[o.For]; u != nil {
+		return u.spec.User
+	}
+	return t.spec.User
 }
 
 // killed: t has ended, and begins anew or from its checkpoint.
@@ -337,7 +345,7 @@ func (e *engine) restore(t *task, n *node) {
 }
 
 func (e *engine) restoreMove(t *task) move {
-	return move{t: t, restore: true, took: e.c.Medium.RestoreOverhead + transfer(t.v.Checkpoint.Bytes, e.c.Medium.Read)}
+	return move{t: t, restore: true, user: t.spec.User, took: e.c.Medium.RestoreOverhead + transfer(t.v.Checkpoint.Bytes, e.c.Medium.Read)}
 }
 
 // stored: the first dump or restore of s is done.

@@ -51,11 +51,11 @@ func (n *node) refresh() {
 	n.pager.advance()
 	n.v.SwapFree = n.swap - n.pager.swapped
 	s := &n.v.Stores[0]
-	s.Free = max(0, n.store.size-n.store.used-n.store.promised())
+	s.Free = n.store.free()
 	s.Queue = n.store.wait()
 }
 
 // empty reports whether nothing of any task is left.
 func (n *node) empty() bool {
-	return n.tasks == 0 && n.pager.swapped == 0 && n.store.used == 0 && len(n.store.queue) == 0 && len(n.pager.queue) == 0
+	return n.tasks == 0 && n.pager.swapped == 0 && n.store.used == 0 && n.store.idle() && len(n.pager.queue) == 0
 }

@@ -1,29 +1,36 @@
 package sim
 
 import (
-	"slices"
 	"time"
+
+	"headrace/disk"
+	"headrace/policy"
 )
 
 // store is what a node keeps checkpoints on. It does one dump or restore at a time, in
-// the order of the turns of package disk.
+// the order of [disk.Moves], as a live device does.
 type store struct {
 	clock      *clock
 	node       int32
 	size, used int64
-	// queue is what it has to do, the first of it since began.
-	queue []move
+	// doing is the one under way, nil for none, since began; line has those that wait.
+	doing *move
+	line  disk.Moves[*move]
 	began time.Duration
 	// busy is how long it has worked in all.
 	busy time.Duration
 	// dump begins a dump, or reports that there will be none.
 	dump func(*move) bool
+	// dumps is a buffer.
+	dumps []policy.Dump
 }
 
 // move is a dump or a restore.
 type move struct {
 	t       *task
 	restore bool
+	// user is for whom it is done.
+	user int32
 	// took is how long it takes; of those that wait, how long it is expected to.
 	took time.Duration
 }
@@ -33,67 +40,77 @@ func (s *store) fits(bytes int64) bool { return s.used+bytes <= s.size }
 
 // add asks for a dump or restore.
 func (s *store) add(m move) {
-	at := len(s.queue)
-	for m.restore && at > 1 && !s.queue[at-1].restore {
-		at-- // before the dumps that wait
-	}
-	s.queue = slices.Insert(s.queue, at, m)
-	if len(s.queue) == 1 {
+	s.line.Ask(uint32(m.user), m.restore, &m)
+	if s.doing == nil {
 		s.next()
 	}
 }
 
-// next begins with what is first in the queue.
+// next begins with what is next.
 func (s *store) next() {
-	for len(s.queue) > 0 {
+	for s.doing == nil {
+		m, ok := s.line.Next()
+		if !ok {
+			return
+		}
 		s.began = s.clock.now
-		m := &s.queue[0]
 		if m.restore || s.dump(m) {
+			s.doing = m
 			s.clock.in(m.took, event{who: s.node, kind: evStored})
 			return
 		}
-		s.queue = s.queue[1:]
+		s.line.Held(uint32(m.user), 0)
 	}
 }
 
-// done ends the first. The caller looks after its task before the next one begins.
+// done ends the one under way. The caller looks after its task before the next one begins.
 func (s *store) done() (t *task, restored bool) {
-	m := s.queue[0]
+	m := s.doing
+	s.doing = nil
 	s.busy += m.took
-	s.queue = s.queue[1:]
+	s.line.Held(uint32(m.user), m.took)
 	return m.t, m.restore
 }
 
-// withdraw takes t, which has ended, out of the queue.
+// withdraw takes the dump of t, which has ended before that has begun, out of those that wait.
 func (s *store) withdraw(t *task) {
-	s.queue = slices.DeleteFunc(s.queue, func(m move) bool { return m.t == t })
+	for m := range s.line.Waiting() {
+		if m.t == t {
+			s.line.Withdraw(m)
+			return
+		}
+	}
 }
 
-// wait returns how long a dump that is asked for now waits for others.
+// idle reports whether it has nothing to do.
+func (s *store) idle() bool { return s.doing == nil && s.line.Len() == 0 }
+
+// wait returns how long a dump that is asked for now waits for others, at most.
 func (s *store) wait() time.Duration {
 	var sum time.Duration
-	for i, m := range s.queue {
-		if i == 0 {
-			m.took = max(0, s.began+m.took-s.clock.now)
-		}
+	if s.doing != nil {
+		sum = max(0, s.began+s.doing.took-s.clock.now)
+	}
+	for m := range s.line.Waiting() {
 		sum += m.took
 	}
 	return sum
 }
 
-// promised returns what the dumps that wait would write now.
-func (s *store) promised() (bytes int64) {
-	for i, m := range s.queue {
-		if i > 0 && !m.restore {
-			bytes += m.t.dirty(m.t.progress(s.clock.now))
+// free returns the room left beside the dumps that wait; used counts the one under way.
+func (s *store) free() int64 {
+	s.dumps = s.dumps[:0]
+	for m := range s.line.Waiting() {
+		if !m.restore {
+			s.dumps = append(s.dumps, policy.Dump{Bytes: m.t.dirty(m.t.progress(s.clock.now))})
 		}
 	}
-	return bytes
+	return policy.StoreFree(s.size-s.used, s.dumps...)
 }
 
 // writes returns what the dump under way adds for t, or 0.
 func (s *store) writes(t *task) int64 {
-	if len(s.queue) > 0 && s.queue[0].t == t && !s.queue[0].restore {
+	if s.doing != nil && s.doing.t == t && !s.doing.restore {
 		return t.writes
 	}
 	return 0

@@ -15,6 +15,7 @@ import (
 type asked struct {
 	at, took time.Duration
 	class    disk.Class
+	user     uint32
 }
 
 // TestStoreTakesTurnsAsDisksDo asks a simulated store and a live device for the same
@@ -26,7 +27,7 @@ func TestStoreTakesTurnsAsDisksDo(t *testing.T) {
 		at := time.Duration(0)
 		for i := range 30 {
 			at += time.Duration(rnd.IntN(20)) * time.Second
-			x := asked{at + time.Duration(i), time.Duration(rnd.IntN(25))*time.Second + 100, disk.Dump}
+			x := asked{at + time.Duration(i), time.Duration(rnd.IntN(25))*time.Second + 100, disk.Dump, uint32(rnd.Uint64N(1 + seed%4))}
 			if rnd.IntN(2) == 0 {
 				x.class = disk.Restore
 			}
@@ -57,10 +58,10 @@ func simulatedTurns(all []asked) []time.Duration {
 			s.done()
 			s.next()
 		} else {
-			s.add(move{t: &tasks[ev.who], restore: all[ev.who].class == disk.Restore, took: all[ev.who].took})
+			s.add(move{t: &tasks[ev.who], restore: all[ev.who].class == disk.Restore, user: int32(all[ev.who].user), took: all[ev.who].took})
 		}
 		for i := range tasks {
-			if len(s.queue) > 0 && s.queue[0].t == &tasks[i] {
+			if s.doing != nil && s.doing.t == &tasks[i] {
 				begun[i] = s.began
 			}
 		}
@@ -77,7 +78,7 @@ func liveTurns(t *testing.T, all []asked) []time.Duration {
 		for i, x := range all {
 			wg.Go(func() {
 				time.Sleep(x.at)
-				r := disks.Move(disk.Device{Name: "store"}, x.class, "", x.took)
+				r := disks.Move(x.user, disk.Device{Name: "store"}, x.class, "", x.took)
 				defer r.Close()
 				turn, err := r.Begin(t.Context())
 				if err != nil {

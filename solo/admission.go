@@ -122,8 +122,8 @@ func (a *admission) refusesGrace(t *task, c *call) error {
 // It is at least 1, so that it is a bound.
 func (a *admission) deletedRoom(t *task, st *store, asked *call) int64 {
 	room := int64(math.MaxInt64)
-	if st.free >= 0 {
-		room = st.free - t.dirty()
+	if free := a.stores.room(st); free >= 0 {
+		room = free - t.writes(st)
 	}
 	if !t.hosted() && !budget.Privileged(t.rec.UID) && (asked == nil || !asked.by.All) {
 		room = min(room, a.limitsOf(t).CheckpointBytes-a.otherCheckpoints(t).CheckpointBytes-t.memory())
@@ -134,14 +134,20 @@ func (a *admission) deletedRoom(t *task, st *store, asked *call) int64 {
 // otherCheckpoints returns what a task's owner has, without the task's checkpoint, which the next one replaces.
 func (a *admission) otherCheckpoints(t *task) limits.Use {
 	use := a.useOf(t.rec.UID)
-	if im := t.rec.Checkpoint; im != nil {
-		use.CheckpointBytes -= im.ToRead
-	}
+	use.CheckpointBytes -= t.checkpointBytes()
 	return use
 }
 
-// refusesCheckpoint tells why a task may not be checkpointed, for what its owner's checkpoints hold; nil: it may. One that replaces another one
-// counts once.
+// promised counts with what a task's owner has that a dump of it was decided; had is what it had of checkpoints before.
+func (a *admission) promised(t *task, had int64) {
+	if u, ok := a.uses[t.rec.UID]; ok && !t.hosted() {
+		u.CheckpointBytes += t.checkpointBytes() - had
+		a.uses[t.rec.UID] = u
+	}
+}
+
+// refusesCheckpoint tells why a task may not be checkpointed, for what its owner's checkpoints hold and are to hold; nil: it may. One that
+// replaces another one counts once.
 func (a *admission) refusesCheckpoint(t *task) error {
 	if t.hosted() || budget.Privileged(t.rec.UID) {
 		return nil
@@ -213,9 +219,7 @@ func (a *admission) admitted(t *task) {
 		u.Waiting++
 	}
 	u.SpecBytes += t.rec.SpecBytes
-	if im := t.rec.Checkpoint; im != nil {
-		u.CheckpointBytes += im.ToRead
-	}
+	u.CheckpointBytes += t.checkpointBytes()
 	a.uses[t.rec.UID] = u
 }
 

@@ -17,9 +17,10 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
 	var m *disk.Reader
+	p := &promise{}
 	opts := proc.CheckpointOptions{Store: again.Dir}
 	if st := o.stores.named(again.Store); st != nil && again.Kind == headrace.Checkpointing {
-		m = st.dumping(id, t.dirty())
+		p, m = o.stores.promise(st, t.writes(st)), st.dumping(o.serves(t, again, nil), id, t.writes(st))
 		opts.Compress, opts.MaxDeleted = st.Compress, o.admission.deletedRoom(t, st, nil)
 	}
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
@@ -32,7 +33,14 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 		if err == nil && stats.State == headrace.Checkpointed && again.Kind == headrace.Checkpointing {
 			im, err = o.images.awaitNewer(ctx, id, again, last)
 		}
-		return func() error { return o.settledAs(t, again, stats, im, err) }
+		return func() error {
+			wrote := int64(0)
+			if im != nil {
+				wrote = im.Stored
+			}
+			o.stores.end(p, wrote)
+			return o.settledAs(t, again, stats, im, err)
+		}
 	})
 }
 

@@ -20,20 +20,28 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.AddImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress, MaxDeleted: o.admission.deletedRoom(t, st, c)}
-	m, reads, settled := st.dumping(t.rec.ID, t.dirty()), t.opensItself(), o.images.settled(t.rec.ID)
+	need, had := t.writes(st), t.checkpointBytes()
+	p, m := o.stores.promise(st, need), st.dumping(o.serves(t, in, c), t.rec.ID, need)
+	reads, settled := t.opensItself(), o.images.settled(t.rec.ID)
 	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
+		defer m.Close()
 		var positions map[linux.FileID]int64
 		var res proc.CheckpointResult
 		var took time.Duration
 		var at int64
 		asked := false
-		err := inTurn(ctx, m, live.Exited(), func() (bytes int64, err error) {
-			if err := settled(ctx); err != nil {
-				return 0, err
-			}
+		write := func() (bytes int64, err error) {
 			if err := o.stores.there(ctx, opts.Store); err != nil {
 				return 0, err
 			}
+			free, err := o.stores.fits(ctx, opts.Store, need)
+			if err != nil {
+				return 0, err
+			}
+			if free >= 0 {
+				opts.MaxDeleted = max(1, min(opts.MaxDeleted, free-need))
+			}
+			o.offer(func() { p.before = free })
 			opts.StoreID = o.stores.get(opts.Store).id
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
@@ -41,8 +49,13 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			res, err = live.Checkpoint(ctx, opts)
 			took, at = watch()
 			return res.Stored, err
-		})
+		}
+		err := settled(ctx) // before its turn: nobody is to wait while old checkpoints are removed
+		if err == nil {
+			err = inTurn(ctx, m, live.Exited(), write)
+		}
 		return func() error {
+			o.stores.end(p, res.Stored)
 			if asked && errors.Is(err, proc.ErrGone) {
 				t.unanswered = in
 			}
@@ -55,6 +68,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			return nil
 		}
 	})
+	o.admission.promised(t, had)
 }
 
 func (o *operations) checkpointed(t *task, in *journal.Intent, st *store, res proc.CheckpointResult, took time.Duration, at int64) {
@@ -67,7 +81,7 @@ func (o *operations) checkpointed(t *task, in *journal.Intent, st *store, res pr
 	}
 	t.rec.Checkpoint = &journal.Image{
 		Store: st.Name, Dir: st.Dir, Compress: st.Compress, Seq: res.Seq, Chain: res.Chain,
-		Stored: res.Stored, ToRead: res.ToRead, TakenMs: at, Dump: took,
+		Stored: res.Stored, Total: res.Total, ToRead: res.ToRead, TakenMs: at, Dump: took,
 	}
 	t.rec.RanOn = false
 	t.rec.NoCheckpoint, t.noCheckpointUntil = "", 0
@@ -123,7 +137,7 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 	o.detach(t)
 	var m *disk.Reader
 	if st := o.stores.named(im.Store); st != nil {
-		m = st.restoring(spec.ID, im.ToRead)
+		m = st.restoring(t.rec.UID, spec.ID, im.ToRead)
 	}
 	o.begin(t, headrace.Restoring, in, nil, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
@@ -221,6 +235,7 @@ func (o *operations) restored(t *task, in *journal.Intent, live Task, im journal
 	t.rec.Checkpoint = &im
 	t.rec.RanOn, t.rec.Forfeit = true, false
 	o.attach(t, live)
+	t.back = im.Memory()
 	reason := in.Reason
 	if len(res.Skipped) > 0 {
 		reason = "from an older checkpoint: " + strings.Join(res.Skipped, "; ")

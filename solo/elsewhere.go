@@ -111,7 +111,7 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 		return err
 	}
 	from.taken = taken
-	restore, asked := st.restoring(p.Task, imageInfo(taken.Image).ToRead), false
+	restore, asked := st.restoring(p.Spec.UID, p.Task, imageInfo(taken.Image).ToRead), false
 	err = inTurn(ctx, restore, live.Exited(), func() (bytes int64, err error) {
 		if asked = ctx.Err() == nil; !asked {
 			return 0, ctx.Err()
@@ -151,7 +151,7 @@ func (m *moving) came(t *task, from arrivedFrom) string {
 	im := imageInfo(from.taken.Image)
 	t.rec.Checkpoint = &journal.Image{
 		Store: from.store.Name, Dir: from.store.Dir, Compress: from.store.Compress, Seq: im.Seq, Chain: im.Chain,
-		Stored: im.Stored, ToRead: im.ToRead, TakenMs: im.At.UnixMilli(), Restore: from.res.Took,
+		Stored: im.Stored, Total: im.Total, ToRead: im.ToRead, TakenMs: im.At.UnixMilli(), Restore: from.res.Took,
 	}
 	t.rec.RanOn = true
 	t.rec.AddImageDir(from.store.Dir)

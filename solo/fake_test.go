@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type thing struct {
 	swapped   int64
 	ratio     float64
 	share     float64 // that it says is done
+	toRead    int64   // of a checkpoint; 0: as much as it has in memory
 	noDump    error
 	dumpedBy  proc.CheckpointOptions // of the last dump
 	noRestore error
@@ -544,10 +546,11 @@ func (f *fakeTask) Checkpoint(ctx context.Context, o proc.CheckpointOptions) (r 
 		t.dumpedBy = o
 		chain := len(t.images[o.Store]) + 1
 		stored := int64(float64(t.resident) * t.ratio)
-		im := ImageInfo{Seq: t.seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: t.resident, At: time.Now()}
+		toRead := cmp.Or(t.toRead, t.resident)
+		im := ImageInfo{Seq: t.seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: toRead, At: time.Now()}
 		t.images[o.Store] = append(t.images[o.Store], im)
 		f.s.state, f.s.saved = headrace.Checkpointed, f.s.ran
-		r = proc.CheckpointResult{Seq: im.Seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: t.resident}
+		r = proc.CheckpointResult{Seq: im.Seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: toRead}
 		return nil
 	})
 	return r, err

@@ -33,6 +33,7 @@ type bed struct {
 	clock clock
 	mem   memoryInfo
 	view  func(headrace.View)
+	space func(dir string) int64 // of stores; nil: what there is
 
 	loop   *loop // of the present daemon
 	conn   *conn
@@ -115,8 +116,13 @@ func (b *bed) startWith(c *conn) error {
 		journal: func(j recorder) recorder { return wrap(severed{j, c}) },
 		memory:  func() (memoryInfo, error) { return b.mem, nil },
 		cache:   datatest.OpenCache,
-		cgroups: func(l *loop) (*cgroup.Base, error) { b.loop = l; return nil, nil },
-		meter:   func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
+		cgroups: func(l *loop) (*cgroup.Base, error) {
+			if b.loop = l; b.space != nil {
+				l.stores.space = b.space
+			}
+			return nil, nil
+		},
+		meter: func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
 		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
 			if b.view != nil {
 				b.view(v)

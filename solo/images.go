@@ -109,7 +109,7 @@ func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Inte
 	}
 	im := &journal.Image{
 		Store: in.Store, Dir: in.Dir, Seq: info.Seq, Chain: info.Chain,
-		Stored: info.Stored, ToRead: info.ToRead, TakenMs: info.At.UnixMilli(),
+		Stored: info.Stored, Total: info.Total, ToRead: info.ToRead, TakenMs: info.At.UnixMilli(),
 	}
 	if st := m.stores.named(in.Store); st != nil {
 		im.Compress = st.Compress

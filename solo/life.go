@@ -208,7 +208,7 @@ func (l *life) startOver(t *task, reason string) {
 func (l *life) attach(t *task, live Task) {
 	l.detach(t)
 	t.live, t.detached = live, make(chan struct{})
-	t.exit, t.known = nil, false
+	t.exit, t.known, t.back = nil, false, 0
 	detached := t.detached
 	l.background(func(ctx context.Context) func() {
 		select {

@@ -62,6 +62,7 @@ func (l *loop) run(ctx context.Context) error {
 	tick := time.NewTicker(l.every)
 	defer tick.Stop()
 	l.redecide = true
+	l.measuring.refresh()
 	for {
 		if err := l.endTurn(ctx); err != nil {
 			return err

@@ -138,6 +138,7 @@ func (m *measuring) measured(t *task, id headrace.TaskID, live Task, stats proc.
 				m.inputs.disk.learn(t.usageBefore(), stats.Usage)
 			}
 			t.stats, t.statsAt, t.known = stats, m.clk.boot(), true
+			t.returning.measured()
 			m.countContinued(t, stats.Continued)
 			m.show(t)
 		case !errors.Is(err, proc.ErrGone):

@@ -8,20 +8,35 @@ import (
 	"headrace"
 	"headrace/disk"
 	"headrace/proc"
+	"headrace/solo/journal"
 )
 
-// dumping registers the dump of so much memory.
-func (s *store) dumping(id headrace.TaskID, dirty int64) *disk.Reader {
-	return s.move(disk.Dump, id, s.estimate(dirty))
+// serves returns for whom a task is dumped: users have equal shares of a device. It is who asks for it, else
+// the owner of the task that is to have its room; what another scheduler orders is nobody's in particular.
+func (o *operations) serves(t *task, in *journal.Intent, c *call) (uid uint32) {
+	switch u := o.tasks.all[in.For]; {
+	case c != nil && c.ordered:
+		return 0
+	case c != nil:
+		return c.by.UID
+	case u != nil:
+		return u.rec.UID
+	}
+	return t.rec.UID
 }
 
-// restoring registers the restore of a checkpoint of so many bytes.
-func (s *store) restoring(id headrace.TaskID, bytes int64) *disk.Reader {
-	return s.move(disk.Restore, id, s.RestoreOverhead+transfer(bytes, s.Read))
+// dumping registers the dump of so many bytes, that is done for a user.
+func (s *store) dumping(uid uint32, id headrace.TaskID, bytes int64) *disk.Reader {
+	return s.move(uid, disk.Dump, id, s.estimate(bytes))
 }
 
-func (s *store) move(c disk.Class, id headrace.TaskID, expect time.Duration) *disk.Reader {
-	return s.disks.Move(s.on, c, fmt.Sprintf("%s of %s", c, id), expect)
+// restoring registers the restore of a checkpoint of so many bytes, of a task of a user.
+func (s *store) restoring(uid uint32, id headrace.TaskID, bytes int64) *disk.Reader {
+	return s.move(uid, disk.Restore, id, s.RestoreOverhead+transfer(bytes, s.Read))
+}
+
+func (s *store) move(uid uint32, c disk.Class, id headrace.TaskID, expect time.Duration) *disk.Reader {
+	return s.disks.Move(uid, s.on, c, fmt.Sprintf("%s of %s", c, id), expect)
 }
 
 // inTurn does a dump or restore when it is its turn. It gives up its place when the task is

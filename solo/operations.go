@@ -264,9 +264,10 @@ func (o *operations) resume(t *task, in *journal.Intent) {
 				return err
 			}
 			o.succeeded(t)
+			t.back = t.memory()
 			o.enter(t, headrace.Running, journal.Event{AtMs: at, Took: took, Bytes: swapped, Reason: in.Reason, Delay: in.Delay})
 			if swapped > 0 {
-				o.pageIn(live, swapped)
+				o.pageIn(t, live, swapped)
 			}
 			return nil
 		}
@@ -275,12 +276,14 @@ func (o *operations) resume(t *task, in *journal.Intent) {
 
 // pageIn brings the memory of a resumed task back while it runs: what it
 // touches comes by itself, the rest in order and without its waiting.
-func (o *operations) pageIn(live Task, swapped int64) {
+func (o *operations) pageIn(t *task, live Task, swapped int64) {
+	t.comes++
 	o.background(func(ctx context.Context) func() {
 		watch := o.stopwatch()
 		_, err := live.PageIn(ctx)
 		took, _ := watch()
 		return func() {
+			t.comes--
 			switch {
 			case errors.Is(err, proc.ErrGone), errors.Is(err, context.Canceled):
 			case err != nil:

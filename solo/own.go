@@ -34,8 +34,11 @@ func (s *own) decide() {
 	orders, notes := s.policy(v, len(s.tasks.active) <= maxExplained)
 	s.explain(notes)
 	for _, o := range orders {
-		if evicts(o) && !fresh {
+		switch {
+		case evicts(o) && !fresh:
 			s.measuring.refresh()
+			continue
+		case !s.measuring.round.done: // what runs since before this daemon began may have more memory than is known
 			continue
 		}
 		s.carryOut(o)
@@ -158,6 +161,10 @@ func (s *own) preempt(t *task, o headrace.Order, in *journal.Intent) {
 			s.suspend(t, in, nil)
 		}
 	case headrace.Checkpoint:
+		if s.admission.refusesCheckpoint(t) != nil { // another one was decided since the policy was shown that it may be
+			s.redecide = true
+			return
+		}
 		if st := s.stores.named(o.Store); st != nil {
 			s.checkpoint(t, in, st, nil)
 			return

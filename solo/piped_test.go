@@ -54,6 +54,7 @@ func TestPipedInputLastsAsLongAsItsTask(t *testing.T) {
 	b.crash()
 	b.start()
 	kept("when the daemon was killed")
+	b.awaitState(urgent, headrace.Running)
 	b.finish(urgent, 0)
 	b.awaitState(id, headrace.Running)
 	b.world.vanish(id)

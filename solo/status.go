@@ -66,7 +66,7 @@ func (l *loop) nodeStatus() nodeStatus {
 		}
 	}
 	for _, st := range l.stores.all {
-		s.stores = append(s.stores, storeStatus{StoreView: st.view(), dir: st.Dir, compress: st.Compress, used: used[st.Dir]})
+		s.stores = append(s.stores, storeStatus{StoreView: l.stores.view(st), dir: st.Dir, compress: st.Compress, used: used[st.Dir]})
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.alone)) {
 		s.alone = append(s.alone, leftAlone{id, l.alone[id]})

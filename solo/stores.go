@@ -14,6 +14,7 @@ import (
 
 	"headrace"
 	"headrace/disk"
+	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/serve"
 	"headrace/solo/journal"
@@ -47,8 +48,12 @@ type stores struct {
 	// disks says whose turn it is at a device.
 	disks   *disk.Scheduler
 	devices disk.Devices
-	clk     clock
-	log     *slog.Logger
+	// promised is what dumps under way, and those that wait, are to write.
+	promised []*promise
+	// space says how many bytes checkpoints may take yet; freeSpace, but for tests.
+	space func(dir string) int64
+	clk   clock
+	log   *slog.Logger
 }
 
 // store is a checkpoint store and what is known of it.
@@ -58,7 +63,9 @@ type store struct {
 	// on is the device that it lies on, disks says whose turn it is there.
 	on    disk.Device
 	disks *disk.Scheduler
-	// free is the room left, -1 while unknown.
+	// fs is the file system that it lies on, by device number. Stores on one have the same room.
+	fs uint64
+	// free is the room that was left at the last look, -1 while unknown; see stores.room.
 	free int64
 	// looking since lookedAt (boot time): whether it is there, and how much room it has.
 	looking   bool
@@ -67,7 +74,7 @@ type store struct {
 }
 
 func newStores(cfg *Config, clk clock) *stores {
-	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{Log: cfg.Log}, clk: clk, log: cfg.Log}
+	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{Log: cfg.Log}, space: freeSpace, clk: clk, log: cfg.Log}
 	for _, c := range cfg.Stores {
 		a.all = append(a.all, &store{StoreConfig: c, disks: a.disks})
 	}
@@ -79,6 +86,7 @@ type found struct {
 	id       string
 	inMemory bool
 	on       disk.Device
+	fs       uint64
 	free     int64
 	// last is lastOf the store, if the records did not know it.
 	last uint64
@@ -104,8 +112,8 @@ func (a *stores) lookInto(dir, id string, known journal.Measure, err error) (f f
 			return f
 		}
 	}
-	f.inMemory, f.free = volatile(dir), freeSpace(dir)
-	f.on, f.err = lookAtStore(dir, &a.devices)
+	f.inMemory, f.free = volatile(dir), a.space(dir)
+	f.on, f.fs, f.err = lookAtStore(dir, &a.devices)
 	return f
 }
 
@@ -133,7 +141,8 @@ func (a *stores) taken(s *store, f found) (changed bool) {
 	if f.speed.Write > 0 {
 		s.Measure = f.speed
 	}
-	s.on, s.free, s.ID, s.InMemory = f.on, f.free, f.id, f.inMemory
+	s.on, s.fs, s.free, s.ID, s.InMemory = f.on, f.fs, f.free, f.id, f.inMemory
+	a.seen(s)
 	a.known[s.Dir] = s.Measure
 	if was.away != nil {
 		a.log.Info("a checkpoint store is there", "store", s.Name, "dir", s.Dir)
@@ -220,32 +229,30 @@ func (a *stores) takeLate(ctx context.Context, seen <-chan func() error) func() 
 	}
 }
 
-func lookAtStore(dir string, devices *disk.Devices) (on disk.Device, err error) {
+func lookAtStore(dir string, devices *disk.Devices) (on disk.Device, fs uint64, err error) {
 	f, err := os.Open(dir)
 	if err != nil {
-		return on, err
+		return on, 0, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
-	if err != nil {
-		return on, err
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return on, 0, &os.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	if st.Mode()&0o077 != 0 {
-		return on, fmt.Errorf("%s can be read by others, but checkpoints hold secrets: chmod 700 it", dir)
+	if st.Mode&0o077 != 0 {
+		return on, 0, fmt.Errorf("%s can be read by others, but checkpoints hold secrets: chmod 700 it", dir)
 	}
-	return devices.Of(f)
+	on, err = devices.Of(f)
+	return on, st.Dev, err
 }
-
-// keptFree is which part of a store's file system is not for checkpoints: others may have their files there, the journal first of all.
-const keptFree = 20
 
 // freeSpace returns how many bytes checkpoints may take yet, -1 if that is not known.
 func freeSpace(dir string) int64 {
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
+	spare, err := linux.SpareSpace(dir)
+	if err != nil {
 		return -1
 	}
-	return max(0, int64(fs.Bavail)-int64(fs.Blocks)/keptFree) * fs.Bsize
+	return spare
 }
 
 // speed returns the bandwidths of a store that is there: what is known of them, when that is recent, else what comes of
@@ -284,7 +291,7 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 			if away := a.get(st.Dir).away; away != nil {
 				return nil, fmt.Errorf("%w: checkpoint store %s: %w", serve.ErrBusy, name, away)
 			}
-			if !st.roomy(t) {
+			if !a.roomy(st, t) {
 				return nil, fmt.Errorf("%w: checkpoint store %s has no room for task %s; free some space in %s, or name another store", serve.ErrBusy, name, t.rec.ID, st.Dir)
 			}
 			return st, nil
@@ -299,8 +306,8 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 	var best *store
 	var bestTime time.Duration
 	for _, s := range a.all {
-		need := s.estimate(t.dirty()) + s.queue()
-		if now < s.fullUntil || a.get(s.Dir).away != nil || !s.roomy(t) {
+		need := s.estimate(t.writes(s)) + s.queue()
+		if now < s.fullUntil || a.get(s.Dir).away != nil || !a.roomy(s, t) {
 			continue
 		}
 		if best == nil || need < bestTime {
@@ -314,7 +321,10 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 }
 
 // roomy tells whether a dump of a task has room, as far as is known.
-func (s *store) roomy(t *task) bool { return s.free < 0 || !t.known || s.free > t.dirty() }
+func (a *stores) roomy(s *store, t *task) bool {
+	room := a.room(s)
+	return room < 0 || !t.known || room > t.writes(s)
+}
 
 // estimate returns how long a dump of so many bytes takes.
 func (s *store) estimate(dirty int64) time.Duration {
@@ -373,15 +383,15 @@ func (a *stores) views() []headrace.StoreView {
 		if now < s.fullUntil || a.get(s.Dir).away != nil {
 			continue
 		}
-		out = append(out, s.view())
+		out = append(out, a.view(s))
 	}
 	return out
 }
 
-func (s *store) view() headrace.StoreView {
+func (a *stores) view(s *store) headrace.StoreView {
 	return headrace.StoreView{
 		Name: s.Name, Write: s.Write, Read: s.Read, DumpOverhead: s.DumpOverhead, RestoreOverhead: s.RestoreOverhead,
-		Free: max(0, s.free), Queue: s.queue(),
+		Free: max(0, a.room(s)), Queue: s.queue(),
 	}
 }
 

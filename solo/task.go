@@ -49,6 +49,7 @@ type task struct {
 	statsAt time.Duration
 	known   bool
 	polling bool
+	returning
 	// promised is the earliest end that it has told by its share (headrace.Progress.Promised).
 	promised time.Duration
 

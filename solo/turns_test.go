@@ -12,6 +12,9 @@ import (
 	"headrace/disk"
 	"headrace/internal/testkit"
 	"headrace/policy"
+	"headrace/proc"
+	"headrace/serve"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
 
@@ -25,10 +28,13 @@ type mover struct {
 }
 
 // newMover has tasks that are checkpointed, and as many that run.
-func newMover(t *testing.T, n int) (m *mover, away, here []headrace.TaskID) {
+func newMover(t *testing.T, n int, change ...func(*bed)) (m *mover, away, here []headrace.TaskID) {
 	t.Helper()
 	m = &mover{bed: newBed(t, policy.Wait), ends: map[string]chan struct{}{}}
-	m.cfg.Slots = float64(2 * n)
+	m.cfg.Slots = float64(3 * n)
+	for _, c := range change {
+		c(m.bed)
+	}
 	con := &conn{world: m.world}
 	if err := m.startWith(con); err != nil {
 		t.Fatal(err)
@@ -86,6 +92,19 @@ func (m *mover) ask(c disk.Class, id headrace.TaskID) {
 	}
 	ctx := m.ctx()
 	go verb(ctx, &wire.VerbRequest{Id: string(id)}) // how it ends shows in the task
+	m.awaitAsked(c, id)
+}
+
+// askAs asks for a dump as a user, as ask does.
+func (m *mover) askAs(uid uint32, id headrace.TaskID) {
+	m.t.Helper()
+	ctx := m.ctx()
+	go m.loop.calls.ask(ctx, &call{command: headrace.CommandCheckpoint, id: id, by: serve.Viewer{UID: uid}})
+	m.awaitAsked(disk.Dump, id)
+}
+
+func (m *mover) awaitAsked(c disk.Class, id headrace.TaskID) {
+	m.t.Helper()
 	testkit.Await(m.t, "the turn of the "+name(c, id), func() bool {
 		for _, uses := range m.loop.stores.disks.Uses() {
 			for _, u := range uses {
@@ -130,6 +149,60 @@ func TestRestoresTakeTurns(t *testing.T) {
 	m.wantBegun(want...)
 }
 
+// TestTurnsOfUsers: who asks for dumps of many tasks that cannot be dumped, or has many restored, has others wait for one of them. What root asks for,
+// and what makes room for a user's task, is not in that line either.
+func TestTurnsOfUsers(t *testing.T) {
+	needRoot(t)
+	m, away, here := newMover(t, 3)
+	const greedy, modest = 1, 2 // daemon and bin, on every machine
+	var many []headrace.TaskID
+	for range 3 {
+		id := m.run(headrace.Normal, as("daemon"))
+		m.awaitState(id, headrace.Running)
+		m.world.with(id, func(th *thing) { th.noDump = fmt.Errorf("%w: it cannot be stopped", proc.ErrNotNow) })
+		many = append(many, id)
+	}
+	other := m.run(headrace.Normal, as("bin"))
+	m.awaitState(other, headrace.Running)
+	for _, id := range many {
+		m.askAs(greedy, id)
+	}
+	m.askAs(modest, other)
+	m.ask(disk.Dump, here[0]) // as root
+	m.ask(disk.Restore, away[0])
+	m.end(disk.Dump, many[0])
+	m.end(disk.Restore, away[0])
+	m.awaitBegun(name(disk.Dump, other))
+	m.wantBegun(name(disk.Dump, many[0]), name(disk.Restore, away[0]), name(disk.Dump, other))
+	m.end(disk.Dump, other)
+	m.awaitState(other, headrace.Checkpointed)
+}
+
+// TestWhomADumpServes: the turn is charged to whom it is for.
+func TestWhomADumpServes(t *testing.T) {
+	tasks := newTable()
+	victim, urgent := &task{}, &task{}
+	victim.rec.ID, victim.rec.UID, urgent.rec.ID, urgent.rec.UID = "t1", 1, "t2", 2
+	tasks.load(victim)
+	tasks.load(urgent)
+	o := &operations{life: &life{core: &core{tasks: tasks}}}
+	for what, x := range map[string]struct {
+		in   journal.Intent
+		c    *call
+		want uint32
+	}{
+		"the policy, for a task":           {journal.Intent{For: "t2"}, nil, 2},
+		"the policy, for one that is gone": {journal.Intent{For: "t9"}, nil, 1},
+		"its owner":                        {journal.Intent{}, &call{by: serve.Viewer{UID: 1}}, 1},
+		"root":                             {journal.Intent{}, &call{by: serve.Viewer{All: true}}, 0},
+		"another scheduler":                {journal.Intent{}, &call{ordered: true, by: serve.Viewer{UID: 7}}, 0},
+	} {
+		if got := o.serves(victim, &x.in, x.c); got != x.want {
+			t.Errorf("%s: user %d has it, want %d", what, got, x.want)
+		}
+	}
+}
+
 // What waits for its turn can be killed, and ends when its task does; both give up
 // their places.
 func TestPlacesAreGivenUp(t *testing.T) {
@@ -157,7 +230,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 func TestOverdueTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &store{disks: &disk.Scheduler{}, on: disk.Device{Name: "d"}}
-		hangs, waits := st.move(disk.Dump, "t1", time.Minute), st.move(disk.Dump, "t2", time.Minute)
+		hangs, waits := st.move(0, disk.Dump, "t1", time.Minute), st.move(0, disk.Dump, "t2", time.Minute)
 		over, began := make(chan struct{}), time.Now()
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -165,7 +238,7 @@ func TestOverdueTurns(t *testing.T) {
 		})
 		synctest.Wait()
 		err := inTurn(t.Context(), waits, nil, func() (int64, error) { return 1, nil })
-		if took := time.Since(began); err != nil || took != 10*time.Minute+8*time.Minute {
+		if took := time.Since(began); err != nil || took != 90*time.Second+4*time.Minute {
 			t.Errorf("it was its turn after %v, %v", took, err)
 		}
 		close(over)

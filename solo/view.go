@@ -104,11 +104,17 @@ func (s *own) keepPromise(t *task, end time.Duration) {
 func (t *task) fillMeasured(v *headrace.TaskView, now time.Duration) (age time.Duration) {
 	promised := cmp.Or(t.promised, t.rec.Promised)
 	v.Progress = headrace.Progress{TotalWall: t.rec.Last.Running, Lost: t.rec.LostWall, Share: -1, Promised: promised}
-	if !t.known {
+	switch im := t.rec.Checkpoint; {
+	case !t.known && t.rec.State == headrace.Checkpointed && im != nil:
+		v.Resident = im.Total // that it had, and needs again: less than what is read, or more where that is compressed
+		return 0
+	case !t.known:
+		t.returning.show(v)
 		return 0
 	}
 	s := &t.stats
 	v.Resident, v.Swapped, v.Dirty = s.Resident, s.Swapped, t.dirty()
+	t.returning.show(v)
 	v.Progress = headrace.Progress{
 		CPU: s.SinceSaveCPU, Wall: s.SinceSaveWall, TotalWall: s.Usage.Running, Lost: t.rec.LostWall, Share: s.Share,
 		Promised: promised,

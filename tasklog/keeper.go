@@ -1,6 +1,7 @@
 package tasklog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -28,8 +29,7 @@ type Task struct {
 
 // Keeper keeps logs within limits. It must not be used by two goroutines at once.
 type Keeper struct {
-	// Reserve is how much of the file system is to stay free, in bytes; 0: a
-	// twentieth of it, at most 10 GB.
+	// Reserve is how much of the file system is to stay free, in bytes; 0: [linux.KeptFree].
 	Reserve int64
 	// Open is a directory of removed logs that were open for writing; empty: there is none.
 	Open string
@@ -151,15 +151,11 @@ func (k *Keeper) look(tasks []Task, all bool) ([]log, map[uint32]int64) {
 
 // missing returns how much of the reserve is not free.
 func (k *Keeper) missing(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, fmt.Errorf("look at the file system of the logs: %w", err)
+	free, size, err := linux.Space(dir)
+	if err != nil {
+		return 0, err
 	}
-	reserve := k.Reserve
-	if reserve == 0 {
-		reserve = min(int64(st.Blocks)*st.Bsize/20, 10e9)
-	}
-	return reserve - int64(st.Bavail)*st.Bsize, nil
+	return cmp.Or(k.Reserve, linux.KeptFree(size)) - free, nil
 }
 
 // cutTask divides what a task's logs may keep between the two.

@@ -345,13 +345,8 @@ func (h *Opened) count(t *tree, p *path) error {
 	return nil
 }
 
-// The file system on which deleted files are made has the state of all tasks: a twentieth of it, at most
-// maxKept bytes, is left free. Up to freely bytes are made all the same: many programs have a small one.
-const (
-	keptFree = 20
-	maxKept  = 10e9
-	freely   = 1 << 20
-)
+// freely is how many bytes of deleted files are made wherever there is room at all: many programs have a small one.
+const freely = 1 << 20
 
 // checkRoom returns ErrNoRoom where CRIU would take room from others. It asks nobody, and writes as root to the last byte.
 func (h *Opened) checkRoom(o Options) error {
@@ -362,11 +357,10 @@ func (h *Opened) checkRoom(o Options) error {
 	if need <= freely {
 		return nil
 	}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(string(h.onDisk), &fs); err != nil {
-		return os.NewSyscallError("statfs", err)
+	free, err := linux.SpareSpace(string(h.onDisk)) // it has the state of all tasks
+	if err != nil {
+		return err
 	}
-	free := max(0, int64(fs.Bavail)*fs.Bsize-min(int64(fs.Blocks)*fs.Bsize/keptFree, maxKept))
 	if need > free {
 		return fmt.Errorf("%w that the task had open: they hold %d bytes, and %s may get %d more; make room on its file system", ErrNoRoom, need, filepath.Dir(o.Deleted), free)
 	}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -185,11 +186,15 @@ type Image struct {
 	Seq      int           `json:"seq"`
 	Chain    int           `json:"chain"`
 	Stored   int64         `json:"stored"`
+	Total    int64         `json:"total,omitempty"` // the memory that it holds; 0: written by a daemon that did not know it
 	ToRead   int64         `json:"to_read"`
 	TakenMs  int64         `json:"taken_ms"`
 	Dump     time.Duration `json:"dump"`
 	Restore  time.Duration `json:"restore,omitempty"`
 }
+
+// Memory returns how much memory the task has when it has been restored, in bytes, as far as is known.
+func (im *Image) Memory() int64 { return cmp.Or(im.Total, im.ToRead) }
 
 // What the history says beside the states that a task comes to and the operations that
 // begin. docs/commands.md explains all of it to people.
