@@ -299,8 +299,9 @@ func (c *config) capacity() properties {
 // mapred is mapred-site.xml, with small JVMs. An archive is of a class path, which begins with it
 // and has no directories, so what a container has is behind that.
 func (c *config) mapred() properties {
+	shared := c.o.Jars.hadoopClasses()
 	jvm := func(heap int) string {
-		flags := slices.Concat(c.jvmFlags(), c.o.Jars.archiveFlags(), []string{"-cp", strings.Join(append(c.o.Jars.archived(), "$CLASSPATH"), ":")})
+		flags := slices.Concat(c.jvmFlags(), shared.flags(), []string{"-cp", strings.Join(append(shared.path, "$CLASSPATH"), ":")})
 		return fmt.Sprintf("-Xmx%dm %s", heap, strings.Join(flags, " "))
 	}
 	return properties{

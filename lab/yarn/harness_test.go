@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -67,6 +68,17 @@ func nextTurns(back int) {
 	turns.free, turns.line = turns.free-n, turns.line[n:]
 }
 
+// seldomLooking adds to properties some with which daemons look less often for something to do: the ResourceManager all 5 ms by
+// itself, and a NodeManager each second for what containers use, which is a walk through /proc for each of them.
+func seldomLooking(properties map[string]string) map[string]string {
+	all := map[string]string{
+		"yarn.scheduler.capacity.schedule-asynchronously.scheduling-interval-ms": "25",
+		"yarn.nodemanager.container-monitor.interval-ms":                         "3000", // the default
+	}
+	maps.Copy(all, properties)
+	return all
+}
+
 // startTest starts a cluster that ends with the test. What is then left of it fails
 // the test.
 func startTest(t *testing.T, o Options) *Cluster {
@@ -78,7 +90,7 @@ func startTest(t *testing.T, o Options) *Cluster {
 	if err != nil {
 		t.Skip(err)
 	}
-	o.Jars, o.Dir = jars, t.TempDir()
+	o.Jars, o.Dir, o.Properties = jars, t.TempDir(), seldomLooking(o.Properties)
 	// The user of YARN has to come through.
 	if err := os.Chmod(filepath.Dir(o.Dir), 0o755); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,9 +103,10 @@ type hdfsClient struct {
 
 // shell returns the command of an HDFS client with a time-out.
 func (h hdfsClient) shell(timeout time.Duration, args string) string {
-	ms := timeout.Milliseconds()
+	ms, shared := timeout.Milliseconds(), h.c.o.Jars.hadoopClasses()
+	flags := strings.Join(slices.Concat(smallJVM, shared.flags(), []string{logAs(h.c.confDir())}), " ")
 	return fmt.Sprintf("HADOOP_USER_NAME=%s %s -Xmx96m %s -cp %s:%s org.apache.hadoop.fs.FsShell -Ddfs.replication=1 -Ddfs.client.socket-timeout=%d -Ddfs.datanode.socket.write.timeout=%d %s",
-		hdfstest.User, h.c.o.Jars.Java, strings.Join(smallJVM, " "), h.c.confDir(), filepath.Join(h.c.o.Jars.Lib, "*"), ms, ms, args)
+		hdfstest.User, h.c.o.Jars.Java, flags, strings.Join(shared.path, ":"), h.c.confDir(), ms, ms, args)
 }
 
 func (h hdfsClient) url(file string) string { return "hdfs://" + h.hdfs.RPC + "/" + file }

@@ -158,13 +158,13 @@ func (s *installation) java(heap int, class string, path, flags []string, args .
 // configuration, else there could be no archive of their classes (Archive), and one of them has
 // settings of log4j.
 func (s *installation) javaOfHadoop(heap int, class, conf string, also []string, args ...string) *exec.Cmd {
-	return s.javaWith(heap, class, conf, append(s.o.Jars.archived(), also...), args...)
+	return s.javaWith(heap, class, conf, append(s.o.Jars.hadoopClasses().path, also...), args...)
 }
 
 // javaWith does as javaOfHadoop; path has the jars of Hadoop too. If something must be before
 // them, the archive is not used.
 func (s *installation) javaWith(heap int, class, conf string, path []string, args ...string) *exec.Cmd {
-	return s.java(heap, class, append(path, conf), append(s.o.Jars.archiveFlags(), logAs(conf)), args...)
+	return s.java(heap, class, append(path, conf), append(s.o.Jars.hadoopClasses().flags(), logAs(conf)), args...)
 }
 
 // logAs is the flag for those whose class path has something else before the configuration.

@@ -26,10 +26,12 @@ type lineOrder struct {
 	Hold       string            `json:"hold"`
 }
 
+const lineCounts = "headrace.sparkyarn.LineCounts"
+
 // LineCounts starts a driver; it ends with the cluster. classPath is beside Spark's. ctx is
 // only for the start.
 func (c *clients) LineCounts(ctx context.Context, name string, classPath ...string) (*LineCounts, error) {
-	t, err := c.driver(ctx, name, "headrace.sparkyarn.LineCounts", classPath)
+	t, err := c.driver(ctx, name, lineCounts, classPath)
 	return &LineCounts{conversation: t, c: c}, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -57,8 +58,9 @@ func (c *clients) driver(ctx context.Context, name, class string, classPath []st
 	if err := c.o.Jars.FindSpark(); err != nil {
 		return nil, err
 	}
-	path := append([]string{c.confDir(), filepath.Join(c.o.Jars.Spark, "*"), c.o.Jars.SparkApp}, classPath...)
-	cmd := c.java(640, class, path, nil)
+	shared := c.o.Jars.sparkClasses()
+	path := slices.Concat(shared.path, []string{c.o.Jars.SparkApp}, classPath, []string{c.confDir()})
+	cmd := c.java(640, class, path, shared.flags())
 	cmd.Env = append(cmd.Env, "HADOOP_CONF_DIR="+c.confDir(), "JDK_JAVA_OPTIONS="+sparkOpens)
 	return c.converse(ctx, name, cmd)
 }
@@ -79,7 +81,7 @@ func (q *Queries) Make(ctx context.Context, o QueryOrder) (files map[string]int6
 func (q *Queries) Run(ctx context.Context, o QueryOrder) (Event, error) {
 	given := q.c.clientProperties(o.Name)
 	given["spark.yarn.am.memory"], given["spark.yarn.am.memoryOverhead"] = "256m", "160m"
-	given["spark.yarn.am.extraJavaOptions"] = strings.Join(smallJVM, " ")
+	given["spark.yarn.am.extraJavaOptions"] = given["spark.executor.extraJavaOptions"]
 	maps.Copy(given, o.Properties)
 	o.Properties = given
 	if err := q.say(o.Name, o); err != nil {
@@ -100,10 +102,17 @@ func (c *clients) clientProperties(name string) map[string]string {
 	return given
 }
 
+// SparkClassPath returns what stands before all else in the class path of Spark's containers: first the jars whose classes are
+// archived, then others.
+func (c *clients) SparkClassPath(others ...string) string {
+	return strings.Join(append(c.o.Jars.sparkClasses().path, others...), ":")
+}
+
 // sparkProperties are those of any application of Spark here: small JVMs, and jars that are
 // where they are.
 func (c *clients) sparkProperties(name string) map[string]string {
-	jvm := strings.Join(smallJVM, " ")
+	shared := c.o.Jars.sparkClasses()
+	jvm := strings.Join(slices.Concat(smallJVM, shared.flags()), " ")
 	return map[string]string{
 		"spark.master":                    "yarn",
 		"spark.app.name":                  name,
@@ -116,5 +125,7 @@ func (c *clients) sparkProperties(name string) map[string]string {
 		"spark.executor.memoryOverhead":   "160m",
 		"spark.executor.extraJavaOptions": jvm,
 		"spark.driver.extraJavaOptions":   jvm,
+		"spark.executor.extraClassPath":   c.SparkClassPath(),
+		"spark.driver.extraClassPath":     c.SparkClassPath(),
 	}
 }

@@ -31,7 +31,7 @@ func startsAsMeant(t *testing.T, c *Cluster) {
 	if c.o.Jars.Archived(t.Context()) == nil {
 		for _, p := range append(c.nodeManagers(), c.resourceManager.process) {
 			maps := must(os.ReadFile(fmt.Sprintf("/proc/%d/maps", p.cmd.Process.Pid)))(t)
-			if !bytes.Contains(maps, []byte(c.o.Jars.archive())) {
+			if !bytes.Contains(maps, []byte(c.o.Jars.hadoopClasses().file)) {
 				t.Errorf("the %s loads its classes from jars and not from the archive", p.name)
 			}
 		}

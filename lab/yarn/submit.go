@@ -109,7 +109,7 @@ func (c *clients) MapReduce(job MapReduceJob) (*Run, error) {
 		flags = append([]string{args[0]}, flags...)
 		args = args[1:]
 	}
-	path := slices.Concat(job.ClassPath, c.o.Jars.archived(), []string{filepath.Join(c.o.Jars.Examples, "*")})
+	path := slices.Concat(job.ClassPath, c.o.Jars.hadoopClasses().path, []string{filepath.Join(c.o.Jars.Examples, "*")})
 	return c.start(job.Name, c.javaWith(clientHeap, class, c.confDir(), path, append(flags, args...)...))
 }
 

@@ -36,7 +36,7 @@ type SubmitterOrder struct {
 // Submitter starts one; it ends with the cluster. classPath is before everything else.
 // ctx is only for the start.
 func (c *clients) Submitter(ctx context.Context, classPath ...string) (*Submitter, error) {
-	path := slices.Concat(classPath, c.o.Jars.archived(), []string{c.o.Jars.Cluster, filepath.Join(c.o.Jars.Examples, "*")})
+	path := slices.Concat(classPath, c.o.Jars.hadoopClasses().path, []string{c.o.Jars.Cluster, filepath.Join(c.o.Jars.Examples, "*")})
 	t, err := c.converse(ctx, "submitter", c.javaWith(384, "headrace.cluster.Submitter", c.confDir(), path))
 	return &Submitter{t}, err
 }

@@ -293,7 +293,8 @@ func startSlowSum(t *testing.T, c *Cluster, name, hold string, properties map[st
 		args = append(args, "--conf", name+"="+value)
 	}
 	args = append(args, "--class", "headrace.sparkyarn.SlowSum", c.o.Jars.SparkApp, fmt.Sprint(slowNumbers), "10", hold)
-	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", []string{c.confDir(), filepath.Join(c.o.Jars.Spark, "*")}, nil, args...)
+	shared := c.o.Jars.sparkClasses()
+	cmd := c.java(256, "org.apache.spark.deploy.SparkSubmit", append(shared.path, c.confDir()), shared.flags(), args...)
 	cmd.Env = append(cmd.Env, "HADOOP_CONF_DIR="+c.confDir())
 	return must(c.clients.start(name, cmd))(t)
 }

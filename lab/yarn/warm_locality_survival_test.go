@@ -104,7 +104,7 @@ func (s *stricken) open(t *testing.T, name string, executors int, socket string)
 	driver = must(s.c.LineCounts(within(t, patience), name, jar))(t)
 	return driver, must(driver.Open(within(t, patience), name, executors, map[string]string{
 		"spark.plugins":                     "headrace.spark.MemoryLocalityPlugin,headrace.spark.WarmPlugin",
-		"spark.executor.extraClassPath":     jar + ":" + s.c.o.Jars.SparkApp,
+		"spark.executor.extraClassPath":     s.c.SparkClassPath(jar, s.c.o.Jars.SparkApp),
 		"spark.executor.cores":              "1",
 		"spark.hadoop.headrace.node.socket": socket,
 	}))(t).Application

@@ -118,7 +118,7 @@ func (b *bench) query(ctx context.Context, mode string, j plannedJob) (Job, erro
 	}}
 	if mode == modeWarmed {
 		o.Properties["spark.plugins"] = "headrace.spark.WarmPlugin"
-		o.Properties["spark.executor.extraClassPath"] = b.o.Jars.Module("spark")
+		o.Properties["spark.executor.extraClassPath"] = b.cluster.SparkClassPath(b.o.Jars.Module("spark"))
 		o.Properties["spark.hadoop.headrace.node.socket"] = b.cluster.Socket(0)
 	}
 	e, err := b.spark.Run(ctx, o)

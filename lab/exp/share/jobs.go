@@ -46,7 +46,7 @@ func (b *bench) spark(ctx context.Context, mode string, which int) (*job, error)
 	}
 	if mode != modeStock {
 		properties["spark.plugins"] = "headrace.spark.MemoryLocalityPlugin"
-		properties["spark.executor.extraClassPath"] = b.o.Jars.Module("spark")
+		properties["spark.executor.extraClassPath"] = b.cluster.SparkClassPath(b.o.Jars.Module("spark"))
 		properties["spark.hadoop.headrace.node.socket"] = b.cluster.Socket(0)
 	}
 	if mode == modeWarmed {
