@@ -16,6 +16,7 @@ LDFLAGS     := -s -w -X headrace/cli.Version=$(VERSION)
 
 bindir      := $(DESTDIR)$(PREFIX)/bin
 unitdir     := $(DESTDIR)$(PREFIX)/lib/systemd/system
+tmpfilesdir := $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
 bashdir     := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir      := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir     := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -102,18 +103,19 @@ install: ## install what was built below PREFIX (/usr/local): programs, jars if 
 	  if [ -e $$j ]; then echo "install $$j"; install -m 644 -t '$(sharedir)' $$j; \
 	  else echo "$$j is left out: it has not been built (make java; see docs/yarn.md and docs/hdfs.md)"; fi; done
 	for u in $(units); do sed 's|/usr/local/bin|$(PREFIX)/bin|' "systemd/$$u" > "$(unitdir)/$$u"; done
+	install -D -m 644 systemd/tmpfiles.conf '$(tmpfilesdir)/headrace.conf'
 	bin/headrace completion bash > '$(bashdir)/headrace'
 	bin/headrace completion zsh > '$(zshdir)/_headrace'
 	bin/headrace completion fish > '$(fishdir)/headrace.fish'
 	install -d '$(confdir)'
 	[ -e '$(confdir)/headrace.conf' ] || install -m 644 systemd/headrace.conf '$(confdir)/headrace.conf'
-	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'systemd does not look for units in $(PREFIX): systemctl link $(PREFIX)/lib/systemd/system/headrace.service, say' ;; esac
+	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'systemd does not look for units in $(PREFIX): systemctl link $(PREFIX)/lib/systemd/system/headrace.service, say; and link $(PREFIX)/lib/tmpfiles.d/headrace.conf into /etc/tmpfiles.d' ;; esac
 	@echo 'installed; to run it as a service: systemctl daemon-reload && systemctl enable --now headrace (a cluster: docs/yarn.md)'
 
 uninstall: ## remove what install has put there; the state directory stays, and settings that were changed
 	! cmp -s systemd/headrace.conf '$(confdir)/headrace.conf' || rm -f '$(confdir)/headrace.conf'
 	[ ! -d '$(confdir)' ] || rmdir --ignore-fail-on-non-empty '$(confdir)'
-	rm -f '$(bindir)/headrace' '$(bindir)/headrace-shim' $(foreach u,$(units),'$(unitdir)/$u') \
+	rm -f '$(bindir)/headrace' '$(bindir)/headrace-shim' $(foreach u,$(units),'$(unitdir)/$u') '$(tmpfilesdir)/headrace.conf' \
 	  '$(bashdir)/headrace' '$(zshdir)/_headrace' '$(fishdir)/headrace.fish' \
 	  $(foreach f,$(jars) $(envs),'$(sharedir)/$f')
 	[ ! -d '$(sharedir)' ] || rmdir --ignore-fail-on-non-empty '$(sharedir)'

@@ -19,7 +19,7 @@ func TestInstall(t *testing.T) {
 			tree := newInstallTree(t)
 			tree.write("bin/headrace", "#!/bin/sh\necho completion\n", 0o755)
 			tree.write("bin/headrace-shim", "", 0o755)
-			want := []string{"bin/headrace", "bin/headrace-shim", "share/headrace/node.env", "share/headrace/manager.env", "share/headrace/dfs.env", settingsFile}
+			want := []string{"bin/headrace", "bin/headrace-shim", "share/headrace/node.env", "share/headrace/manager.env", "share/headrace/dfs.env", "lib/tmpfiles.d/headrace.conf", settingsFile}
 			for _, plugin := range jars {
 				tree.write("java/"+plugin+"/target/headrace-"+plugin+".jar", "", 0o644)
 				want = append(want, "share/headrace/headrace-"+plugin+".jar")

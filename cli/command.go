@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,6 +26,38 @@ var reloads atomic.Bool
 
 // ReloadsOnHangup has SIGHUP not end the program any more: whoever calls it handles the signal.
 func ReloadsOnHangup() { reloads.Store(true) }
+
+// force has what is to be done before a signal may end the program by force.
+var force struct {
+	sync.Mutex
+	do map[*func()]bool
+}
+
+// BeforeForce has do called once the program has been told to end and not done so within a second: the next signal
+// ends it at once, and nothing is left behind then. Forget takes that back. Safe for concurrent use; do may call forget.
+func BeforeForce(do func()) (forget func()) {
+	force.Lock()
+	defer force.Unlock()
+	if force.do == nil {
+		force.do = map[*func()]bool{}
+	}
+	force.do[&do] = true
+	return func() {
+		force.Lock()
+		defer force.Unlock()
+		delete(force.do, &do)
+	}
+}
+
+// beforeForce does all that.
+func beforeForce() {
+	force.Lock()
+	all := slices.Collect(maps.Keys(force.do))
+	force.Unlock()
+	for _, do := range all {
+		(*do)()
+	}
+}
 
 // Main runs a program until it has done what its arguments say, or SIGINT, SIGTERM or SIGHUP
 // comes, and ends the process with the exit code.
@@ -44,6 +78,15 @@ func Main(execute func(ctx context.Context, args []string, in *os.File, out, err
 		// A second signal ends the process at once, but not the echo of the first: timeout(1)
 		// signals its command and then the group that it is in.
 		time.Sleep(echo)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			beforeForce()
+		}()
+		select {
+		case <-done:
+		case <-time.After(echo): // a terminal that takes nothing must not keep the second signal from the end
+		}
 		signal.Stop(signals)
 	}()
 	os.Exit(execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

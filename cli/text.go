@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // Grouped writes a number that is not negative with its thousands apart.
@@ -29,4 +30,42 @@ func SizeText(n int64) string {
 		}
 	}
 	return fmt.Sprint(n)
+}
+
+// CommandLine shows a command as a shell takes it: what that would read otherwise than it stands there is in quotes.
+func CommandLine(argv []string) string {
+	words := make([]string, len(argv))
+	for i, arg := range argv {
+		switch {
+		case strings.ContainsFunc(arg, unicode.IsControl):
+			words[i] = "$'" + ansiQuoted(arg) + "'"
+		case arg == "" || strings.ContainsAny(arg, " \"'\\$`*?[](){}<>|&;#~!"):
+			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		default:
+			words[i] = arg
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// ansiQuoted returns what stands between $' and ' for a text with control characters.
+func ansiQuoted(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + string(r))
+		case unicode.IsControl(r) && r < 0x80:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case unicode.IsControl(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
 }

@@ -72,6 +72,13 @@ func (c *claim) give(n int64) {
 	c.taken -= n
 }
 
+// over tells whether it has ended.
+func (c *claim) over() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
 // end gives all back, and lets nothing be taken any more.
 func (c *claim) end() {
 	c.mu.Lock()

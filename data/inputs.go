@@ -1,6 +1,7 @@
 package data
 
 import (
+	"maps"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -37,8 +38,8 @@ const streamPrefix = "stream:"
 // go at once.
 func StreamKey(stream string) string { return streamPrefix + stream }
 
-// Keep has an input kept in memory, if anything is and it is not kept already. It
-// does not wait for that.
+// Keep has an input kept in memory, if anything is. One that is kept already, for somebody who was elsewhere in it, is
+// kept from the new positions on; what is before them is let go. It does not wait for that.
 func (f *Files) Keep(in Input) {
 	w, key := f.warming, headrace.JobID(in.Key)
 	if w == nil {
@@ -46,19 +47,39 @@ func (f *Files) Keep(in Input) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, kept := w.inputs[key]; kept {
+	was, again := w.inputs[key]
+	if again && was.begun() == in.begun() && maps.Equal(was.Positions, in.Positions) {
 		return
+	}
+	if again {
+		was.claim.end()
 	}
 	c := &claim{of: w.memory, uid: in.Owner.UID}
 	w.inputs[key] = keptInput{in, c}
-	w.wg.Go(func() {
-		err := w.keep(key, in, c)
-		if _, kept := w.input(key); !kept { // it was let go meanwhile
-			w.engine.Remove(warm.RequestID(key))
-			return
-		}
-		if err != nil && w.ctx.Err() == nil {
+	w.inOrder(key, func() {
+		err := w.keep(key, in, was.Positions, c)
+		if err != nil && w.ctx.Err() == nil && !c.over() { // else it is not to be kept any more, or otherwise
 			w.log.Warn("what somebody waits to read is not read ahead", "for", in.Name, "err", err)
+		}
+	})
+}
+
+// begun tells whether somebody has begun to read it.
+func (in *Input) begun() bool { return in.Positions != nil }
+
+// inOrder does something for an input when all is done that was begun for it before. It does not wait. w.mu is held.
+func (w *warming) inOrder(key headrace.JobID, do func()) {
+	before, done := w.doing[key], make(chan struct{})
+	w.doing[key] = done
+	w.wg.Go(func() {
+		if before != nil {
+			<-before
+		}
+		do()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if close(done); w.doing[key] == done {
+			delete(w.doing, key)
 		}
 	})
 }
@@ -69,7 +90,8 @@ type keptInput struct {
 	claim *claim
 }
 
-func (w *warming) keep(key headrace.JobID, in Input, c *claim) error {
+// keep has the rest of an input be kept. It may be kept already, for who had these positions then.
+func (w *warming) keep(key headrace.JobID, in Input, before map[linux.FileID]int64, c *claim) error {
 	end, err := w.searches.Begin(w.ctx, in.Owner.UID) // each takes a thread: a daemon that starts is told of thousands at once
 	if err != nil {
 		return err
@@ -79,35 +101,48 @@ func (w *warming) keep(key headrace.JobID, in Input, c *claim) error {
 	if err != nil {
 		return err
 	}
-	files, begun := found.files, in.Positions != nil
-	var read []int64
-	if begun {
-		err := linux.AsUser(in.Owner, func() error {
-			files, read = unread(files, in.Positions)
-			return nil
-		})
-		if err != nil {
-			return err
+	at, was := make([]int64, len(found.files)), make([]int64, len(found.files))
+	err = linux.AsUser(in.Owner, func() error {
+		if in.begun() {
+			at = had(found.files, in.Positions)
 		}
+		if before != nil {
+			was = had(found.files, before)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	if len(files) == 0 {
+	var rest []warm.File
+	again := false // what was let go is to be kept
+	for i, f := range found.files {
+		if at[i] < f.Size {
+			rest = append(rest, f)
+		}
+		again = again || at[i] < was[i]
+	}
+	if again || len(rest) == 0 {
+		w.engine.Remove(warm.RequestID(key)) // if it is there
+	}
+	if len(rest) == 0 {
 		return nil
 	}
-	err = w.engine.Add(warm.Request{
-		ID: warm.RequestID(key), Job: key, Owner: in.Owner, Files: files,
-		Bytes: in.Bytes, Seq: in.Seq, Implicit: begun || strings.HasPrefix(in.Key, streamPrefix),
+	err = w.engine.Put(warm.Request{
+		ID: warm.RequestID(key), Job: key, Owner: in.Owner, Files: rest,
+		Bytes: in.Bytes, Seq: in.Seq, Implicit: in.begun() || strings.HasPrefix(in.Key, streamPrefix),
 	})
-	for i, n := range read {
-		w.engine.Read(key, files[i].Path, pagecache.Range{Len: n})
+	for i, n := range at {
+		w.engine.Read(key, found.files[i].Path, pagecache.Range{Len: n})
 	}
 	return err
 }
 
-// unread returns which files are left to be read, and how much of each has been: of those
+// had returns how much of each file somebody has read: of those
 // that are open what is before the position, of the others those before the last that is
 // open, for files are read in their order. Where none is open nothing is known to be left. It has the rights of
 // this thread.
-func unread(files []warm.File, positions map[linux.FileID]int64) (rest []warm.File, read []int64) {
+func had(files []warm.File, positions map[linux.FileID]int64) []int64 {
 	ids := make([]fileAt, len(files))
 	for i, f := range files {
 		ids[i].size = f.Size
@@ -117,12 +152,7 @@ func unread(files []warm.File, positions map[linux.FileID]int64) (rest []warm.Fi
 		}
 	}
 	at, _ := reached(ids, positions)
-	for i, f := range files {
-		if at[i] < f.Size {
-			rest, read = append(rest, f), append(read, at[i])
-		}
-	}
-	return rest, read
+	return at
 }
 
 // fileAt is a file of an input, and its size.
@@ -131,7 +161,7 @@ type fileAt struct {
 	size int64
 }
 
-// reached returns how much of each file has been read by who has the given positions, as unread
+// reached returns how much of each file has been read by who has the given positions, as had
 // tells; open: it has any of them open.
 func reached(files []fileAt, positions map[linux.FileID]int64) (at []int64, open bool) {
 	at = make([]int64, len(files))
@@ -161,7 +191,7 @@ func (f *Files) LetGo(key string) {
 	if in, kept := w.inputs[id]; kept {
 		delete(w.inputs, id)
 		in.claim.end()
-		w.wg.Go(func() { w.engine.Remove(warm.RequestID(id)) }) // if it is there
+		w.inOrder(id, func() { w.engine.Remove(warm.RequestID(id)) }) // if it is there
 	}
 }
 

@@ -23,7 +23,7 @@ func idOf(t *testing.T, path string) linux.FileID {
 	return linux.FileID{Dev: uint64(st.Dev), Ino: st.Ino}
 }
 
-func TestUnread(t *testing.T) {
+func TestHad(t *testing.T) {
 	dir := t.TempDir()
 	var files []warm.File
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -50,10 +50,11 @@ func TestUnread(t *testing.T) {
 			for name, pos := range k.at {
 				at[idOf(t, filepath.Join(dir, name))] = pos
 			}
-			rest, read := unread(k.files, at)
-			got := []string{}
-			for i, f := range rest {
-				got = append(got, fmt.Sprint(filepath.Base(f.Path), " ", read[i]))
+			read, got := had(k.files, at), []string{}
+			for i, f := range k.files {
+				if read[i] < f.Size {
+					got = append(got, fmt.Sprint(filepath.Base(f.Path), " ", read[i]))
+				}
 			}
 			if fmt.Sprint(got) != k.want {
 				t.Errorf("%v, want %s", got, k.want)
@@ -62,7 +63,7 @@ func TestUnread(t *testing.T) {
 	}
 }
 
-// TestRestOfAnInput: who has read a part before has the rest kept, in whole blocks.
+// TestRestOfAnInput: who has read a part before has the rest kept, in whole blocks; also who reads on, and comes to wait again.
 func TestRestOfAnInput(t *testing.T) {
 	datatest.NeedCachestat(t)
 	b := newBed(t)
@@ -73,10 +74,11 @@ func TestRestOfAnInput(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		paths = append(paths, testkit.ColdFile(t, dir, name, 2*block, 0o644))
 	}
-	b.files.Keep(Input{
+	in := Input{
 		Key: "task:1", Name: "task 1", Alive: func() bool { return true }, Owner: linux.Self(), Paths: []string{dir}, Bytes: 6 * block,
 		Positions: map[linux.FileID]int64{idOf(t, paths[1]): block + 5},
-	})
+	}
+	b.files.Keep(in)
 	pinned := func() (all []int64) {
 		for _, p := range paths {
 			n, _ := b.calls().PinnedBy(p)
@@ -86,6 +88,17 @@ func TestRestOfAnInput(t *testing.T) {
 	}
 	want := []int64{0, block, 2 * block}
 	testkit.Await(t, fmt.Sprint("pinned ", want), func() bool { return slices.Equal(pinned(), want) }, func() string { return fmt.Sprint(pinned()) })
+	in.Positions = map[linux.FileID]int64{idOf(t, paths[2]): block}
+	b.files.Keep(in)
+	want = []int64{0, 0, block}
+	testkit.Await(t, fmt.Sprint("pinned ", want, ", as it has read on"), func() bool { return slices.Equal(pinned(), want) }, func() string { return fmt.Sprint(pinned()) })
+	in.Positions = nil
+	b.files.Keep(in)
+	var st warm.Status
+	testkit.Await(t, "all kept, as it starts from the beginning", func() bool {
+		st, _ = b.files.warming.engine.Status("task:1")
+		return st.Bytes == 6*block && st.Pinned+st.Resident == 6*block
+	}, func() string { return fmt.Sprintf("%+v", st) })
 	b.files.LetGo("task:1")
 	testkit.Await(t, "none pinned", func() bool { return slices.Equal(pinned(), []int64{0, 0, 0}) }, func() string { return fmt.Sprint(pinned()) })
 }

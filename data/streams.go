@@ -226,9 +226,12 @@ func (f *Files) StreamTrouble(id string) string {
 // stream.Engine.Awaited.
 func (f *Files) Awaited(id string) []int { return f.streams.Awaited(id) }
 
-// FailAttempt returns what an attempt of a consumer was dealt to the others, unless
-// it has committed that.
-func (f *Files) FailAttempt(id string, consumer, attempt int) error {
+// EndAttempt says that an attempt of a consumer is over: what it was dealt goes to the
+// others, unless its task is done and it has said so; see stream.Engine.Done.
+func (f *Files) EndAttempt(id string, consumer, attempt int, done bool) error {
+	if done {
+		return unlessUnknown(f.streams.Done(id, consumer, attempt))
+	}
 	return unlessUnknown(f.streams.Fail(id, consumer, attempt))
 }
 

@@ -54,6 +54,8 @@ type warming struct {
 	mu      sync.Mutex
 	entries map[warm.RequestID]*warmEntry
 	inputs  map[headrace.JobID]keptInput
+	// doing is closed when what was begun last for an input is done.
+	doing map[headrace.JobID]chan struct{}
 }
 
 // warmEntry is a request of a user. The warming's mu protects the record, and the files that were found once
@@ -96,7 +98,7 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 	w := &warming{
 		cache: r.cache, searches: &r.searches, memory: newWarmMemory(), records: records, jobs: c.Jobs, log: c.Log,
 		again:   cmp.Or(c.again, againFirst),
-		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]keptInput{},
+		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]keptInput{}, doing: map[headrace.JobID]chan struct{}{},
 	}
 	w.engine, err = warm.New(warm.Config{
 		Cache: r.cache, Disks: r.disks, Devices: r.devices, Policy: c.Warm, Alive: w.alive, Spare: spare, Log: c.Log,

@@ -207,7 +207,7 @@ func (n *Node) lookAtCache(ctx context.Context) (*meta.CacheUses, error) {
 
 // planCache looks through the cache directives, again and again, while this node leads.
 func (n *Node) planCache() {
-	n.rounds(n.Config.Memory, nil, func(bool) {
+	n.rounds(n.Config.Memory, nil, func() {
 		if !n.Leads() {
 			n.Keeper.caching.forget()
 			return

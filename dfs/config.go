@@ -26,7 +26,7 @@ type Config struct {
 	SyncOnClose bool
 	// Upkeep is the time between two rounds of upkeep (default 2 s).
 	Upkeep time.Duration
-	// ScrubRate is how many bytes a second of each disk are read to find decay (default 4 MB);
+	// ScrubRate is how many bytes a second of each disk are read to find decay (default 4 MB), more where all of it would not be read within a week;
 	// below 0 there is none.
 	ScrubRate int64
 	// FetchRate is how many bytes a second come here from other nodes, to make copies that are missing (default 100 MB, as HDFS has it
@@ -46,8 +46,8 @@ type Config struct {
 	// HostName returns what HDFS's clients know the machine of a node by, of this one as well, and "" when that is its address. nil: all are
 	// known by theirs.
 	HostName func(node string) string
-	// Reconcile is the time between two looks at all copies (default an hour): what no file knows is deleted by the second that finds
-	// it.
+	// Reconcile is the time between two looks at all copies (default an hour): what no file knows is deleted by a look that finds it so long
+	// after the first one.
 	Reconcile time.Duration
 	// Memory is the time between two looks at what is in memory (default 1 s), of which the node that leads is told, and at what is to be kept there.
 	Memory time.Duration

@@ -140,7 +140,7 @@ func TestKilledWhileDeleting(t *testing.T) {
 	defer closeNode(t, n)
 	testkit.Await(t, "the garbage to be collected", func() bool {
 		var all []meta.Garbage
-		n.ask(func(q meta.Query) { all = q.Garbage(10) })
+		n.ask(func(q meta.Query) { all = q.Garbage(0, 10) })
 		return len(all) == 0
 	})
 	if blocks := n.Blocks.Blocks(); len(blocks) != 1 {

@@ -48,7 +48,8 @@
 //
 //   - It settles: it walks over the blocks whose nodes are kept, asks these and those where the block belongs (Look), has copies made that are
 //     missing (Fetch), and notes who has one. Places are forgotten when all targets of a settled segment have said that they have a copy.
-//   - It collects: copies of deleted blocks are deleted at all nodes that may have some. A node that is away finds out later.
+//   - It collects: copies of deleted blocks are deleted at all nodes that may have some. A node that is away finds out later. What lies at one that is there and
+//     cannot be asked waits, and is passed over.
 //   - It recovers blocks whose writers have gone: see agree.
 //
 // And that of every node, for its own:
@@ -57,7 +58,8 @@
 //     has lost blocks that the table counts on says so first (Lost). That may take days: when nodes come or go, or a disk fails, it begins anew, with
 //     what has the fewest copies.
 //   - It judges, at the start and once an hour: it asks about all copies that are here. What no file needs here is deleted by
-//     the second look that finds it, after a third question at that moment; what is old is fetched again. Nobody is told that a
+//     a look that finds it an hour after the first one, after a third question at that moment; what is old is fetched again. A good copy of a block for which only nodes
+//     count that are away counts from then on. Nobody is told that a
 //     copy is here while it is about to be deleted (Keeper.dropping, Keeper.condemned).
 //   - It replaces a damaged copy by another node's, as soon as it is found: by a reader, by the reading of all blocks once a week, or because a client has
 //     said so; what clients say is looked at first.
@@ -87,9 +89,9 @@
 //
 // # Locks and goroutines
 //
-// Upkeep is one goroutine that works while this node leads: every Config.Upkeep it does all there is, and in between, when a call has left
-// something behind, only that, for all such calls of 20 ms at once; one that recovers blocks works so beside it. Keeper.keep is another, for this node's
-// copies; one writes the index of blocks, one reads all of them, one what clients say is bad. Whoever is inside a query must not propose. No lock is held around calls of
+// Upkeep is three goroutines that work while this node leads, every Config.Upkeep: one ends leases and settles, one deletes what calls have left behind, one recovers
+// blocks. The last two do so also when a call says that there is something, for all such calls of 20 ms at once. Keeper.keep is another, for this node's
+// copies; one writes the index of blocks, one of each disk reads all of them, one what clients say is bad. Whoever is inside a query must not propose. No lock is held around calls of
 // package block but Keeper.dropping, and Keeper.settling, which the node that leads holds while it settles, and while it lists a segment's blocks.
 //
 // # Crash points

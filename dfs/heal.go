@@ -21,12 +21,13 @@ const aside = "damaged"
 // ended that, it goes on.
 func heal(c Config, db *bolt.DB) (*bolt.DB, error) {
 	to, path, log := filepath.Join(c.Dir, aside), filepath.Join(c.Dir, "meta.db"), filepath.Join(c.Dir, "log")
-	_, err := os.Stat(log)
-	moved := errors.Is(err, os.ErrNotExist) // by a start before, which has died
+	_, here := os.Stat(log)
+	_, there := os.Stat(filepath.Join(to, "log"))
+	moved := errors.Is(here, os.ErrNotExist) && there == nil // by a start before, which has died
 	if moved {
 		log = filepath.Join(to, "log")
 	}
-	others, lost, err := names.Ill(db, log, c.Log)
+	others, lost, err := names.Ill(db, log, moved, c.Log)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}

@@ -52,6 +52,10 @@ func TestHeals(t *testing.T) {
 		"log": func(dir string) error {
 			return setLogAside(filepath.Join(dir, "log"), filepath.Join(dir, aside))
 		},
+		"wrong": func(dir string) error { // and what was wrong was so only in memory
+			decay(t, dir, "victim-wrong-46")
+			return setLogAside(filepath.Join(dir, "log"), filepath.Join(dir, aside))
+		},
 		"link": func(dir string) error {
 			to := filepath.Join(dir, aside)
 			return errors.Join(setLogAside(filepath.Join(dir, "log"), to), renew(filepath.Join(dir, "meta.db.new"), func(*bolt.Tx) error { return nil }),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"headrace/block"
+	"headrace/internal/testkit"
 	"headrace/meta"
 	"headrace/ring"
 	"headrace/wire"
@@ -107,4 +108,96 @@ func TestOpenBlocksAreKept(t *testing.T) {
 	}
 	must[meta.Result](t)(n.do(&meta.AbandonBlock{Path: "/f", Holder: "c", Block: b}))
 	kept(0)
+}
+
+// TestGoodCopiesCount: a good copy where a block is to be counts also when all nodes that are noted are away, or have lost theirs.
+func TestGoodCopiesCount(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Upkeep: time.Hour, Reconcile: time.Hour})
+	b := write(t, n, "/f", "some bytes")
+	if _, _, err := n.Admit(t.Context(), Member{Name: "another", Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
+		t.Fatal(err)
+	}
+	must[meta.Result](t)(n.do(&meta.SetReplication{Path: "/f", Copies: 3}))
+	self := n.Identity.Node
+	var p *meta.Placed
+	n.ask(func(q meta.Query) { p = q.Placed(b.ID) })
+	p.Nodes = []string{"another"}
+	here := map[uint64]*wire.BlockCopy{b.ID: n.Keeper.copyOf(int64(b.ID))}
+	for what, c := range map[string]struct {
+		copies census
+		down   bool
+		want   []string
+	}{
+		"it does not answer":    {census{self: here}, false, []string{"another", self}},
+		"it has lost its copy":  {census{self: here, "another": {b.ID: {Block: b.ID}}}, false, []string{self}},
+		"it is down":            {census{self: here}, true, []string{"another", self}},
+		"nobody is known to be": {census{}, true, nil},
+	} {
+		places := n.Places()
+		if c.down {
+			table, _, err := places.View.Table.Apply(ring.Down{Node: "another"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := *places.View
+			v.Table = table
+			places.View = &v
+		}
+		r := n.Keeper.all.settleOne(places, p, c.copies)
+		switch {
+		case c.want == nil && r != nil, c.want != nil && r == nil:
+			t.Errorf("%s: %+v", what, r)
+		case r != nil && !slices.Equal(unique(r.Nodes), unique(c.want)):
+			t.Errorf("%s: it is at %v, want %v", what, r.Nodes, c.want)
+		}
+	}
+}
+
+// TestCopyComesBack: a good copy that comes back, as with its disk, counts from then on when nobody is there who counts; it stays when somebody is.
+func TestCopyComesBack(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Upkeep: time.Hour, Reconcile: time.Hour})
+	b := write(t, n, "/f", "some bytes")
+	for _, name := range []string{"another", "third"} {
+		if _, _, err := n.Admit(t.Context(), Member{Name: name, Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must[meta.Result](t)(n.do(&meta.Relocate{Blocks: []meta.Relocation{{Block: b.ID, Stamp: b.Stamp, Nodes: []string{"another"}}}}))
+	noted := func() (nodes []string) {
+		n.ask(func(q meta.Query) { nodes = unique(slices.Clone(q.Placed(b.ID).Nodes)) })
+		return nodes
+	}
+	n.surplus(t, "third", b, false)
+	if got := noted(); !slices.Equal(got, []string{"another"}) {
+		t.Errorf("%v", got)
+	}
+	must[*View](t)(n.ChangeRing(t.Context(), ring.Down{Node: "another"}))
+	if n.surplus(t, "third", b, false) {
+		t.Error("the only copy that can be read is surplus")
+	}
+	if got := noted(); !slices.Equal(got, []string{"another", "third"}) {
+		t.Errorf("%v have the block", got)
+	}
+}
+
+// TestFetchedIsNotedSoon: what a node has fetched is noted in the next round, not when the walk over all files comes round again.
+func TestFetchedIsNotedSoon(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Upkeep: time.Hour, Reconcile: time.Hour})
+	b := write(t, n, "/f", "some bytes")
+	if _, _, err := n.Admit(t.Context(), Member{Name: "another", Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
+		t.Fatal(err)
+	}
+	must[meta.Result](t)(n.do(&meta.SetReplication{Path: "/f", Copies: 3}))
+	must[meta.Result](t)(n.do(&meta.Relocate{Blocks: []meta.Relocation{{Block: b.ID, Stamp: b.Stamp, Nodes: []string{"another"}}}}))
+	var p *meta.Placed
+	n.ask(func(q meta.Query) { p = q.Placed(b.ID) })
+	k := n.Keeper.all
+	k.order(p, n.Identity.Node, []string{"another"}) // it has the block
+	testkit.Await(t, "the order to be done", func() bool { k.mu.Lock(); defer k.mu.Unlock(); return len(k.ordered) == 0 })
+	k.cursor = 1 << 60 // the walk is elsewhere
+	k.settle()
+	n.ask(func(q meta.Query) { p = q.Placed(b.ID) })
+	if !slices.Contains(p.Nodes, n.Identity.Node) {
+		t.Errorf("it is noted at %v", p.Nodes)
+	}
 }

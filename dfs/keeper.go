@@ -40,13 +40,13 @@ type Keeper struct {
 	dropping sync.Mutex
 
 	mu        sync.Mutex
-	surplus   map[int64]bool // copies that nobody needed in the last look
-	condemned map[int64]bool // copies that are being deleted: nobody is told of them
-	fetching  map[int64]bool // blocks that are being fetched
-	ordered   map[order]bool // what others were asked to fetch and have not answered
-	verifying map[order]bool // what they were asked to verify
-	verify    chan int64     // blocks that somebody says are damaged
-	look      chan struct{}  // something is to be looked at before its time
+	surplus   map[int64]time.Time // copies that nobody needed in the last look, and when that was found first
+	condemned map[int64]bool      // copies that are being deleted: nobody is told of them
+	fetching  map[int64]bool      // blocks that are being fetched
+	ordered   map[order]bool      // what others were asked to fetch and have not answered
+	verifying map[order]bool      // what they were asked to verify
+	verify    chan int64          // blocks that somebody says are damaged
+	look      chan struct{}       // something is to be looked at before its time
 }
 
 // order is what a node was asked to do with a block.
@@ -56,7 +56,7 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	k := &Keeper{n: n, caching: newCaching(), rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]bool{}, condemned: map[int64]bool{},
+	k := &Keeper{n: n, caching: newCaching(), rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]time.Time{}, condemned: map[int64]bool{},
 		fetching: map[int64]bool{}, ordered: map[order]bool{}, verifying: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
 	k.fills = &filler{Keeper: k, has: map[uint16]bool{}}
 	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}

@@ -91,7 +91,7 @@ func openCache(c Config) (pagecache.Cache, error) {
 // keepInMemory does so until the node ends.
 func (n *Node) keepInMemory(cache pagecache.Cache) {
 	h := &holder{n: n, cache: cache, held: map[uint64]held{}, failed: map[uint64]time.Time{}}
-	n.rounds(n.Config.Memory, nil, func(bool) { n.told("keep blocks in memory", h.round()) })
+	n.rounds(n.Config.Memory, nil, func() { n.told("keep blocks in memory", h.round()) })
 	n.told("let blocks go", cache.Close())
 }
 

@@ -70,6 +70,7 @@ func Open(c Config) (*Node, error) {
 	}
 	close(n.Keeper.ready)
 	n.running.Go(n.upkeep)
+	n.running.Go(n.clear)
 	n.running.Go(n.recoverBlocks)
 	n.running.Go(n.keepIndex)
 	n.running.Go(n.attachDisks)
@@ -81,7 +82,9 @@ func Open(c Config) (*Node, error) {
 		n.running.Go(func() { n.keepInMemory(cache) })
 	}
 	if c.ScrubRate > 0 {
-		n.running.Go(n.scrub)
+		for _, dir := range c.Disks {
+			n.running.Go(func() { n.scrub(dir) })
+		}
 	}
 	return n, nil
 }

@@ -80,6 +80,17 @@ func (p Places) good(b *meta.Placed, copies census) (n int) {
 	return n
 }
 
+// alone reports whether nobody is up who counts for a finished block, but for a node that is not counted, should it have a copy.
+func (p Places) alone(b *meta.Placed, node string) bool {
+	names := p.names(b.LocatedBlock)
+	return !slices.ContainsFunc(names, p.up) && !slices.Contains(names, node)
+}
+
+// expected are the nodes that count for a block and may be back.
+func (p Places) expected(b *meta.Placed) []string {
+	return slices.DeleteFunc(slices.Clone(p.names(b.LocatedBlock)), p.out)
+}
+
 // others are the nodes of a block's segment that are not among names.
 func (p Places) others(l meta.LocatedBlock) []string {
 	all := slices.Concat(p.View.Table.Holders(l.Segment), p.View.Table.Targets(l.Segment))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"slices"
 	"time"
 
@@ -99,9 +98,13 @@ func (k *Keeper) lookSoon() {
 	}
 }
 
-// judge asks which copies nobody needs, and which are old. What nobody needs in the second look as well is deleted.
+// judge asks which copies nobody needs, and which are old. What nobody has needed in any look for the time between two is deleted: a look that comes early, as when a
+// disk does, or the last one was not answered, is not enough.
 func (k *Keeper) judge(ctx context.Context, copies []block.Info) error {
-	found := map[int64]bool{}
+	found, now := map[int64]time.Time{}, k.n.Config.Now()
+	k.mu.Lock()
+	before := k.surplus
+	k.mu.Unlock()
 	var failed error
 	for part := range slices.Chunk(copies, askedAtOnce) {
 		r, err := k.judged(ctx, part, false)
@@ -109,7 +112,10 @@ func (k *Keeper) judge(ctx context.Context, copies []block.Info) error {
 			return err
 		}
 		for _, id := range r.Surplus {
-			found[int64(id)] = true
+			found[int64(id)] = now
+			if first, again := before[int64(id)]; again {
+				found[int64(id)] = first
+			}
 		}
 		for _, w := range r.Stale {
 			if err := k.fetch(ctx, w, w.Nodes); err != nil && !errors.Is(err, errBusy) {
@@ -119,11 +125,13 @@ func (k *Keeper) judge(ctx context.Context, copies []block.Info) error {
 	}
 	k.n.told("fetch what is old here", failed) // there may be no other copy
 	k.mu.Lock()
-	twice := maps.Clone(found)
-	maps.DeleteFunc(twice, func(id int64, _ bool) bool { return !k.surplus[id] })
 	k.surplus = found
 	k.mu.Unlock()
-	return k.drop(ctx, slices.DeleteFunc(slices.Clone(copies), func(i block.Info) bool { return !twice[i.ID] }))
+	late := k.n.Config.Reconcile * 59 / 60 // looks do not begin quite on time
+	return k.drop(ctx, slices.DeleteFunc(slices.Clone(copies), func(i block.Info) bool {
+		first, is := found[i.ID]
+		return !is || now.Sub(first) < late
+	}))
 }
 
 func (k *Keeper) judged(ctx context.Context, copies []block.Info, ask bool) (r *wire.JudgeResponse, err error) {

@@ -225,6 +225,7 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 	r := &wire.JudgeResponse{}
 	var places Places
 	var elsewhere []meta.Placed
+	var only []meta.Relocation
 	err := s.query(func(m meta.Query) {
 		places = s.k.n.Places()
 		for _, c := range q.Copies {
@@ -233,6 +234,8 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 			case p == nil:
 				r.Surplus = append(r.Surplus, c.Block)
 			case !p.Complete:
+			case places.alone(p, q.Node) && finished(c, &p.Block) && !c.Damaged:
+				only = append(only, meta.Relocation{Block: p.ID, Stamp: p.Stamp, Nodes: append(places.expected(p), q.Node)})
 			case places.belongs(p, q.Node):
 				if !finished(c, &p.Block) || c.Damaged {
 					w := wantedProto(p)
@@ -246,6 +249,9 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 			}
 		}
 	})
+	for part := range slices.Chunk(only, meta.MostRelocations) {
+		s.k.n.propose(&meta.Relocate{Blocks: part})
+	}
 	if q.Ask && err == nil {
 		elsewhere = s.k.all.unneeded(places, elsewhere, q)
 	}

@@ -18,6 +18,8 @@ import (
 type steward struct {
 	*Keeper
 	cursor   uint64         // the file where the walk over unsettled blocks goes on
+	garbage  garbageWalk    // of the goroutine that collects
+	fetched  []uint64       // blocks that nodes have fetched since the last round; guarded by mu
 	passing  map[uint64]int // lacking, of the walk under way
 	settling sync.RWMutex   // held for writing while blocks are settled, for reading while segments are listed
 	lacking  map[uint64]int // copies that are to be made yet, of blocks whose places are kept; guarded by mu
@@ -36,9 +38,19 @@ func (k *steward) settle() {
 	var blocks []meta.Placed
 	next := uint64(0)
 	places := k.n.Places()
+	k.mu.Lock()
+	fetched := k.fetched
+	k.fetched = nil
+	k.mu.Unlock()
 	k.n.ask(func(q meta.Query) {
-		if !q.SafeMode() {
-			blocks, next = q.Unsettled(k.cursor, walkedAtOnce, places.View.Table.Replicas())
+		if q.SafeMode() {
+			return
+		}
+		blocks, next = q.Unsettled(k.cursor, walkedAtOnce, places.View.Table.Replicas())
+		for _, id := range fetched { // until the walk comes round again the node that had it may be lost
+			if p := q.Placed(id); p != nil && p.Complete && len(p.Nodes) > 0 {
+				blocks = append(blocks, *p)
+			}
 		}
 	})
 	k.cursor = next
@@ -126,8 +138,8 @@ func (k *steward) settleOne(places Places, b *meta.Placed, copies census) *meta.
 			have = append(have, name)
 		}
 	}
-	sources := slices.DeleteFunc(slices.Clone(have), func(name string) bool { return copies[name] == nil })
 	complete := all
+	var lack []string
 	for _, name := range wanted {
 		switch {
 		case copies[name] == nil:
@@ -138,9 +150,14 @@ func (k *steward) settleOne(places Places, b *meta.Placed, copies census) *meta.
 			}
 		default:
 			complete = false
-			if !places.full(name) {
-				k.order(b, name, sources)
-			}
+			lack = append(lack, name)
+		}
+	}
+	// A good copy is one also where it is not noted yet: those that are may all be away.
+	sources := slices.DeleteFunc(slices.Clone(have), func(name string) bool { return copies[name] == nil })
+	for _, name := range lack {
+		if !places.full(name) {
+			k.order(b, name, sources)
 		}
 	}
 	k.count(b, places, copies, have)
@@ -209,6 +226,11 @@ func (k *steward) order(b *meta.Placed, node string, from []string) {
 			_, err = at.Fetch(ctx, &wire.FetchRequest{Wanted: w, From: from})
 		}
 		k.n.told("have a block copied to "+node, err)
+		if err == nil {
+			k.mu.Lock()
+			k.fetched = append(k.fetched, b.ID)
+			k.mu.Unlock()
+		}
 	})
 }
 
@@ -244,22 +266,28 @@ func (k *Keeper) Kept(node string) (n int, err error) {
 	return n, err
 }
 
-// collect has the copies of blocks deleted that belong to no file any more. A node that is away, or does not delete
-// some, finds them itself when it looks at all that it has.
-func (k *steward) collect() {
-	for k.n.ctx.Err() == nil {
-		var garbage []meta.Garbage
-		k.n.ask(func(q meta.Query) { garbage = q.Garbage(atOnce) })
-		done := k.dropped(garbage)
-		if len(done) == 0 {
-			return
-		}
+// A garbageWalk is one over the blocks to be deleted, from the oldest to the newest.
+type garbageWalk struct {
+	from   uint64          // the number where it goes on
+	failed map[string]bool // nodes that could not be asked: they are again in the next one
+}
+
+// collect has the copies of some blocks deleted that belong to no file any more, and reports whether the walk over those goes on. A node that is away, or does
+// not delete some, finds them itself when it looks at all that it has. What lies at one that is there and cannot be asked is passed over until the next walk: others go on.
+func (k *steward) collect() (more bool) {
+	w := &k.garbage
+	var garbage []meta.Garbage
+	k.n.ask(func(q meta.Query) { garbage = q.Garbage(w.from, atOnce) })
+	if done := k.dropped(garbage); len(done) > 0 {
 		crash.Here("dfs.collect.deleted")
 		k.n.propose(&meta.Collected{Numbers: done})
-		if len(done) < len(garbage) { // the rest in the next round
-			return
-		}
 	}
+	if more = len(garbage) == atOnce; more {
+		w.from = garbage[atOnce-1].Number + 1
+	} else {
+		*w = garbageWalk{}
+	}
+	return more
 }
 
 // dropped has garbage deleted at all nodes that may have some, and returns the numbers of what none of them has any more.
@@ -267,27 +295,33 @@ func (k *steward) dropped(garbage []meta.Garbage) (done []uint64) {
 	places := k.n.Places()
 	t := places.View.Table
 	at, of := map[string][]uint64{}, make([][]string, len(garbage))
+	failed := maps.Clone(k.garbage.failed)
 	for i, g := range garbage {
 		of[i] = unique(slices.Concat(g.Nodes, t.Holders(g.Segment), t.Targets(g.Segment)))
 		for _, name := range of[i] {
-			if places.up(name) {
+			if places.up(name) && !failed[name] {
 				at[name] = append(at[name], g.Block.ID)
 			}
 		}
 	}
-	failed := map[string]bool{}
 	var mu sync.Mutex
 	var dropping sync.WaitGroup
 	for name, ids := range at {
 		dropping.Go(func() {
 			err := k.dropAt(name, ids)
 			k.n.told("delete blocks at "+name, err)
-			mu.Lock()
-			defer mu.Unlock()
-			failed[name] = err != nil && name != k.n.Identity.Node && !connect.IsWireError(err) // what it says itself it will say again
+			if err != nil && name != k.n.Identity.Node && !connect.IsWireError(err) { // what it says itself it will say again
+				mu.Lock()
+				defer mu.Unlock()
+				if failed == nil {
+					failed = map[string]bool{}
+				}
+				failed[name] = true
+			}
 		})
 	}
 	dropping.Wait()
+	k.garbage.failed = failed
 	for i, g := range garbage {
 		if !slices.ContainsFunc(of[i], func(name string) bool { return failed[name] }) {
 			done = append(done, g.Number)

@@ -14,7 +14,10 @@ const (
 	indexInterval = 5 * time.Minute
 	// attachInterval is how long a disk has to be away at least to be taken for one that was.
 	attachInterval = 2 * time.Second
-	scrubInterval  = 7 * 24 * time.Hour
+	// scrubInterval is the time between the beginnings of two passes over a disk's blocks, scrubTime how long one may take: the rest is for what is written
+	// meanwhile, and for others who want the disk.
+	scrubInterval = 7 * 24 * time.Hour
+	scrubTime     = 6 * 24 * time.Hour
 	// restTime is between two rounds that somebody has asked for: one round does for all who asked meanwhile, such as a thousand deletions.
 	restTime = 20 * time.Millisecond
 )
@@ -32,8 +35,8 @@ func poke(c chan struct{}) {
 	}
 }
 
-// rounds calls f at regular times, with true, and soon after somebody has asked for it, if there is a channel for that.
-func (n *Node) rounds(every time.Duration, asked <-chan struct{}, f func(all bool)) {
+// rounds calls f at regular times, and soon after somebody has asked for it, if there is a channel for that.
+func (n *Node) rounds(every time.Duration, asked <-chan struct{}, f func()) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -41,9 +44,9 @@ func (n *Node) rounds(every time.Duration, asked <-chan struct{}, f func(all boo
 		case <-n.ctx.Done():
 			return
 		case <-tick.C:
-			f(true)
+			f()
 		case <-asked:
-			f(false)
+			f()
 			select {
 			case <-n.ctx.Done():
 			case <-time.After(restTime):
@@ -52,21 +55,25 @@ func (n *Node) rounds(every time.Duration, asked <-chan struct{}, f func(all boo
 	}
 }
 
-// upkeep does what nobody asks for, or calls leave behind, while this node leads the names.
+// upkeep does what nobody asks for while this node leads the names.
 func (n *Node) upkeep() {
 	var set lastLook
-	n.rounds(n.Config.Upkeep, n.left, func(all bool) {
+	n.rounds(n.Config.Upkeep, nil, func() {
 		if !n.Leads() {
 			set = lastLook{}
 			return
 		}
-		if all {
-			n.expire(set.since(n.Config.Now()).Abs() > mostSet)
-		}
-		n.sweep()
-		n.Keeper.all.collect()
-		if all {
-			n.Keeper.all.settle()
+		n.expire(set.since(n.Config.Now()).Abs() > mostSet)
+		n.Keeper.all.settle()
+	})
+}
+
+// clear deletes what calls leave behind while this node leads the names, beside the rest: while clients delete all the time it has no end.
+func (n *Node) clear() {
+	n.rounds(n.Config.Upkeep, n.left, func() {
+		for more := true; more && n.Leads() && n.ctx.Err() == nil; {
+			swept := n.sweep()
+			more = n.Keeper.all.collect() || swept
 		}
 	})
 }
@@ -74,7 +81,7 @@ func (n *Node) upkeep() {
 // recoverBlocks has blocks recovered while this node leads the names, beside the rest: somebody waits for that, and a node that is slow to delete
 // is not to keep them waiting.
 func (n *Node) recoverBlocks() {
-	n.rounds(n.Config.Upkeep, n.unclosed, func(bool) {
+	n.rounds(n.Config.Upkeep, n.unclosed, func() {
 		if n.Leads() {
 			n.Keeper.all.recoverBlocks()
 		}
@@ -83,7 +90,7 @@ func (n *Node) recoverBlocks() {
 
 // keepIndex writes the index of blocks every few minutes, which on a busy disk takes as long.
 func (n *Node) keepIndex() {
-	n.rounds(indexInterval, nil, func(bool) {
+	n.rounds(indexInterval, nil, func() {
 		n.told("write the index of blocks", n.Blocks.Snapshot())
 		n.Keeper.forget(n.Blocks)
 	})
@@ -160,56 +167,75 @@ func (c *lastLook) since(now time.Time) time.Duration {
 	return now.Round(0).Sub(last.Round(0)) - now.Sub(last)
 }
 
-// expire ends leases that were not renewed; when the clock was set nobody knows which those are, and all are. Nothing is proposed when
-// there are none: whatever is proposed is written.
+// mostAhead is by how much later than this node's clock a lease may have been renewed that is left as it is, ms: the clocks of those who lead differ.
+const mostAhead = 2 * 60_000
+
+// expire ends leases that were not renewed; when the clock was set, or that of a node that led before was wrong, nobody knows which those are, and all are. Nothing
+// is proposed when there are none: whatever is proposed is written.
 func (n *Node) expire(set bool) {
+	due := false
+	n.ask(func(q meta.Query) {
+		due = q.Expired()
+		set = set || q.LastRenewed() > q.Time+mostAhead
+	})
 	if set {
 		n.propose(&meta.RenewLeases{Set: true})
-		return
-	}
-	due := false
-	n.ask(func(q meta.Query) { due = q.Expired() })
-	if due {
+	} else if due {
 		n.propose(&meta.ExpireLeases{Most: atOnce})
 		poke(n.unclosed)
 	}
 }
 
-// sweep takes apart directories that were deleted.
-func (n *Node) sweep() {
+// sweep takes apart some of the directories that were deleted, and reports whether there are more.
+func (n *Node) sweep() bool {
 	due := false
 	n.ask(func(q meta.Query) { due = q.Orphaned() })
-	for due && n.ctx.Err() == nil {
-		if more, ok := n.propose(&meta.Sweep{Most: atOnce}).(*meta.Flag); !ok || !bool(*more) {
-			return
-		}
+	if !due {
+		return false
 	}
+	more, ok := n.propose(&meta.Sweep{Most: atOnce}).(*meta.Flag)
+	return ok && bool(*more)
 }
 
 // attachDisks takes disks out that are not mounted any more, and back in that are there again. All copies are looked at then, and what came back is read: its
 // end may be missing.
 func (n *Node) attachDisks() {
-	n.rounds(attachInterval, nil, func(bool) {
+	n.rounds(attachInterval, nil, func() {
 		for _, dir := range block.Attach(n.Blocks) {
 			n.Config.Log.Warn("a disk is in use again", "dir", dir)
 			n.Keeper.lookSoon()
 			if n.Config.ScrubRate > 0 {
 				n.running.Go(func() {
-					n.told("read the blocks of a disk that is back", n.Blocks.Scrub(n.ctx, n.Config.ScrubRate, dir))
+					n.told("read the blocks of a disk that is back", n.scrubOnce(dir))
 				})
 			}
 		}
 	})
 }
 
-// scrub reads all blocks again and again.
-func (n *Node) scrub() {
+// scrub reads all blocks of a disk again and again.
+func (n *Node) scrub(dir string) {
 	for {
-		n.told("read all blocks", n.Blocks.Scrub(n.ctx, n.Config.ScrubRate))
+		began := time.Now()
+		n.told("read all blocks of "+dir, n.scrubOnce(dir))
 		select {
 		case <-n.ctx.Done():
 			return
-		case <-time.After(scrubInterval):
+		case <-time.After(scrubInterval - time.Since(began)):
 		}
 	}
+}
+
+func (n *Node) scrubOnce(dir string) error {
+	return n.Blocks.Scrub(n.ctx, scrubRate(n.Config.ScrubRate, n.Blocks.Volumes(), dir), dir)
+}
+
+// scrubRate is how many bytes a second of a disk are read, that all of it is within a week; least at least.
+func scrubRate(least int64, volumes []block.Volume, dir string) int64 {
+	for _, v := range volumes {
+		if v.Dir == dir {
+			least = max(least, v.Used/int64(scrubTime/time.Second))
+		}
+	}
+	return least
 }

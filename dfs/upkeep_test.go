@@ -1,12 +1,21 @@
 package dfs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"sync"
 	"testing"
 	"time"
+
+	"headrace/block"
+	"headrace/internal/testkit"
+	"headrace/meta"
+	"headrace/wire"
+	"headrace/wire/wireconnect"
 )
 
 // TestNews: what fails again and again is told once a minute, what fails otherwise at once.
@@ -85,5 +94,175 @@ func TestOwnAddresses(t *testing.T) {
 	}
 	if err := (&Callers{}).Prove("anybody", netip.MustParseAddrPort("192.0.2.1:4000"), netip.MustParseAddrPort("192.0.2.2:8020")); err != nil {
 		t.Errorf("a caller of another machine: %v", err)
+	}
+}
+
+// dropping are other nodes that do what a test says when they are to delete blocks.
+type dropping struct {
+	drop func(node string, blocks []uint64) error
+}
+
+// otherNode is one of dropping.
+type otherNode struct {
+	wireconnect.BlockServiceClient
+	name string
+	of   *dropping
+}
+
+func (d *dropping) Blocks(m Member) wireconnect.BlockServiceClient {
+	return otherNode{name: m.Name, of: d}
+}
+
+func (d *dropping) Room(string) (Room, bool) { return Room{}, false }
+
+func (o otherNode) Drop(_ context.Context, q *wire.DropRequest) (*wire.DropResponse, error) {
+	return &wire.DropResponse{}, o.of.drop(o.name, q.Blocks)
+}
+
+func (o otherNode) Look(context.Context, *wire.LookRequest) (*wire.LookResponse, error) {
+	return nil, errors.New("it does not answer")
+}
+
+// leave has a block of a segment at a node be one that no file has.
+func (n *Node) leave(path string, segment uint16, node string) error {
+	f, err := n.do(&meta.Create{Path: path, Mode: 0o644, Holder: "d", Flags: meta.FlagCreate | meta.FlagOverwrite, Parents: true, Replication: 1, BlockSize: 1 << 20})
+	if err != nil {
+		return err
+	}
+	if _, err := n.do(&meta.AddBlock{Path: path, ID: f.(*meta.Status).ID, Holder: "d", Segment: segment, Nodes: []string{node}}); err != nil {
+		return err
+	}
+	_, err = n.do(&meta.Delete{Path: path})
+	return err
+}
+
+// TestDeletingHasNoEnd: while clients delete without end, leases expire all the same.
+func TestDeletingHasNoEnd(t *testing.T) {
+	c := newClock()
+	var n *Node
+	deleted := make(chan struct{}, 1)
+	n = open(t, Config{Dir: t.TempDir(), Now: c.Now, Peers: &dropping{drop: func(node string, blocks []uint64) error {
+		poke(deleted)
+		return n.leave("/temporary", 0, node) // before it answers
+	}}})
+	if _, _, err := n.Admit(t.Context(), Member{Name: "another", Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.leave("/temporary", 0, "another"); err != nil {
+		t.Fatal(err)
+	}
+	<-deleted
+	_, w := begin(t, n, "/f", "flushed")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Await(t, "the file to be closed", func() bool {
+		c.pass(time.Minute)
+		return !stat(t, n, "/f").Located.Open
+	})
+	<-deleted // it goes on
+}
+
+// TestOneNodeKeepsNothingElse: what is to be deleted at a node that is there and cannot be asked, however much, does not keep what lies elsewhere. The node is asked once
+// in each walk.
+func TestOneNodeKeepsNothingElse(t *testing.T) {
+	reached := false
+	var mu sync.Mutex
+	asked := map[string]int{}
+	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour, Reconcile: time.Hour, Peers: &dropping{drop: func(node string, blocks []uint64) error {
+		mu.Lock()
+		defer mu.Unlock()
+		asked[node]++
+		if node == "cut" && !reached {
+			return errors.New("no route to it")
+		}
+		return nil
+	}}})
+	var all sync.WaitGroup
+	for i := range atOnce + 1 {
+		all.Go(func() {
+			if err := n.leave(fmt.Sprint("/f", i), 0, "cut"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	for _, name := range []string{"cut", "good", "a", "b", "c", "d"} {
+		testkit.Await(t, "a node to be admitted", func() bool { // while others get seats that do not answer
+			_, _, err := n.Admit(t.Context(), Member{Name: name, Storage: "s", Host: "127.0.0.1", Peer: 1})
+			return err == nil
+		})
+	}
+	table := n.View().Table
+	apart := uint16(0) // a segment that has nothing to do with the node
+	for slices.Contains(slices.Concat(table.Holders(apart), table.Targets(apart)), "cut") {
+		apart++
+	}
+	testkit.Await(t, "one to be left elsewhere", func() bool { return n.leave("/good", apart, "good") == nil })
+	left := func(node string) (number int) {
+		for _, g := range garbageOf(n) {
+			if slices.Contains(g.Nodes, node) {
+				number++
+			}
+		}
+		return number
+	}
+	walks := 0
+	walk := func() {
+		for walks++; n.Keeper.all.collect(); {
+		}
+	}
+	there := 0
+	testkit.Await(t, "what is elsewhere to be deleted", func() bool {
+		walk()
+		there = left("cut")
+		return there > 0 && left("good") == 0
+	})
+	if mu.Lock(); asked["cut"] > walks {
+		t.Errorf("it was asked %d times in %d walks", asked["cut"], walks)
+	}
+	if there != atOnce+1 {
+		t.Errorf("%d are to be deleted there, not %d", there, atOnce+1)
+	}
+	reached = true
+	mu.Unlock()
+	testkit.Await(t, "all to be deleted", func() bool { walk(); return len(garbageOf(n)) == 0 })
+}
+
+func garbageOf(n *Node) (all []meta.Garbage) {
+	all = make([]meta.Garbage, 1) // until it is known
+	n.ask(func(q meta.Query) { all = q.Garbage(0, 10*atOnce) })
+	return all
+}
+
+// TestClockWasAhead: a lease that was renewed by a clock that was years ahead expires by the right one.
+func TestClockWasAhead(t *testing.T) {
+	c := newClock()
+	dir := t.TempDir()
+	n := open(t, Config{Dir: dir, Now: c.Now})
+	const ahead = 10 * 365 * 24 * time.Hour
+	c.pass(ahead)
+	_, w := begin(t, n, "/f", "flushed")
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	closeNode(t, n)
+	c.pass(-ahead)
+	n = open(t, Config{Dir: dir, Now: c.Now})
+	testkit.Await(t, "the file to be closed", func() bool {
+		c.pass(time.Minute)
+		return !stat(t, n, "/f").Located.Open
+	})
+}
+
+// TestAWeekForEachDisk: however much is on a disk, all of it is read within a week; of one with little as much as always.
+func TestAWeekForEachDisk(t *testing.T) {
+	const least, large = 4 << 20, int64(10e12)
+	disks := []block.Volume{{Dir: "/small", Used: 1 << 30}, {Dir: "/large", Used: large}}
+	if got := scrubRate(least, disks, "/small"); got != least {
+		t.Errorf("%d bytes a second of a small one", got)
+	}
+	if got := scrubRate(least, disks, "/large"); got < large/int64(scrubInterval/time.Second) || got > 2*large/int64(scrubInterval/time.Second) {
+		t.Errorf("%d bytes a second of a large one", got)
 	}
 }

@@ -24,6 +24,16 @@ func Identify(f *os.File) (Identity, error) {
 	return Identity{Dev: uint64(st.Dev), Ino: st.Ino, Size: st.Size, Mtime: st.Mtim.Nano()}, nil
 }
 
+// Here returns what a file that was this would be called now that it is opened again, as now: device numbers
+// of file systems that have no block device of their own (NFS, FUSE, overlay, btrfs) are given anew whenever they
+// are mounted. Dev 0 is any device.
+func (was Identity) Here(now Identity) Identity {
+	if was.Dev == 0 || unix.Major(was.Dev) == 0 && unix.Major(now.Dev) == 0 {
+		was.Dev = now.Dev
+	}
+	return was
+}
+
 // Changed says how a file that was opened as was differs now, empty if not in a
 // way that matters. A file may grow: what was appended is not read.
 func (was Identity) Changed(now Identity) string {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestChanged(t *testing.T) {
@@ -19,6 +21,23 @@ func TestChanged(t *testing.T) {
 	} {
 		if got := was.Changed(c.now); (got != "") != c.want {
 			t.Errorf("%v: %q", c.now, got)
+		}
+	}
+}
+
+// TestMountedAnew: a file system without a block device has another number when it is mounted again.
+func TestMountedAnew(t *testing.T) {
+	nfs, other, disk := unix.Mkdev(0, 51), unix.Mkdev(0, 60), unix.Mkdev(8, 1)
+	for _, c := range []struct {
+		was, now uint64
+		same     bool
+	}{{nfs, nfs, true}, {nfs, other, true}, {nfs, disk, false}, {disk, nfs, false}, {disk, unix.Mkdev(8, 2), false}, {0, disk, true}} {
+		now := Identity{Dev: c.now, Ino: 2, Size: 10, Mtime: 5}
+		if why := (Identity{Dev: c.was, Ino: 2, Size: 10, Mtime: 5}).Here(now).Changed(now); (why == "") != c.same {
+			t.Errorf("%x, then %x: %q", c.was, c.now, why)
+		}
+		if why := (Identity{Dev: c.was, Ino: 3, Size: 10, Mtime: 5}).Here(now).Changed(now); why == "" {
+			t.Errorf("%x, then %x: another file is taken for it", c.was, c.now)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (m *Manager) withDeadlines(next http.Handler) http.Handler {
 		case wireconnect.ManagerServiceJoinProcedure:
 			c.SetReadDeadline(now.Add(m.cfg.timing.send))
 			next.ServeHTTP(w, own)
-		case wireconnect.InputServiceWarmProcedure, wireconnect.InputServiceCachedInputsProcedure:
+		case wireconnect.InputServiceWarmProcedure, wireconnect.InputServiceCoolProcedure, wireconnect.InputServiceCachedInputsProcedure:
 			c.SetReadDeadline(now.Add(m.cfg.timing.request))
 			next.ServeHTTP(w, own)
 		default:
@@ -71,6 +71,13 @@ func (p patient) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.Inp
 	hasCome(ctx)
 	defer sendBy(ctx, p.time)
 	return p.inputs.Warm(ctx, q)
+}
+
+// Cool implements InputServiceHandler.
+func (p patient) Cool(ctx context.Context, q *wire.CoolInputsRequest) (*wire.CoolInputsResponse, error) {
+	hasCome(ctx)
+	defer sendBy(ctx, p.time)
+	return p.inputs.Cool(ctx, q)
 }
 
 // CachedInputs implements InputServiceHandler.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,7 +27,7 @@ func bigSite(nodes, each int, p policy.Name) (*cluster, []*wire.NodeReport) {
 		for j := range each {
 			r.Tasks = append(r.Tasks, task(fmt.Sprintf("container_e01_1700000000000_0001_01_%03d%05d", i, j)))
 		}
-		if _, err := c.join(r.Node, "v1"); err != nil {
+		if _, err := c.join(&wire.JoinRequest{Node: r.Node, Version: "v1"}); err != nil {
 			panic(err)
 		}
 		if _, err := c.report(r); err != nil {
@@ -53,9 +56,46 @@ func BenchmarkContainers(b *testing.B) {
 		c.mu.Lock()
 		c.board.shown = nil
 		c.mu.Unlock()
-		if res, _ := c.tell(false); len(res.Containers) != 10_000 {
+		if res, _ := c.tell("", false); len(res.Containers) != 10_000 {
 			b.Fatal(len(res.Containers))
 		}
+	}
+}
+
+// TestOneApplicationOfMany: what somebody asks about an application of a large cluster takes as little as the application has,
+// although something has changed since: everybody else waits for it.
+func TestOneApplicationOfMany(t *testing.T) {
+	c, reports := bigSite(100, 100, policy.Suspend)
+	own := reports[7].Tasks[:3]
+	for _, k := range own {
+		k.Hosting = &wire.Hosting{Scheduler: "yarn", Application: "application_2"}
+	}
+	if _, err := c.report(reports[7]); err != nil {
+		t.Fatal(err)
+	}
+	const times = 50
+	var before, after runtime.MemStats
+	for _, q := range []struct {
+		application string
+		want        int
+	}{{"application_2", len(own)}, {"application_3", 0}} {
+		runtime.ReadMemStats(&before)
+		for range times {
+			unlock := c.lock()
+			c.board.stale = true
+			unlock()
+			res, _ := c.tell(q.application, false)
+			if len(res.Containers) != q.want || !slices.IsSortedFunc(res.Containers, func(a, b *wire.Container) int { return strings.Compare(a.Id, b.Id) }) {
+				t.Fatalf("%s has %v", q.application, res.Containers)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / times; each > 10_000 {
+			t.Errorf("what is told of %s takes %d bytes", q.application, each)
+		}
+	}
+	if res, _ := c.tell("", false); len(res.Containers) != 10_000 {
+		t.Errorf("%d containers of all", len(res.Containers))
 	}
 }
 
@@ -88,7 +128,7 @@ func TestBig(t *testing.T) {
 	c := s.cluster
 	_, reports := bigSite(nodes, each, policy.Suspend)
 	for _, r := range reports {
-		if _, err := c.join(r.Node, "v1"); err != nil {
+		if _, err := c.join(&wire.JoinRequest{Node: r.Node, Version: "v1"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.report(r); err != nil {

@@ -31,7 +31,19 @@ type board struct {
 	version uint64
 	changed chan struct{} // closed and replaced when the version rises
 	stale   bool          // something has changed that the version does not show yet
-	shown   *wire.ContainersResponse
+	shown   *shown        // what is told of all; nil: it is to be made
+}
+
+// shown is what callers of Containers are told. The first who wants it puts it in order, with the cluster not
+// locked: others decide about containers meanwhile.
+type shown struct {
+	res   *wire.ContainersResponse
+	order sync.Once
+}
+
+func (s *shown) inOrder() *wire.ContainersResponse {
+	s.order.Do(func() { byName(s.res.Containers) })
+	return s.res
 }
 
 func newCluster(cfg *Config, counts *counters) *cluster {
@@ -44,7 +56,7 @@ func newCluster(cfg *Config, counts *counters) *cluster {
 	}
 	c.containers = containers{
 		log: cfg.Log, timing: &cfg.timing, board: &c.board, aside: &c.aside,
-		all: map[string]*container{}, on: map[*node]*holding{}, ended: lately{rotated: now},
+		all: map[string]*container{}, byApplication: map[string]map[*container]struct{}{}, on: map[*node]*holding{}, ended: lately{rotated: now},
 	}
 	c.orders = orders{
 		log: cfg.Log, timing: &cfg.timing, counts: counts, containers: &c.containers,
@@ -79,9 +91,9 @@ func (b *board) publish() {
 }
 
 // join begins a stream of the node.
-func (c *cluster) join(name, version string) (*stream, error) {
+func (c *cluster) join(q *wire.JoinRequest) (*stream, error) {
 	defer c.lock()()
-	return c.members.join(name, version)
+	return c.members.join(q)
 }
 
 // leave ends a stream.
@@ -100,7 +112,7 @@ func (c *cluster) next(s *stream) []*wire.NodeOrder {
 func (c *cluster) report(r *wire.NodeReport) (*wire.NodeReportResponse, error) {
 	defer c.lock()()
 	now := time.Now()
-	n, back, err := c.members.report(r.Node, r.Info, now)
+	n, back, err := c.members.report(r, now)
 	if err != nil {
 		return nil, err
 	}
@@ -177,24 +189,38 @@ func (c *cluster) enter(applications map[string]*wire.Application) {
 	c.containers.enter(applications)
 }
 
-// tell returns what Containers tells now, of all or without those that only run, and what is closed when there is more.
-func (c *cluster) tell(aside bool) (*wire.ContainersResponse, <-chan struct{}) {
+// tell returns what Containers tells now, of all or of one application, with aside without those that only run, and what is
+// closed when there is more.
+func (c *cluster) tell(application string, aside bool) (*wire.ContainersResponse, <-chan struct{}) {
+	all, changed := c.pick(application, aside)
+	return all.inOrder(), changed
+}
+
+// pick collects what tell returns. Of one application it takes no longer where there are many others.
+func (c *cluster) pick(application string, aside bool) (*shown, <-chan struct{}) {
 	defer c.lock()()
 	b := &c.board
 	if aside {
 		b = &c.aside
 	}
-	if b.shown == nil {
-		b.shown = &wire.ContainersResponse{Version: b.version, Nodes: c.members.here, Containers: c.containers.list(aside)}
+	all := b.shown
+	if all == nil || application != "" {
+		all = &shown{res: &wire.ContainersResponse{Version: b.version, Nodes: c.members.here, Containers: c.containers.list(application, aside)}}
 	}
-	return b.shown, b.changed
+	if application == "" {
+		b.shown = all
+	}
+	return all, b.changed
 }
 
 // people returns what Nodes tells.
 func (c *cluster) people() *wire.NodesResponse {
-	defer c.lock()()
-	return &wire.NodesResponse{
-		Nodes: c.members.list(), Containers: c.containers.list(false), Policy: string(c.cfg.Policy.Policy),
+	unlock := c.lock()
+	res := &wire.NodesResponse{
+		Nodes: c.members.list(), Containers: c.containers.list("", false), Policy: string(c.cfg.Policy.Policy),
 		Version: c.cfg.Version, StartedMs: c.began.UnixMilli(), Draining: c.draining,
 	}
+	unlock()
+	byName(res.Containers)
+	return res
 }

@@ -25,8 +25,10 @@ type containers struct {
 	board  *board // stale when any of them has changed
 	aside  *board // when one has that does not only run
 	all    map[string]*container
-	on     map[*node]*holding
-	ended  lately // those of which their nodes have told that they have ended
+	// byApplication has the same, by what is told of them.
+	byApplication map[string]map[*container]struct{}
+	on            map[*node]*holding
+	ended         lately // those of which their nodes have told that they have ended
 	// applications are those that their scheduler tells of. Replaced, never changed.
 	applications map[string]*wire.Application
 }
@@ -46,17 +48,49 @@ func (c *containers) of(n *node) iter.Seq[*container] {
 	return func(func(*container) bool) {}
 }
 
-// list returns what callers are told of all containers, or of those that do not only run, by their
-// names.
-func (c *containers) list(aside bool) []*wire.Container {
-	var all []*wire.Container
-	for _, k := range c.all {
+// list returns what callers are told of all containers, or of those of an application, with aside of those that do not
+// only run; in no order.
+func (c *containers) list(application string, aside bool) (list []*wire.Container) {
+	add := func(k *container) {
 		if k.stands || !aside {
-			all = append(all, k.public)
+			list = append(list, k.public)
 		}
 	}
+	if application != "" {
+		for k := range c.byApplication[application] {
+			add(k)
+		}
+		return list
+	}
+	for _, k := range c.all {
+		add(k)
+	}
+	return list
+}
+
+// byName puts containers in order.
+func byName(all []*wire.Container) {
 	slices.SortFunc(all, func(a, b *wire.Container) int { return cmp.Compare(a.Id, b.Id) })
-	return all
+}
+
+// regroup enters k under the application that p tells of; nil: under none.
+func (c *containers) regroup(k *container, p *wire.Container) {
+	was, is := k.public.GetHosting().GetApplication(), p.GetHosting().GetApplication()
+	if k.public != nil && p != nil && was == is {
+		return
+	}
+	if of := c.byApplication[was]; k.public != nil {
+		if delete(of, k); len(of) == 0 {
+			delete(c.byApplication, was)
+		}
+	}
+	if p == nil {
+		return
+	}
+	if c.byApplication[is] == nil {
+		c.byApplication[is] = map[*container]struct{}{}
+	}
+	c.byApplication[is][k] = struct{}{}
 }
 
 // show brings public up to date.
@@ -75,6 +109,7 @@ func (c *containers) show(k *container) {
 	}
 	if aside := k.stood(p); aside != k.stands || !same(k.public, p) {
 		c.aside.stale = c.aside.stale || aside || k.stands
+		c.regroup(k, p)
 		k.public, k.stands = p, aside
 		c.board.stale = true
 	}
@@ -133,6 +168,7 @@ func (c *containers) remove(k *container) {
 	if time.Now().Before(k.killed) || k.order != nil && k.order.decision != nil {
 		c.claim(k)
 	}
+	c.regroup(k, nil)
 	delete(c.on[k.node].containers, k.id)
 	if c.all[k.id] == k {
 		delete(c.all, k.id)

@@ -28,7 +28,8 @@
 //
 // A node is away when it has had no stream for a moment, or has sent no report for
 // some seconds. Of its containers the last that was heard is shown. A node that has
-// been away for an hour is forgotten, or when a person asks for it.
+// been away for an hour is forgotten, or when a person asks for it. Reports have numbers: one that was given up may
+// come after later ones, and is refused then.
 //
 // While it drains every container is told to go on, and nothing gives way.
 //
@@ -41,7 +42,7 @@
 // # Concurrency
 //
 // One mutex guards everything (cluster); it is held while the policy decides, never
-// while something is sent or received. Below it each table knows those before it only:
+// while something is sent or received, nor while a list of all containers is put in order. Below it each table knows those before it only:
 // members (who is there), containers (what they run), orders (what they were told). Messages that have been handed out are never
 // changed.
 //

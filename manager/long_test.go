@@ -35,6 +35,17 @@ func TestSlowFileSystem(t *testing.T) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	client := wireconnect.NewInputServiceClient(tokenClient{&http.Client{Transport: transport}, testToken}, s.url())
+	// A hold that a manager before this one was asked for.
+	block := &wire.BlocksToKeep{Blocks: &wire.BlockList{Pool: "p", Numbers: []int64{1}}, Generations: []int64{1}, Bytes: []int64{100}, Places: []uint32{0}}
+	hold := &wire.JobRef{User: "u", Job: "hold-1"}
+	if _, err := client.Exchange(t.Context(), &wire.ExchangeRequest{Node: "n1", Session: 1, Full: true, Jobs: []*wire.JobFacts{{Job: hold, Hold: true}},
+		Kept: []*wire.KeptBlocks{{Job: hold, State: wire.KeptState_KEPT_STATE_PINNED, Blocks: block}}}); err != nil {
+		t.Fatal(err)
+	}
+	cooled, err := client.Cool(t.Context(), &wire.CoolInputsRequest{User: "u", Paths: []string{"hdfs://c/a"}})
+	if err != nil || cooled.Ended != 1 || cooled.Released != 100 {
+		t.Errorf("cool: %v, %v", cooled, err)
+	}
 	st, err := client.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/a"}})
 	if err != nil || st.Bytes != 100 {
 		t.Errorf("warm: %v, %v", st, err)

@@ -16,6 +16,7 @@ const maxNodes = 10_000
 var (
 	errNotJoined = errors.New("the node has not joined, or its stream was lost; it is to join again")
 	errReplaced  = errors.New("another node has joined with this name; give each node a name of its own with --name")
+	errLate      = errors.New("the report comes after a later one, or from another process than has joined; the node is to join again")
 	errFull      = errors.New("there are too many nodes or containers; no more are taken")
 	errNoNode    = errors.New("there is no node of that name; headrace cluster lists them")
 )
@@ -34,10 +35,12 @@ type node struct {
 	name   string
 	info   *wire.NodeInfo // of the last report; nil before the first
 	stream *stream        // nil: there is none
-	lost   time.Time      // when the stream was lost
-	heard  time.Time      // the last report, or when it joined
-	away   bool           // nothing is heard of it, or no report yet
-	awayMs int64
+	// session is the number of the process that has joined last, report that of its last report; 0: an older version.
+	session, report uint64
+	lost            time.Time // when the stream was lost
+	heard           time.Time // the last report, or when it joined
+	away            bool      // nothing is heard of it, or no report yet
+	awayMs          int64
 }
 
 // stream is a connection on which a node gets orders.
@@ -72,7 +75,8 @@ func (s *stream) poke() {
 }
 
 // join begins a stream of the node; one that it had before ends.
-func (m *members) join(name, version string) (*stream, error) {
+func (m *members) join(q *wire.JoinRequest) (*stream, error) {
+	name := q.Node
 	n := m.all[name]
 	if n == nil {
 		if len(m.all) >= maxNodes {
@@ -85,7 +89,10 @@ func (m *members) join(name, version string) (*stream, error) {
 		m.log.Info("a node has joined again, its old stream ends", "node", name)
 		n.stream.end(errReplaced)
 	} else {
-		m.log.Info("a node has joined", "node", name, "version", version)
+		m.log.Info("a node has joined", "node", name, "version", clean(q.Version, maxName))
+	}
+	if q.Session != n.session {
+		n.session, n.report = q.Session, 0
 	}
 	n.heard = time.Now()
 	n.stream = &stream{node: n, wake: make(chan struct{}, 1), over: make(chan struct{})}
@@ -101,15 +108,20 @@ func (m *members) leave(s *stream, why error) {
 	}
 }
 
-// report enters what a node says of itself; back: it was away.
-func (m *members) report(name string, info *wire.NodeInfo, now time.Time) (n *node, back bool, err error) {
-	if n = m.all[name]; n == nil || n.stream == nil {
+// report enters what a node says of itself; back: it was away. A report that was given up may still come, when its
+// connection is mended: what it says is not true any more.
+func (m *members) report(r *wire.NodeReport, now time.Time) (n *node, back bool, err error) {
+	n = m.all[r.Node]
+	switch {
+	case n == nil, n.stream == nil:
 		return nil, false, errNotJoined
+	case r.Session != n.session, r.Session != 0 && r.Report <= n.report:
+		return nil, false, errLate
 	}
-	if info == nil {
-		info = &wire.NodeInfo{}
+	n.heard, n.info, n.report = now, r.Info, r.Report
+	if n.info == nil {
+		n.info = &wire.NodeInfo{}
 	}
-	n.heard, n.info = now, info
 	if back = n.away; back {
 		n.away, n.awayMs = false, 0
 		m.here++

@@ -37,7 +37,7 @@ func (s *service) Join(ctx context.Context, q *wire.JoinRequest, out *connect.Se
 		return err
 	}
 	c := s.m.cluster
-	st, err := c.join(q.Node, clean(q.Version, maxName))
+	st, err := c.join(q)
 	if err != nil {
 		return connect.NewError(connect.CodeResourceExhausted, err)
 	}
@@ -91,6 +91,8 @@ func (s *service) Report(ctx context.Context, q *wire.NodeReport) (*wire.NodeRep
 	switch {
 	case errors.Is(err, errNotJoined):
 		return nil, connect.NewError(connect.CodeFailedPrecondition, err)
+	case errors.Is(err, errLate):
+		return nil, connect.NewError(connect.CodeAborted, err)
 	case err != nil:
 		return nil, connect.NewError(connect.CodeResourceExhausted, err)
 	}
@@ -160,37 +162,23 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 	if q.Application == "" && q.Wait > 0 { // it is a scheduler that waits for changes
 		s.m.inputs.Heard()
 	}
-	res, changed := s.m.cluster.tell(q.Aside)
+	res, changed := s.m.cluster.tell(q.Application, q.Aside)
 	wait := min(convert.Seconds(q.Wait), maxWait)
 	if res.Version != q.Version || wait <= 0 {
-		return only(res, q.Application), nil
+		return res, nil
 	}
 	over := time.NewTimer(wait)
 	defer over.Stop()
 	select {
 	case <-changed:
 		s.gather(ctx)
-		res, _ = s.m.cluster.tell(q.Aside)
+		res, _ = s.m.cluster.tell(q.Application, q.Aside)
 	case <-over.C:
 	case <-s.m.stopping:
 	case <-ctx.Done():
 		return nil, connect.NewError(connect.CodeCanceled, ctx.Err())
 	}
-	return only(res, q.Application), nil
-}
-
-// only leaves the containers of one application, if one is named.
-func only(all *wire.ContainersResponse, application string) *wire.ContainersResponse {
-	if application == "" {
-		return all
-	}
-	some := &wire.ContainersResponse{Version: all.Version, Nodes: all.Nodes}
-	for _, c := range all.Containers {
-		if c.Hosting.GetApplication() == application {
-			some.Containers = append(some.Containers, c)
-		}
-	}
-	return some
+	return res, nil
 }
 
 // gather waits a moment for what changes together.

@@ -111,6 +111,43 @@ func TestSilent(t *testing.T) {
 	}
 }
 
+// TestLateReport: a report that comes after a later one, or from a process that has not joined last, changes nothing.
+func TestLateReport(t *testing.T) {
+	s := start(t, nil)
+	join := func(session uint64) {
+		t.Helper()
+		if _, err := s.cluster.join(&wire.JoinRequest{Node: "n1", Session: session}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report := func(what string, session, number uint64, state string, want connect.Code) {
+		t.Helper()
+		k := task("c1")
+		k.State = state
+		_, err := s.api.Report(t.Context(), &wire.NodeReport{Node: "n1", Session: session, Report: number, Tasks: []*wire.Task{k}})
+		if err != nil && connect.CodeOf(err) != want || err == nil && want != 0 {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+		if is := s.container("c1").State; (is == state) != (want == 0) {
+			t.Errorf("%s that says %s: the container is %s", what, state, is)
+		}
+	}
+	join(7)
+	report("the first", 7, 3, "running", 0)
+	report("an earlier one", 7, 2, "suspended", connect.CodeAborted)
+	report("one of a process before", 6, 9, "suspended", connect.CodeAborted)
+	report("the next", 7, 4, "suspended", 0)
+	join(7) // it has lost its stream
+	report("one of the old stream", 7, 4, "running", connect.CodeAborted)
+	report("one of the new stream", 7, 5, "running", 0)
+	join(8) // it was started again
+	report("one from before the start", 7, 6, "suspended", connect.CodeAborted)
+	report("the first after it", 8, 1, "suspended", 0)
+	join(0) // an older version
+	report("one without a number", 0, 0, "running", 0)
+	report("another", 0, 0, "suspended", 0)
+}
+
 // TestReplaced: the second of two nodes of one name has it.
 func TestReplaced(t *testing.T) {
 	testkit.NoLeaks(t)

@@ -153,7 +153,7 @@ func (s *site) consistent(t *testing.T) {
 		for k := range c.containers.of(n) {
 			holds++
 			id := k.id
-			if k.node != n || c.containers.on[n].containers[id] != k || c.containers.all[id] != k {
+			if _, grouped := c.containers.byApplication[k.task.Hosting.Application][k]; !grouped || k.node != n || c.containers.on[n].containers[id] != k || c.containers.all[id] != k {
 				t.Errorf("%s holds %s, which is elsewhere", name, id)
 			}
 			for _, o := range []*order{k.order, k.paging} {
@@ -173,6 +173,13 @@ func (s *site) consistent(t *testing.T) {
 				t.Errorf("%s is shown as %v", id, k.public)
 			}
 		}
+	}
+	grouped := 0
+	for _, of := range c.containers.byApplication {
+		grouped += len(of)
+	}
+	if grouped != len(c.containers.all) {
+		t.Errorf("%d containers are of applications, there are %d", grouped, len(c.containers.all))
 	}
 	if outstanding != len(c.orders.all) || holds != len(c.containers.all) {
 		t.Errorf("%d orders of %d, %d containers of %d", outstanding, len(c.orders.all), holds, len(c.containers.all))

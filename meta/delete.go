@@ -162,10 +162,10 @@ type Garbage struct {
 	Nodes   []string // with copies besides those where the segment belongs
 }
 
-// Garbage returns blocks to be deleted, the oldest first.
-func (q Query) Garbage(most int) []Garbage {
+// Garbage returns blocks to be deleted from a number on, the oldest first.
+func (q Query) Garbage(from uint64, most int) []Garbage {
 	var all []Garbage
-	for k, v := range q.Reader.Scan([]byte{keyGarbage}, []byte{keyGarbage + 1}) {
+	for k, v := range q.Reader.Scan(key(keyGarbage, from), []byte{keyGarbage + 1}) {
 		if len(all) == most {
 			break
 		}

@@ -65,7 +65,7 @@ func TestLongFilesAreSweptInSteps(t *testing.T) {
 		steps++
 	}
 	check(t, b.v)
-	if n := len(b.as(root).Garbage(1 << 20)); n != 3303 {
+	if n := len(b.as(root).Garbage(0, 1<<20)); n != 3303 {
 		t.Errorf("%d blocks are garbage", n)
 	}
 	if most > 5*250 || steps < 14 {
@@ -123,12 +123,12 @@ func TestLargeOfBefore(t *testing.T) {
 		return r
 	}
 	do(&Delete{"/long", false})
-	if b.as(root).Orphaned() || len(b.as(root).Garbage(10_000)) != mostDestroyed+1 {
+	if b.as(root).Orphaned() || len(b.as(root).Garbage(0, 10_000)) != mostDestroyed+1 {
 		t.Error("a file is not taken apart at once")
 	}
 	b.must(root, &SetOwner{Path: "/d", Owner: "alice"})
 	do(&Delete{"/d", true})
-	if more := do(&Sweep{Most: 1}).(*Flag); bool(*more) || len(b.as(root).Garbage(10_000)) != mostDestroyed+21 {
+	if more := do(&Sweep{Most: 1}).(*Flag); bool(*more) || len(b.as(root).Garbage(0, 10_000)) != mostDestroyed+21 {
 		t.Error("a file is taken apart in steps")
 	}
 	b.must(root, &SetOwner{Path: "/many", Owner: "alice"})

@@ -259,6 +259,20 @@ func (s *state) expired() iter.Seq[string] {
 	}
 }
 
+// LastRenewed returns the latest time at which leases were renewed, ms; 0 when there are none. One that is still to come is of a clock that was wrong.
+func (q Query) LastRenewed() (at int64) {
+	s := q.state()
+	at = allRenewed(s.records).at
+	for _, v := range s.v.Scan([]byte{keyLease}, []byte{keyLease + 1}) {
+		var l lease
+		if err := decode(recordVersion, v, &l); err != nil {
+			panic("meta: a lease cannot be read: " + err.Error())
+		}
+		at = max(at, l.Renewed)
+	}
+	return at
+}
+
 // Expired reports whether ExpireLeases has something to do.
 func (q Query) Expired() bool {
 	s := q.state()

@@ -154,9 +154,15 @@ func TestLeasesAreRenewedAtOnce(t *testing.T) {
 	if n := renew(false); n != 1 || b.as(root).Expired() {
 		t.Errorf("%d records are written, expired: %v", n, b.as(root).Expired())
 	}
+	if at := b.as(root).LastRenewed(); at != b.now {
+		t.Errorf("renewed at %d, not %d", at, b.now)
+	}
 	b.now -= 60 * 60_000 // the clock is set back
 	if n := renew(true); n != 51 {
 		t.Errorf("%d records are written", n)
+	}
+	if at := b.as(root).LastRenewed(); at != b.now {
+		t.Errorf("renewed at %d, and it is %d", at, b.now)
 	}
 	b.now += 21 * 60_000
 	if !b.as(root).Expired() {
@@ -206,7 +212,7 @@ func TestAttributesAreSweptInSteps(t *testing.T) {
 	if steps < 4 {
 		t.Errorf("%d files of 160 kB of attributes are gone in %d steps", files, steps)
 	}
-	if n := len(b.as(root).Garbage(1000)); n != files {
+	if n := len(b.as(root).Garbage(0, 1000)); n != files {
 		t.Errorf("%d blocks of %d are garbage", n, files)
 	}
 }

@@ -466,7 +466,7 @@ func TestAsTree(t *testing.T) {
 				t.Fatalf("step %d of seed %d: there are directories to take apart: %v, and that is not said", i, seed, has)
 			}
 			b.says(root, &Sweep{Most: 1000}, false)
-			b.must(root, &Collected{numbersOf(b.as(root).Garbage(10_000))})
+			b.must(root, &Collected{numbersOf(b.as(root).Garbage(0, 10_000))})
 			check(t, b.v)
 		}
 	}
@@ -614,5 +614,5 @@ func randomOp(r *rand.Rand, b *bench) Op {
 	case 32:
 		return &RenewLeases{Set: r.IntN(2) == 0}
 	}
-	return &Collected{numbersOf(b.as(root).Garbage(3))}
+	return &Collected{numbersOf(b.as(root).Garbage(0, 3))}
 }

@@ -51,8 +51,8 @@ func TestTruncate(t *testing.T) {
 	}
 	b.says(alice, cut(250, 0), true)
 	b.says(alice, cut(0, 0), true)
-	if v := b.stat("/f"); v.Size != 0 || len(b.as(root).Garbage(100)) != len(sizes) {
-		t.Errorf("%+v, %d blocks are garbage", v, len(b.as(root).Garbage(100)))
+	if v := b.stat("/f"); v.Size != 0 || len(b.as(root).Garbage(0, 100)) != len(sizes) {
+		t.Errorf("%+v, %d blocks are garbage", v, len(b.as(root).Garbage(0, 100)))
 	}
 	check(t, b.v)
 }

@@ -72,7 +72,8 @@ type Entry struct {
 	Claimant string    // who has claimed or used it
 	Modified time.Time // when it was put, claimed, renewed or used, by the place's clock
 
-	name string // of its directory
+	name  string // of its directory
+	whole bool   // it has a manifest; only list tells
 }
 
 func (e Entry) dir() string { return path.Join(string(e.State), e.name) }
@@ -102,9 +103,9 @@ func randomHex(bytes int) string {
 // If Put fails, or its process dies, Sweep removes what is left.
 //
 // The error is ErrUnclear if it is open whether others can claim the entry. Then,
-// and after a Put that was interrupted, the task may be restored where it was only
-// when Withdraw has succeeded. id names the entry, so that it can be written down
-// before; see NewID.
+// and after a Put that was interrupted when it had called what Writer.Committing has been given, the
+// task may be restored where it was only when Withdraw has succeeded. id names the
+// entry, so that it can be written down by then; see NewID.
 func (a *Archive) Put(ctx context.Context, id string, d Description, add func(*Writer) error) (*Manifest, error) {
 	m, err := a.put(ctx, id, d, add)
 	if err != nil {
@@ -132,7 +133,13 @@ func (a *Archive) put(ctx context.Context, id string, d Description, add func(*W
 	}
 	crash.Here("archive.before-commit")
 	if err := a.place.Rename(ctx, dir, path.Join(string(Ready), name)); err != nil {
-		if werr := a.withdraw(context.WithoutCancel(ctx), id); werr != nil {
+		// If the caller ends it may not come to write down that nobody has the entry, and not find
+		// it again: what is withdrawn cannot be told from what was taken and used.
+		werr := ctx.Err()
+		if werr == nil {
+			werr = a.withdraw(context.WithoutCancel(ctx), id)
+		}
+		if werr != nil {
 			return nil, fmt.Errorf("%w: %w; %w", ErrUnclear, err, werr)
 		}
 		return nil, err
@@ -214,10 +221,14 @@ func (a *Archive) upload(ctx context.Context, m *Manifest, dir string, add func(
 		return err
 	}
 	crash.Here("archive.before-manifest")
-	return a.place.Create(ctx, path.Join(dir, manifestName), func(to io.Writer) error {
+	err = a.place.Create(ctx, path.Join(dir, manifestName), func(to io.Writer) error {
 		_, err := to.Write(b)
 		return err
 	})
+	if err == nil && w.committing != nil {
+		err = w.committing()
+	}
+	return err
 }
 
 // manifest reads and checks the manifest of an entry.
@@ -290,6 +301,7 @@ func (a *Archive) list(ctx context.Context, st State) ([]Entry, error) {
 			return nil, err
 		}
 		for _, f := range inside {
+			e.whole = e.whole || f.Name == manifestName
 			if f.Modified.After(e.Modified) {
 				e.Modified = f.Modified
 			}

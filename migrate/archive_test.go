@@ -355,6 +355,91 @@ func TestPutFails(t *testing.T) {
 }
 
 // TestManyBlocks: entries of no, one and several blocks and parts, with holes.
+// failing is a place of which some operations fail.
+type failing struct {
+	blob.Place
+	rename func(ctx context.Context, from, to string) error // nil: as always
+	open   func(ctx context.Context, name string) error
+	touch  func(name string)
+}
+
+func (p *failing) Rename(ctx context.Context, from, to string) error {
+	if p.rename != nil {
+		if err := p.rename(ctx, from, to); err != nil {
+			return err
+		}
+	}
+	return p.Place.Rename(ctx, from, to)
+}
+
+func (p *failing) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	if p.open != nil {
+		if err := p.open(ctx, name); err != nil {
+			return nil, err
+		}
+	}
+	return p.Place.Open(ctx, name)
+}
+
+func (p *failing) Touch(ctx context.Context, name string) error {
+	if p.touch != nil {
+		p.touch(name)
+	}
+	return p.Place.Touch(ctx, name)
+}
+
+// TestPutInterrupted: nobody is told that others may have an entry before all of it is there; and when its machine
+// stops at that very moment, it finds it later.
+func TestPutInterrupted(t *testing.T) {
+	p := &failing{Place: newDir(t)}
+	a := newArchive(t, p, Options{})
+	for _, at := range []string{"upload", "commit"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		id, offered := NewID(), 0
+		_, err := a.Put(ctx, id, describe("k"), func(w *Writer) error {
+			w.Committing(func() error {
+				if offered++; statesOf(t, a)[id] != Uploading {
+					t.Error("others may have it already")
+				}
+				return nil
+			})
+			p.rename = func(_ context.Context, _, to string) error {
+				if !strings.HasPrefix(to, "ready/") {
+					return nil
+				}
+				cancel()
+				return ctx.Err()
+			}
+			if at == "upload" {
+				cancel()
+			}
+			return addBytes(t, "x", []byte("some"))(w)
+		})
+		p.rename = nil
+		cancel()
+		sweep(t, a, Ages{Upload: -1}, Swept{}) // as if an hour had passed
+		if at == "upload" {
+			if offered > 0 || !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnclear) {
+				t.Errorf("%v; it was offered %d times", err, offered)
+			}
+			continue
+		}
+		if offered != 1 || !errors.Is(err, ErrUnclear) {
+			t.Errorf("%v; it was offered %d times", err, offered)
+		}
+		if err := a.Withdraw(t.Context(), id); err != nil {
+			t.Errorf("withdraw what nobody has: %v", err)
+		}
+	}
+	_, err := a.Put(t.Context(), NewID(), describe("k"), func(w *Writer) error {
+		w.Committing(func() error { return errors.ErrUnsupported })
+		return addBytes(t, "x", []byte("some"))(w)
+	})
+	if !errors.Is(err, errors.ErrUnsupported) || len(statesOf(t, a)) > 0 {
+		t.Errorf("it could not be written down that others may have it: %v, %v", err, statesOf(t, a))
+	}
+}
+
 func TestManyBlocks(t *testing.T) {
 	sizes := []int64{0, 1, blockSize - 3, blockSize, blockSize + 1, 5*blockSize + 12345}
 	for _, o := range []Options{{Compress: true}, {}} {

@@ -37,7 +37,8 @@ type Carried struct {
 // Carry decides which of the wanted files are carried: those below the roots, with
 // the directories between, and what symbolic links among them lead to. What links
 // in a tree lead to in a NodeManager's cache, the other one has too, somewhere in its
-// own; so it is left out unless something in it is wanted at its path. Sockets in
+// own; so it is left out unless something in it is wanted at its path. What a link leads to and
+// the root's owner cannot look at is left out too: there it leads to nothing as well. Sockets in
 // trees are left out; other files that cannot be copied are an error (ErrUncarried).
 // Names of one file (hard links) become files of their own. The task must not run.
 func Carry(ctx context.Context, wanted []Wanted, roots []Root) (*Carried, error) {
@@ -46,7 +47,7 @@ func Carry(ctx context.Context, wanted []Wanted, roots []Root) (*Carried, error)
 	}
 	c := &carrier{ctx: ctx, Carried: &Carried{roots: roots}, wanted: wanted, seen: make(map[string]bool), outside: make(map[string]bool)}
 	for _, w := range wanted {
-		if err := c.add(w, true); err != nil {
+		if err := c.add(w, nil); err != nil {
 			return nil, fmt.Errorf("files that go along: %w", err)
 		}
 	}
@@ -61,16 +62,16 @@ type carrier struct {
 	seen, outside map[string]bool
 }
 
-// add adds a file, and what is needed to reach it. A file that need not be there
-// may be missing.
-func (c *carrier) add(w Wanted, must bool) error {
+// add adds a file, and what is needed to reach it. A file that is wanted only as
+// a link leads to it may be missing: link is the root in which that is, else nil.
+func (c *carrier) add(w Wanted, link *Root) error {
 	if !filepath.IsAbs(w.Path) {
 		return fmt.Errorf("%q is not an absolute path", w.Path)
 	}
 	p := filepath.Clean(w.Path)
 	root, rel, ok := rootOf(c.roots, p)
 	if !ok {
-		if !c.isRoot(p) && !c.outside[p] {
+		if !c.isRoot(p) && !c.outside[p] && (link == nil || link.sees(p)) {
 			c.outside[p] = true
 			c.Outside = append(c.Outside, p)
 		}
@@ -80,7 +81,7 @@ func (c *carrier) add(w Wanted, must bool) error {
 	for i := range parts {
 		last := i == len(parts)-1
 		err := c.one(root, strings.Join(parts[:i+1], "/"), last && w.Tree)
-		if errors.Is(err, os.ErrNotExist) && !must {
+		if errors.Is(err, os.ErrNotExist) && link != nil {
 			return nil
 		}
 		if err != nil {
@@ -127,7 +128,7 @@ func (c *carrier) one(root Root, rel string, tree bool) error {
 		if yarn.Localized(target) && c.leftOut(f.Path, filepath.Clean(target)) {
 			return nil
 		}
-		return c.add(Wanted{target, true}, false)
+		return c.add(Wanted{target, true}, &root)
 	case f.Type == Directory && tree:
 		return c.below(root, rel)
 	}

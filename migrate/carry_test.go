@@ -155,7 +155,7 @@ func unpackAll(t *testing.T, c *Claim, roots ...Root) (*unpacker, error) {
 func TestCarry(t *testing.T) {
 	top := t.TempDir()
 	layout(t, top, "local/c1/data/a", "local/c1/b", "local/c1/empty/", "local/c1/run.sh@../common/11/run.sh", "local/common/11/run.sh",
-		"local/common/12/other", "local/c1/out@"+top+"/elsewhere/x", "local/c1/dangling@nothing", "local/c1/pipe|", "local/c2/not", "logs/c1/stdout", "elsewhere/x")
+		"local/common/12/other", "local/c1/out@"+top+"/elsewhere/x", "local/c1/gone@/nothing/there", "local/c1/below@"+top+"/elsewhere/x/y", "local/c1/dangling@nothing", "local/c1/pipe|", "local/c2/not", "logs/c1/stdout", "elsewhere/x")
 	old := time.Date(2020, 1, 2, 3, 4, 5, 678900000, time.UTC)
 	if err := errors.Join(
 		os.Chtimes(filepath.Join(top, "local/c1/b"), old, old),

@@ -32,13 +32,12 @@ type Claim struct {
 	Manifest *Manifest
 	a        *Archive
 
-	mu      sync.Mutex
-	entry   Entry
-	renewed time.Time
+	mu    sync.Mutex
+	entry Entry
 }
 
-// renewEvery is how often Fetch renews a claim.
-const renewEvery = 20 * time.Second
+// renewEvery is how often Fetch renews a claim. Tests shorten it.
+var renewEvery = 20 * time.Second
 
 // Claim takes an entry that is ready, the oldest that will do. Of any number of
 // claimants one gets it. The error is ErrNone if there is none.
@@ -67,6 +66,9 @@ func (a *Archive) Claim(ctx context.Context, w Want) (*Claim, error) {
 		claim, err := a.take(ctx, c, w.Claimant)
 		if err == nil {
 			return claim, nil
+		}
+		if claim != nil { // it cannot tell what it has; nobody is to wait for that until a Sweep
+			err = errors.Join(err, claim.Return(context.WithoutCancel(ctx)))
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, fail(err)
@@ -122,7 +124,8 @@ func (a *Archive) gone(ctx context.Context, e Entry) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// take claims a candidate; the error is fs.ErrNotExist if another was faster.
+// take claims a candidate; without a claim the error is fs.ErrNotExist if another was faster. A claim
+// that comes with an error cannot be used.
 func (a *Archive) take(ctx context.Context, c candidate, claimant string) (*Claim, error) {
 	// Before it is claimed, so that no Sweep finds it old.
 	if err := a.place.Touch(ctx, path.Join(c.e.dir(), manifestName)); err != nil {
@@ -135,7 +138,7 @@ func (a *Archive) take(ctx context.Context, c candidate, claimant string) (*Clai
 		return nil, err
 	}
 	crash.Here("archive.claimed")
-	claim := &Claim{Manifest: c.m, a: a, entry: e, renewed: time.Now()}
+	claim := &Claim{Manifest: c.m, a: a, entry: e}
 	// What was accepted must be what was claimed.
 	m, err := a.manifest(ctx, e)
 	if err == nil && (m.Made != c.m.Made || m.Size != c.m.Size || len(m.Files) != len(c.m.Files)) {
@@ -179,18 +182,33 @@ func (c *Claim) Renew(ctx context.Context) error {
 	if err := c.a.place.Touch(ctx, path.Join(c.entry.dir(), manifestName)); err != nil {
 		return c.fail("renew the claim on", err)
 	}
-	c.renewed = time.Now()
 	return nil
 }
 
-func (c *Claim) renewIfDue(ctx context.Context) error {
-	c.mu.Lock()
-	due := time.Since(c.renewed) > renewEvery
-	c.mu.Unlock()
-	if !due {
-		return nil
+// renewing renews the claim until stop is called, whatever is waited for meanwhile: the disks to which it
+// is fetched may take longer to sync than a claim lasts. What it returns ends when the claim is lost.
+func (c *Claim) renewing(ctx context.Context) (held context.Context, stop func()) {
+	held, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		due := time.NewTicker(renewEvery)
+		defer due.Stop()
+		for {
+			select {
+			case <-due.C:
+			case <-held.Done():
+				return
+			}
+			if err := c.Renew(held); errors.Is(err, ErrLost) { // what else it is may pass
+				cancel(err)
+			}
+		}
+	}()
+	return held, func() {
+		cancel(nil)
+		<-ended
 	}
-	return c.Renew(ctx)
 }
 
 // Use takes the entry for good, and must have succeeded before a restore is begun:

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -217,6 +218,89 @@ func TestStaleClaim(t *testing.T) {
 			t.Errorf("withdrawn again: %v", err)
 		}
 	})
+}
+
+// TestFetchRenews: a claim is kept as long as its data are fetched, whatever the fetch waits for.
+func TestFetchRenews(t *testing.T) {
+	defer func(d time.Duration) { renewEvery = d }(renewEvery)
+	renewEvery = time.Millisecond
+	p := &failing{Place: newDir(t)}
+	a := newArchive(t, p, Options{})
+	from, to := testStore(t), testStore(t)
+	im := dumpImage(t, from, "t1", 1, 10)
+	if _, err := a.Put(t.Context(), NewID(), describe("k"), func(w *Writer) error { return w.AddImage(im) }); err != nil {
+		t.Fatal(err)
+	}
+	claim, err := a.Claim(t.Context(), want("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewed := make(chan struct{}, 1)
+	p.open = func(ctx context.Context, name string) error {
+		p.open = nil
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		for range 3 {
+			select {
+			case <-renewed:
+			case <-ctx.Done():
+				return errors.New("it is not renewed while data are waited for")
+			}
+		}
+		return nil
+	}
+	p.touch = func(string) {
+		select {
+		case renewed <- struct{}{}:
+		default:
+		}
+	}
+	if _, err := claim.Fetch(t.Context(), Target{Store: to, Task: "t2"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := claim.Use(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFetchOfWhatIsLost: a fetch ends when the claim is another's.
+func TestFetchOfWhatIsLost(t *testing.T) {
+	defer func(d time.Duration) { renewEvery = d }(renewEvery)
+	renewEvery = time.Millisecond
+	p := &failing{Place: newDir(t)}
+	a := newArchive(t, p, Options{})
+	putEntry(t, a, "k")
+	claim, err := a.Claim(t.Context(), want("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.open = func(ctx context.Context, name string) error {
+		sweep(t, a, Ages{Claim: -time.Hour}, Swept{Offered: 1})
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	if _, err := claim.Fetch(t.Context(), Target{Store: testStore(t), Task: "t2"}); !errors.Is(err, ErrLost) {
+		t.Error(err)
+	}
+}
+
+// TestClaimThatCannotBeUsed: who claims what it then cannot read leaves it to others at once.
+func TestClaimThatCannotBeUsed(t *testing.T) {
+	p := &failing{Place: newDir(t)}
+	a := newArchive(t, p, Options{})
+	id := putEntry(t, a, "k").ID
+	p.open = func(_ context.Context, name string) error {
+		if strings.HasPrefix(name, "claimed/") {
+			return errors.ErrUnsupported
+		}
+		return nil
+	}
+	if _, err := a.Claim(t.Context(), want("k")); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("claimed: %v", err)
+	}
+	if got := statesOf(t, a)[id]; got != Ready {
+		t.Errorf("it is %s", got)
+	}
 }
 
 // A claimant that has died has what it had claimed again at once, and learns of what

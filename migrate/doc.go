@@ -36,10 +36,11 @@
 //
 // A task that has been restored once has done things that must not be done again. So:
 //
-//   - From the moment Put begins, the machine that the task comes from may restore
-//     its own copy only after Withdraw has succeeded (or Put has failed with another
-//     error than ErrUnclear). It should write down the entry's id first, for the case
-//     that it dies.
+//   - From the moment that an entry is about to be ready (Writer.Committing), the machine that the
+//     task comes from may restore its own copy only after Withdraw has succeeded (or Put
+//     has failed with another error than ErrUnclear). It should write down the entry's id
+//     then, for the case that it dies. Before that nobody can have it, whatever
+//     becomes of the upload.
 //   - A claimant must have called Use before it starts a restore. Used entries are
 //     never offered again.
 //   - A claimant that dies before Use has run nothing. Its claim is not renewed any

@@ -38,6 +38,8 @@ func (f *Fetched) Undo() error { return f.undo() }
 // everything that was made is removed again. Images have been found to be what was
 // put; that they can be restored is for Image.Verify to say.
 func (c *Claim) Fetch(ctx context.Context, t Target) (*Fetched, error) {
+	ctx, stop := c.renewing(ctx)
+	defer stop()
 	u := &unpacker{roots: t.Roots}
 	im, err := t.Store.Import(ctx, t.Task, func(create func(string) (*os.File, error)) error {
 		err := c.each(ctx, func(f File, data *Contents) error {
@@ -84,7 +86,7 @@ func (c *Claim) each(ctx context.Context, do func(File, *Contents) error) error 
 	defer blocks.close()
 	r, buf := bufio.NewReaderSize(blocks, 64<<10), make([]byte, maxChunk)
 	for _, f := range c.Manifest.Files {
-		if err := c.renewIfDue(ctx); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if f.Type != Regular {
@@ -93,7 +95,7 @@ func (c *Claim) each(ctx context.Context, do func(File, *Contents) error) error 
 			}
 			continue
 		}
-		data := &Contents{r: r, size: f.Size, buf: buf, step: func() error { return c.renewIfDue(ctx) }}
+		data := &Contents{r: r, size: f.Size, buf: buf, step: func() error { return context.Cause(ctx) }}
 		if err := do(f, data); err != nil {
 			return fmt.Errorf("%s: %w", f.Path, err)
 		}

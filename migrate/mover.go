@@ -73,9 +73,9 @@ type moving struct {
 }
 
 // Send puts a checkpoint into the archive. After ErrUnclear others may have it all the
-// same, until Withdraw has succeeded. It calls begun when there is something to withdraw
-// and nobody can have it yet, and fails with begun.
-func (m *Mover) Send(ctx context.Context, p Parcel, begun func() error) error {
+// same, until Withdraw has succeeded. It calls offering when all is there and nobody can have
+// it yet, and fails with offering. Until then nothing needs to be withdrawn.
+func (m *Mover) Send(ctx context.Context, p Parcel, offering func() error) error {
 	im, err := p.newest()
 	if err != nil {
 		return err
@@ -116,9 +116,7 @@ func (m *Mover) Send(ctx context.Context, p Parcel, begun func() error) error {
 		return err
 	}
 	_, err = at.Put(ctx, p.ID, d, func(w *Writer) error {
-		if err := begun(); err != nil {
-			return err
-		}
+		w.Committing(offering)
 		if err := w.AddImage(im); err != nil {
 			return err
 		}

@@ -1,9 +1,12 @@
 package migrate
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +33,23 @@ func (r Root) as(f func() error) error {
 		return f()
 	}
 	return linux.AsUser(*r.Owner, f)
+}
+
+// sees tells whether the root's owner can look at a file, wherever it is, as a Fingerprint does. It does unless it is certain
+// that it cannot.
+func (r Root) sees(path string) bool {
+	err := r.as(func() error {
+		st, err := os.Stat(path)
+		if err != nil || !st.Mode().IsRegular() {
+			return err
+		}
+		f, err := linux.OpenRegular(resolved(path), os.O_RDONLY)
+		if err == nil {
+			f.Close()
+		}
+		return err
+	})
+	return !slices.ContainsFunc([]error{fs.ErrNotExist, fs.ErrPermission, unix.ENOTDIR, unix.ELOOP}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // open opens the root itself.

@@ -14,7 +14,9 @@ import (
 // mean the defaults.
 type Ages struct {
 	// Upload: what is being written and has not grown was left behind; it is
-	// removed. A data object must be written in this time. Default: one hour.
+	// removed. A data object must be written in this time. Default: one hour. What is
+	// complete stays as long as Ready says: whoever put it may not know that nobody can
+	// have it, and looks for it before its task goes on.
 	Upload time.Duration
 	// Claim: a claim that was not renewed is given up, and the entry offered again.
 	// Default: five minutes; it must be several times as long as Fetch takes to
@@ -26,13 +28,13 @@ type Ages struct {
 	Ready time.Duration
 }
 
-func (a Ages) of(st State) time.Duration {
-	switch st {
-	case Uploading:
+func (a Ages) of(e Entry) time.Duration {
+	switch {
+	case e.State == Uploading && !e.whole:
 		return orDefault(a.Upload, time.Hour)
-	case Claimed:
+	case e.State == Claimed:
 		return orDefault(a.Claim, 5*time.Minute)
-	case Used:
+	case e.State == Used:
 		return orDefault(a.Used, 24*time.Hour)
 	default:
 		return orDefault(a.Ready, 7*24*time.Hour)
@@ -65,7 +67,7 @@ func (a *Archive) Sweep(ctx context.Context, ages Ages) (Swept, error) {
 		list, err := a.list(ctx, st)
 		errs = append(errs, err)
 		for _, e := range list {
-			if now.Sub(e.Modified) > ages.of(st) {
+			if now.Sub(e.Modified) > ages.of(e) {
 				errs = append(errs, a.sweepOne(ctx, e, &s))
 			}
 		}

@@ -17,7 +17,13 @@ type Writer struct {
 	w   *bufio.Writer
 	m   *Manifest
 	buf []byte
+	// committing, if not nil, is called when all is written.
+	committing func() error
 }
+
+// Committing has f called when the entry is complete and before anybody can claim it. If f fails, so does
+// Put, and nobody ever can.
+func (w *Writer) Committing(f func() error) { w.committing = f }
 
 // AddImage adds a checkpoint with all images that its restore reads, after it has
 // checked every byte of them.

@@ -46,8 +46,8 @@ type Config struct {
 	// CA is a file in PEM with the certificates that the manager's is checked against;
 	// empty: those of the system.
 	CA string
-	// Unclaimed is how long containers stay put aside when no manager is heard of; then
-	// they go on by themselves. 0: for ever.
+	// Unclaimed is how long containers stay put aside when no manager is heard of, and blocks in memory for jobs of the cluster;
+	// then they go on by themselves, and are let go. 0: for ever.
 	Unclaimed time.Duration
 	// Log gets structured messages; nil: none.
 	Log *slog.Logger
@@ -83,6 +83,8 @@ type Agent struct {
 	transport *http.Transport
 	orders    *orders
 	apps      applications
+	// number is that of this agent, reported that of the last report; of the goroutines of Run.
+	number, reported uint64
 	// fault is what is wrong with the connection, for the log; see say.
 	mu    sync.Mutex
 	fault string
@@ -108,7 +110,7 @@ func New(cfg Config, host Host) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, host: host, client: to.manager(), inputs: to.inputs(), transport: to.transport, ended: map[string]bool{}}
+	a := &Agent{cfg: cfg, host: host, client: to.manager(), inputs: to.inputs(), transport: to.transport, number: uint64(time.Now().UnixNano()), ended: map[string]bool{}}
 	a.orders = newOrders(host, cfg.Log)
 	a.apps.places.Most, a.apps.turn = mostOfOne, make(chan struct{}, mostAsking)
 	a.apps.all, a.apps.asking = map[question]answer{}, map[attempt]chan struct{}{}
@@ -123,7 +125,7 @@ func (a *Agent) Run(ctx context.Context) {
 	a.hear()
 	var claiming sync.WaitGroup
 	defer claiming.Wait()
-	claiming.Go(func() { a.claim(ctx) })
+	claiming.Go(func() { newClaims(a).run(ctx) })
 	pause := backoff{first: a.cfg.timing.retry, most: a.cfg.timing.most}
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -151,7 +153,7 @@ func (a *Agent) session(ctx context.Context) error {
 	defer cancel(nil)
 	silence := time.AfterFunc(a.cfg.timing.silent, func() { cancel(errSilent) })
 	defer silence.Stop()
-	stream, err := a.client.Join(ctx, &wire.JoinRequest{Node: a.cfg.Name, Version: a.cfg.Version})
+	stream, err := a.client.Join(ctx, &wire.JoinRequest{Node: a.cfg.Name, Version: a.cfg.Version, Session: a.number})
 	if err != nil {
 		return cause(ctx, err)
 	}

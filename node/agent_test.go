@@ -112,6 +112,13 @@ func TestLostStream(t *testing.T) {
 	if n := h.times(7); n != 1 {
 		t.Errorf("the order was done %d times", n)
 	}
+	f.mu.Lock()
+	for i, r := range f.reports { // the manager tells those apart that come late
+		if r.Session == 0 || r.Session != f.session || i > 0 && r.Report <= f.reports[i-1].Report {
+			t.Errorf("report %d has the number %d of %d, after joining as %d", i, r.Report, r.Session, f.session)
+		}
+	}
+	f.mu.Unlock()
 	if log.count("level=WARN") != 1 || log.count("the manager is back") != 1 {
 		t.Errorf("log:\n%s", log)
 	}

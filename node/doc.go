@@ -12,7 +12,7 @@
 // otherwise one is sent every second. There is one at a time. Results of orders are
 // taken before the facts, so that a report never tells that something was done along
 // with a state from before. A result, and the end of a container, is told again until
-// a report with it was answered.
+// a report with it was answered. Reports have numbers, by which the manager tells those that come late.
 //
 // Orders are carried out side by side. One that was begun is finished whatever becomes
 // of the connection. The manager sends an order again, by its number, when the

@@ -39,6 +39,7 @@ type fakeManager struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	joins   int
+	session uint64               // of the newest stream
 	orders  chan *wire.NodeOrder // of the newest stream
 	end     chan error           // ends it
 	mute    bool                 // send nothing at all
@@ -129,6 +130,7 @@ func (f *fakeManager) Join(ctx context.Context, q *wire.JoinRequest, out *connec
 	mute := false
 	f.change(func() {
 		f.joins++
+		f.session = q.Session
 		f.orders, f.end, refused, mute = orders, end, f.joining, f.mute
 	})
 	if refused != nil {
@@ -259,6 +261,9 @@ type fakeHost struct {
 	hold    chan struct{} // orders wait for it
 	fail    error
 	stopped int // orders that were ended by the end of the agent
+
+	holds    map[string]chan struct{} // orders for these containers wait for another; see hang
+	finished int                      // orders that were carried out
 }
 
 func newHost(ids ...string) *fakeHost {
@@ -295,8 +300,12 @@ func (h *fakeHost) Do(ctx context.Context, o *wire.NodeOrder) error {
 	h.mu.Lock()
 	h.done[o.Number]++
 	hold, fail := h.hold, h.fail
+	own, held := h.holds[o.Container]
 	h.mu.Unlock()
-	if hold != nil {
+	if held {
+		hold = own
+	}
+	if hold != nil || held {
 		select {
 		case <-hold:
 		case <-ctx.Done():
@@ -316,7 +325,18 @@ func (h *fakeHost) Do(ctx context.Context, o *wire.NodeOrder) error {
 		return fmt.Errorf("no container %s", o.Container)
 	}
 	t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[o.Verb]
+	h.finished++
 	return nil
+}
+
+// hang has orders for containers wait until hold is closed; nil: for ever.
+func (h *fakeHost) hang(hold chan struct{}, ids ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds = map[string]chan struct{}{}
+	for _, id := range ids {
+		h.holds[id] = hold
+	}
 }
 
 func (h *fakeHost) KeepPromises(ends map[string]float64) {

@@ -20,6 +20,9 @@ type Blocks interface {
 	// Answered takes in what is to be done from now on, and that the last report has
 	// arrived. It does not wait until it is done.
 	Answered(*wire.ExchangeResponse)
+	// Abandoned lets go of what is kept for jobs of which nothing has been heard for so long, and reports whether there was any. It does
+	// not concern what users hold, and what has a lease that is longer.
+	Abandoned(silent time.Duration) bool
 }
 
 // Exchange tells the manager of blocks and takes its orders about them, until ctx ends.
@@ -28,7 +31,7 @@ func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
 	pause := backoff{first: a.cfg.timing.retry, most: a.cfg.timing.most}
 	session, all := uint64(time.Now().UnixNano()), true
 	var watched, ordered, number uint64
-	for ctx.Err() == nil {
+	for heard := time.Now(); ctx.Err() == nil; {
 		q := blocks.Report(ctx, all)
 		number++
 		q.Report = number
@@ -40,6 +43,7 @@ func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
 			watched, ordered = cmp.Or(answer.Watch.GetNumber(), watched), cmp.Or(answer.Read.GetNumber(), ordered)
 			all = false
 			pause.reset()
+			heard = time.Now()
 			continue
 		}
 		if connect.CodeOf(err) == connect.CodeFailedPrecondition && !all {
@@ -47,6 +51,10 @@ func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
 			continue
 		}
 		a.cfg.Log.Debug("the manager takes no report of blocks; it is tried again", "err", err)
+		if silent := time.Since(heard); a.cfg.Unclaimed > 0 && silent >= a.cfg.Unclaimed && blocks.Abandoned(silent) {
+			a.cfg.Log.Warn("blocks are not kept in memory any more: no manager has taken a report of them", "for", silent.Round(time.Second), "err", err)
+			watched, ordered, all = 0, 0, true // a manager that comes back takes over what is there
+		}
 		select {
 		case <-time.After(pause.next()):
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"headrace/internal/testkit"
 	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -45,7 +47,12 @@ func (f *fakeInputs) Exchange(_ context.Context, q *wire.ExchangeRequest) (*wire
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.got = append(f.got, q)
-	defer func() { f.arrived <- struct{}{} }()
+	defer func() {
+		select {
+		case f.arrived <- struct{}{}:
+		default: // nobody counts any more
+		}
+	}()
 	switch {
 	case f.fail > 0:
 		f.fail--
@@ -97,6 +104,7 @@ type countedBlocks struct {
 	mu       sync.Mutex
 	reports  []bool // whether all was asked for
 	answered []*wire.ExchangeResponse
+	silent   []time.Duration // as Abandoned was told
 }
 
 func (b *countedBlocks) Report(_ context.Context, all bool) *wire.ExchangeRequest {
@@ -110,6 +118,53 @@ func (b *countedBlocks) Answered(r *wire.ExchangeResponse) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answered = append(b.answered, r)
+}
+
+func (b *countedBlocks) Abandoned(silent time.Duration) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.silent = append(b.silent, silent)
+	return len(b.silent) == 1 // then there is nothing left
+}
+
+// TestAbandoned: where no report is taken for long blocks are let go, and then everything is told.
+func TestAbandoned(t *testing.T) {
+	f, a := newFakeInputs(t)
+	a.cfg.Unclaimed = 200 * time.Millisecond
+	blocks := &countedBlocks{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	working.Go(func() { a.Exchange(ctx, blocks) })
+	f.await(t, 3)
+	f.mu.Lock()
+	from := len(f.got)
+	f.fail = math.MaxInt
+	f.mu.Unlock()
+	testkit.Await(t, "that they are let go", func() bool {
+		blocks.mu.Lock()
+		defer blocks.mu.Unlock()
+		return len(blocks.silent) > 2
+	})
+	f.mu.Lock()
+	f.fail = 0
+	refused := len(f.got)
+	f.mu.Unlock()
+	testkit.Await(t, "another report", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.got) > refused+1
+	})
+	cancel()
+	working.Wait()
+	if q := f.got[from]; q.Full {
+		t.Error("the first that is refused is told in full already")
+	}
+	if q := f.got[refused]; !q.Full || q.Watched+q.Ordered != 0 {
+		t.Errorf("the first that is taken: %v", q)
+	}
+	if blocks.silent[0] < a.cfg.Unclaimed {
+		t.Errorf("they were let go after %v", blocks.silent[0])
+	}
 }
 
 // TestExchange: everything is told first, and again to a manager that was started since;

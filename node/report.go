@@ -30,8 +30,9 @@ func (a *Agent) report(ctx context.Context) error {
 func (a *Agent) reportOnce(ctx context.Context) error {
 	results := a.orders.results()
 	info, tasks := a.host.Facts()
+	a.reported++
 	r := &wire.NodeReport{
-		Node: a.cfg.Name, Info: info, Results: results, Tasks: make([]*wire.Task, 0, len(tasks)), Progress: a.apps.told.take(),
+		Node: a.cfg.Name, Session: a.number, Report: a.reported, Info: info, Results: results, Tasks: make([]*wire.Task, 0, len(tasks)), Progress: a.apps.told.take(),
 	}
 	ended := map[string]bool{}
 	for _, t := range tasks {

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -12,7 +14,7 @@ import (
 func TestUnclaimed(t *testing.T) {
 	now := time.Now()
 	all := []*wire.Task{
-		{Id: "runs", State: "running"}, {Id: "suspended", State: "suspended"}, {Id: "checkpointed", State: "checkpointed"},
+		{Id: "runs", State: "running"}, {Id: "checkpointed", State: "checkpointed"}, {Id: "suspended", State: "suspended"},
 		{Id: "held", State: "suspended", Held: true}, {Id: "busy", State: "suspended", Doing: "resuming"}, {Id: "done", State: "done"},
 	}
 	for _, c := range []struct {
@@ -25,7 +27,11 @@ func TestUnclaimed(t *testing.T) {
 		{time.Hour, 0, nil},
 		{time.Hour, -1, nil},
 	} {
-		if got := unclaimed(all, now.Add(-c.silent), now, c.limit); !slices.Equal(got, c.want) {
+		var got []string
+		for _, task := range unclaimed(all, now.Add(-c.silent), now, c.limit) {
+			got = append(got, task.Id)
+		}
+		if !slices.Equal(got, c.want) {
 			t.Errorf("silent for %v with a limit of %v: %v, want %v", c.silent, c.limit, got, c.want)
 		}
 	}
@@ -50,5 +56,69 @@ func TestGoesOnByItself(t *testing.T) {
 	}, log)
 	if log.count("container=c1 for=3s") == 0 {
 		t.Errorf("the log does not say why it goes on:\n%s", log)
+	}
+}
+
+// awaitStates waits until containers are as they should be.
+func (h *fakeHost) awaitStates(t *testing.T, log *lines, want map[string]string) {
+	t.Helper()
+	testkit.Await(t, fmt.Sprint(want), func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return !slices.ContainsFunc(slices.Collect(maps.Keys(want)), func(id string) bool { return h.tasks[id].State != want[id] })
+	}, log)
+}
+
+// TestRestoreHangs: restores that never end keep neither what is suspended nor, for long, other restores from going on.
+func TestRestoreHangs(t *testing.T) {
+	f, h := newManager(t), newHost("c1", "c2", "c3", "s1", "s2")
+	_, log, _ := run(t, f, h, func(c *Config) { c.Unclaimed = 300 * time.Millisecond; c.timing.every = 20 * time.Millisecond })
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	h.hang(nil, "c1", "c2")
+	for _, id := range []string{"c1", "c2", "c3"} {
+		h.set(id, "checkpointed")
+	}
+	for _, id := range []string{"s1", "s2"} {
+		h.set(id, "suspended")
+	}
+	f.stop()
+	h.awaitStates(t, log, map[string]string{"c1": "checkpointed", "c2": "checkpointed", "c3": "running", "s1": "running", "s2": "running"})
+}
+
+// TestManagerComesBack: whose turn has not come when a manager is heard of again stays where it is.
+func TestManagerComesBack(t *testing.T) {
+	f, h := newManager(t), newHost("c1", "c2", "c3", "c4")
+	a, log, _ := run(t, f, h, func(c *Config) { c.Unclaimed = 3 * time.Second; c.timing.every = 20 * time.Millisecond })
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	let, all := make(chan struct{}), []string{"c1", "c2", "c3", "c4"}
+	h.hang(let, all...)
+	for _, id := range all {
+		h.set(id, "checkpointed")
+	}
+	f.stop()
+	testkit.Await(t, "that some go on", func() bool { return log.count("goes on by itself") > 0 }, log)
+	was := a.lastHeard()
+	f.start()
+	testkit.Await(t, "the manager", func() bool { return a.lastHeard().After(was) }, log)
+	close(let)
+	testkit.Await(t, "those that were told", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.done[0] == restoresAtOnce && h.finished == restoresAtOnce
+	}, log)
+	f.mu.Lock()
+	from := len(f.reports)
+	f.mu.Unlock()
+	f.until("some reports more", func() bool { return len(f.reports) > from+40 }) // it has looked twice meanwhile
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	still := 0
+	for _, id := range all {
+		if h.tasks[id].State == "checkpointed" {
+			still++
+		}
+	}
+	if want := len(all) - restoresAtOnce; still != want {
+		t.Errorf("%d have stayed where they were, want %d\n%s", still, want, log)
 	}
 }

@@ -40,7 +40,7 @@ func ReadLimits() (Limits, error) {
 	if l.Cgroup, err = own.Cgroup(); err != nil {
 		return Limits{}, fmt.Errorf("limits of memory: %w", err)
 	}
-	if may, err := mayLock(); err != nil {
+	if may, err := linux.Capable(unix.CAP_IPC_LOCK); err != nil {
 		return Limits{}, fmt.Errorf("limits of memory: %w", err)
 	} else if !may {
 		var r unix.Rlimit
@@ -52,16 +52,6 @@ func ReadLimits() (Limits, error) {
 		}
 	}
 	return l, nil
-}
-
-// mayLock reports whether this process has CAP_IPC_LOCK.
-func mayLock() (bool, error) {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return false, os.NewSyscallError("capget", err)
-	}
-	return data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0, nil
 }
 
 // SafeBudget returns how much may be locked within limits, in whole pages: usual is a

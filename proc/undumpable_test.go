@@ -86,6 +86,18 @@ child = os.fork()
 if child == 0: time.sleep(1000)
 assert libc.ptrace(0x4206, child, None, None) == 0 # PTRACE_SEIZE
 `, "a debugger or tracer"},
+		// As valgrind has; with CAP_SYS_RESOURCE programs may go to the limit of the machine, and so may CRIU.
+		"descriptor at the end of what is allowed": {`
+import resource
+most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+try:
+    allowed = int(open("/proc/sys/fs/nr_open").read())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, allowed))
+    most = allowed
+except ValueError:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+os.dup2(0, most - 20)
+`, "CRIU needs some above the greatest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t).needCheckpoints()

@@ -240,22 +240,38 @@ func (m *Map) detach(b *block, i int) {
 	}
 }
 
-// Hold has a node watch a block, as an application would that is interested in it, until it is
-// released as often. It is meant for what is warmed there.
-func (m *Map) Hold(node string, id headrace.BlockID) {
-	m.attach(keyOf(id), nil, []*host{m.host(node)})
+// Hold has the nodes with these names watch a block, as an application would that is interested in it, until it is
+// released. The names replace those with which it was held before. It is meant for what is warmed; the caller bounds how much.
+func (m *Map) Hold(id headrace.BlockID, names []string) {
+	var hosts []*host
+	for _, name := range names[:min(len(names), maxHosts)] {
+		hosts = append(hosts, m.host(name))
+	}
+	b := m.attach(keyOf(id), nil, hosts)
+	if i := b.of(nil); i < len(b.interests)-1 { // the older one is found first
+		m.detach(b, i)
+	}
 }
 
 // Release ends a Hold. It does nothing if there is none.
-func (m *Map) Release(node string, id headrace.BlockID) {
-	b, h := m.blocks[keyOf(id)], m.hosts[node]
-	if b == nil || h == nil {
-		return
+func (m *Map) Release(id headrace.BlockID) {
+	if b := m.blocks[keyOf(id)]; b != nil {
+		if i := b.of(nil); i >= 0 {
+			m.detach(b, i)
+		}
 	}
-	i := slices.IndexFunc(b.interests, func(i interest) bool { return i.app == nil && i.hosts[0] == h })
-	if i >= 0 {
-		m.detach(b, i)
+}
+
+// On returns how many bytes of a block are in a node's memory, as far as it is watched.
+func (m *Map) On(node string, id headrace.BlockID) int64 {
+	if b := m.blocks[keyOf(id)]; b != nil {
+		for _, c := range b.at {
+			if c.node.name == node {
+				return c.resident
+			}
+		}
 	}
+	return 0
 }
 
 // Totals are for metrics.

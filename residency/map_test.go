@@ -285,14 +285,14 @@ type world struct {
 	session uint64
 	agents  []*agent
 	clients []*client
-	held    map[string]map[headrace.BlockID]int
+	held    map[headrace.BlockID][]string
 	did     map[string]int
 }
 
 const blocksOfWorld = 12
 
 func newWorld(seed uint64, did map[string]int) *world {
-	w := &world{r: rand.New(rand.NewPCG(seed, 9)), now: t0, did: did, held: map[string]map[headrace.BlockID]int{}}
+	w := &world{r: rand.New(rand.NewPCG(seed, 9)), now: t0, did: did, held: map[headrace.BlockID][]string{}}
 	w.m = New(Config{}, w.now)
 	for i := range 4 {
 		w.agents = append(w.agents, &agent{name: fmt.Sprintf("n%d", i), hosts: []string{fmt.Sprintf("dn%d", i)}, real: map[headrace.BlockID]Resident{}})
@@ -369,7 +369,7 @@ func (w *world) step() error {
 	case 12:
 		return w.ask(c, 1+w.r.IntN(3), true)
 	case 13:
-		w.hold(a.name, b)
+		w.hold(b)
 	}
 	return nil
 }
@@ -395,20 +395,19 @@ func (w *world) register(c *client) error {
 	return w.m.Add(c.app, blocks, w.now)
 }
 
-func (w *world) hold(name string, b headrace.BlockID) {
-	if w.held[name] == nil {
-		w.held[name] = map[headrace.BlockID]int{}
-	}
-	if w.r.IntN(2) == 0 {
-		w.did["hold"]++
-		w.held[name][b]++
-		w.m.Hold(name, b)
+func (w *world) hold(b headrace.BlockID) {
+	if w.r.IntN(3) == 0 {
+		delete(w.held, b)
+		w.m.Release(b)
 		return
 	}
-	if w.held[name][b] > 0 {
-		w.held[name][b]--
+	w.did["hold"]++
+	var names []string
+	for _, i := range w.r.Perm(5)[:w.r.IntN(4)] { // n4 and dn4 have no node
+		names = append(names, fmt.Sprint([]string{"n", "dn"}[w.r.IntN(2)], i))
 	}
-	w.m.Release(name, b)
+	w.held[b] = names
+	w.m.Hold(b, names)
 }
 
 // tell has a node ask what it is to watch; the answer may be lost.
@@ -469,13 +468,24 @@ func (w *world) check() error {
 				}
 			}
 		}
-		return w.held[a.name][b] > 0
+		return slices.ContainsFunc(w.held[b], func(h string) bool { return h == a.name || slices.Contains(a.hosts, h) })
 	}
 	for _, a := range w.agents {
 		for n := range blocksOfWorld {
 			_, watches := a.watched[id(n)]
 			if a.joined && watches != interested(id(n), a) {
 				return fmt.Errorf("%s watches %d: %v", a.name, n, watches)
+			}
+		}
+	}
+	for _, a := range w.agents {
+		for n := range blocksOfWorld {
+			want := a.real[id(n)].Resident
+			if !a.joined || !interested(id(n), a) {
+				want = 0
+			}
+			if got := w.m.On(a.name, id(n)); got != want {
+				return fmt.Errorf("%s has %d of %d in memory, true is %d", a.name, got, n, want)
 			}
 		}
 	}
@@ -524,12 +534,8 @@ func TestAgainstTruth(t *testing.T) {
 		}
 		for w.m.Tidy(10) {
 		}
-		for name, blocks := range w.held {
-			for b, n := range blocks {
-				for range n {
-					w.m.Release(name, b)
-				}
-			}
+		for b := range w.held {
+			w.m.Release(b)
 		}
 		for _, a := range w.agents {
 			w.m.Remove(a.name)

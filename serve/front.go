@@ -19,29 +19,33 @@ import (
 )
 
 const (
-	// bodyTime is how long a request may take to come in, listTime how long a long
-	// answer may take to be fetched.
-	bodyTime = 30 * time.Second
-	listTime = time.Minute
+	// bodyTime is how long a request may take to come in, answerTime how long what was
+	// written of an answer may take to be fetched.
+	bodyTime   = 30 * time.Second
+	answerTime = time.Minute
+	// smallAnswer is what may be written of an answer without being counted, in bytes: the number of requests bounds it.
+	smallAnswer = 64 << 10
 )
 
 var refuser = connect.NewErrorWriter()
 
 // Front stands before the services on a unix socket: it lets in what is within the
-// budgets, and tells the rest why not. All fields but BodyTime must be set.
+// budgets, and tells the rest why not. All fields but BodyTime and AnswerTime must be set.
 type Front struct {
 	Next http.Handler
 	// Requests and Bytes are those that are not answered yet, Follows the answers
 	// that go on until somebody has seen enough, which Followed names by their
 	// procedures. Of the answers that grow with what a user has, in Listed, some are
-	// made at a time; more of them wait in Lists.
-	Requests, Bytes, Follows *budget.Budget
-	Lists                    budget.Slots[uint32]
-	Followed, Listed         map[string]bool
+	// made at a time; more of them wait in Lists. Answers are the bytes of all others that
+	// were written and that nobody has fetched yet.
+	Requests, Bytes, Follows, Answers *budget.Budget
+	Lists                             budget.Slots[uint32]
+	Followed, Listed                  map[string]bool
 	// MaxRequest is the largest request, in bytes.
 	MaxRequest int64
-	// BodyTime is how long a request may take to come in; 0: 30 s.
-	BodyTime time.Duration
+	// BodyTime is how long a request may take to come in; 0: 30 s. AnswerTime is how long what was written of an
+	// answer, all of it but of those in Followed, may take to be fetched; 0: a minute.
+	BodyTime, AnswerTime time.Duration
 }
 
 // Server serves what Peers accepts. What a connection may hold in the daemon's memory
@@ -101,13 +105,14 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer f.Follows.Give(uid, 1)
 	}
 	control := http.NewResponseController(w)
+	answer := &answer{ResponseWriter: w, request: r, control: control, uid: uid, time: cmp.Or(f.AnswerTime, answerTime), goesOn: f.Followed[r.URL.Path], bytes: f.Answers}
 	if f.Listed[r.URL.Path] {
 		end, err := f.Lists.Begin(r.Context(), uid)
 		if err != nil {
 			return // it has gone
 		}
 		defer end()
-		control.SetWriteDeadline(time.Now().Add(listTime))
+		answer.bytes = nil // there are few of them
 	}
 	body := &body{ReadCloser: r.Body, bytes: f.Bytes, most: f.MaxRequest, uid: uid, control: control, time: cmp.Or(f.BodyTime, bodyTime)}
 	defer body.release()
@@ -115,11 +120,14 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		control.SetReadDeadline(time.Now().Add(body.time))
 	}
 	r.Body = body
-	f.Next.ServeHTTP(w, r)
+	f.Next.ServeHTTP(answer, r)
 }
 
-// no refuses a request.
+// no refuses a request. What is too much only at a time may be asked for again.
 func (f *Front) no(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.As(err, new(*budget.Refusal)) {
+		w.Header().Set("Retry-After", "1")
+	}
 	if coded := new(connect.Error); !errors.As(err, &coded) {
 		err = connect.NewError(connect.CodeResourceExhausted, err)
 	}
@@ -164,3 +172,54 @@ func (b *body) Read(p []byte) (int, error) {
 }
 
 func (b *body) release() { b.bytes.Give(b.uid, b.read) }
+
+// answer bounds what of an answer waits in memory until it is fetched, and for how long.
+type answer struct {
+	http.ResponseWriter
+	request *http.Request
+	control *http.ResponseController
+	bytes   *budget.Budget // nil: they are not counted
+	uid     uint32
+	time    time.Duration
+	goesOn  bool // nothing may be written for long
+	begun   bool
+}
+
+// Write implements http.ResponseWriter. It fails where too much waits already, which whoever asks is told if
+// nothing was written before.
+func (a *answer) Write(p []byte) (int, error) {
+	if n := int64(len(p)); n > smallAnswer && a.bytes != nil {
+		if err := a.bytes.Take(a.uid, n); err != nil {
+			err := connect.NewError(connect.CodeResourceExhausted, err)
+			if !a.begun {
+				a.begun = true
+				refuser.Write(a.ResponseWriter, a.request, err)
+			}
+			return 0, err
+		}
+		defer a.bytes.Give(a.uid, n)
+	}
+	a.begun = true
+	defer a.within()()
+	return a.ResponseWriter.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (a *answer) Flush() {
+	defer a.within()()
+	a.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// within bounds how long is written from now on, until end if the answer goes on: a deadline that passes while nothing
+// is written ends it, too.
+func (a *answer) within() (end func()) {
+	a.control.SetWriteDeadline(time.Now().Add(a.time))
+	return func() {
+		if a.goesOn {
+			a.control.SetWriteDeadline(time.Time{})
+		}
+	}
+}

@@ -14,7 +14,7 @@ import (
 const (
 	// maxRefused is how many connections beyond the limits are told why at a time,
 	// within refusalTime; more are closed without a word.
-	maxRefused  = 64
+	maxRefused  = 128
 	refusalTime = 2 * time.Second
 )
 

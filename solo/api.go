@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
 
 	"headrace"
 	"headrace/data"
@@ -76,14 +77,16 @@ func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunRespons
 	return &wire.RunResponse{Id: string(ids[0])}, nil
 }
 
-// Get shows one task with its history.
+// Get shows one task with its history and its whole command.
 func (s *service) Get(ctx context.Context, q *wire.GetRequest) (*wire.Task, error) {
 	by := serve.CallerOf(ctx)
 	snap, ok := s.board.get(headrace.TaskID(q.Id), by.Viewer())
 	if !ok {
 		return nil, notFound(q.Id)
 	}
-	return s.wireTask(snap, true), nil
+	t := s.wireTask(snap, true)
+	t.Argv = snap.argv
+	return t, nil
 }
 
 // List shows the caller's tasks.
@@ -131,19 +134,22 @@ func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *conne
 	}
 }
 
-// watchChunk is how many tasks one message of Watch tells of: what is made for a
-// reader who does not read stays small.
-const watchChunk = 64
+// watchTasks and watchBytes are after how many tasks and bytes a message of Watch ends: what is
+// made for a reader who does not read stays small.
+const watchTasks, watchBytes = 64, 128 << 10
 
 // sendChanges sends one message, or several where there is much to tell.
 func (s *service) sendChanges(stream *connect.ServerStream[wire.WatchEvent], changed []*snapshot, forgotten []headrace.TaskID) error {
 	for {
-		n := min(len(changed), watchChunk)
-		e := &wire.WatchEvent{}
-		for _, snap := range changed[:n] {
-			e.Tasks = append(e.Tasks, s.wireTask(snap, true))
+		e, bytes := &wire.WatchEvent{}, 0
+		for _, snap := range changed[:min(len(changed), watchTasks)] {
+			t := s.wireTask(snap, true)
+			e.Tasks = append(e.Tasks, t)
+			if bytes += proto.Size(t); bytes >= watchBytes {
+				break
+			}
 		}
-		if changed = changed[n:]; len(changed) == 0 {
+		if changed = changed[len(e.Tasks):]; len(changed) == 0 {
 			for _, f := range forgotten {
 				e.Forgotten = append(e.Forgotten, string(f))
 			}

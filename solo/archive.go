@@ -34,12 +34,12 @@ func (h *containers) archive(t *task, in *journal.Intent, c *call) {
 func (h *containers) send(t *task, in *journal.Intent, c *call) {
 	p := h.moving.parcel(t, t.rec.Checkpoint.Dir, t.rec.Checkpoint.Compress)
 	p.ID = migrate.NewID()
-	// Its name is durable before anybody else may have it, but not before it is there:
-	// what is not there cannot be withdrawn.
-	begun := func() error { return h.durably(func() { t.rec.Sent = &journal.Sent{ID: p.ID}; h.touch(t) }) }
+	// Its name is durable before anybody else may have it, but not before it is there whole: what
+	// is not there cannot be withdrawn, and could not be told from what others have.
+	offering := func() error { return h.durably(func() { t.rec.Sent = &journal.Sent{ID: p.ID}; h.touch(t) }) }
 	h.begin(t, headrace.Archiving, in, c, func(ctx context.Context) func() error {
 		watch := h.stopwatch()
-		err := h.cfg.Elsewhere.Send(ctx, p, begun)
+		err := h.cfg.Elsewhere.Send(ctx, p, offering)
 		took, at := watch()
 		return func() error {
 			if err != nil {

@@ -26,6 +26,8 @@ type core struct {
 	alone map[headrace.TaskID]string
 	// stopping: the daemon ends, and nothing new is begun.
 	stopping bool
+	// pipedAt is when usePiped was due last, by clk.boot.
+	pipedAt time.Duration
 }
 
 func newCore(cfg *Config, p parts, j recorder) (*core, error) {

@@ -16,7 +16,7 @@ import (
 // may block, and are called concurrently.
 type Elsewhere interface {
 	fmt.Stringer
-	Send(ctx context.Context, p migrate.Parcel, begun func() error) error
+	Send(ctx context.Context, p migrate.Parcel, offering func() error) error
 	Withdraw(ctx context.Context, id string) error
 	Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, error)
 	// Problem tells why the place cannot be used; empty when it can.

@@ -156,6 +156,7 @@ func (l *life) requeue(t *task, reason string) {
 	if t.rec.Checkpoint != nil {
 		t.rec.RanOn = true
 		l.enter(t, headrace.Checkpointed, journal.Event{Reason: reason})
+		l.inputs.keepLease(t)
 		return
 	}
 	l.startOver(t, reason)

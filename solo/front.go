@@ -16,6 +16,8 @@ const (
 	maxFollowsPerUser, maxFollowsOthers = 128, 512
 	// Answers that grow with what a user has; more of them wait.
 	maxListsPerUser = 4
+	// Bytes of other answers that were written and are not fetched yet.
+	maxAnswersPerUser, maxAnswersOthers = 32 << 20, 128 << 20
 	// Answers of one kind to one application, whose user may have others: fewer than lists of a user.
 	maxPerApplication = 3
 )
@@ -30,8 +32,8 @@ var followed = map[string]bool{
 
 // listed are those whose answers grow.
 var listed = map[string]bool{
-	wireconnect.TaskServiceListProcedure: true, wireconnect.DataServiceListWarmProcedure: true,
-	wireconnect.HostServiceApplicationProcedure: true, wireconnect.InputServiceInputsProcedure: true,
+	wireconnect.TaskServiceListProcedure: true, wireconnect.TaskServiceGetProcedure: true, wireconnect.DataServiceListWarmProcedure: true,
+	wireconnect.HostServiceApplicationProcedure: true, wireconnect.InputServiceInputsProcedure: true, wireconnect.InputServicePlacesProcedure: true,
 }
 
 func newFront(next http.Handler, c *Config) *serve.Front {
@@ -40,5 +42,6 @@ func newFront(next http.Handler, c *Config) *serve.Front {
 		Requests: budget.New("requests that are not answered yet", maxRequestsPerUser, maxRequestsOthers),
 		Bytes:    budget.New("bytes of requests that are not answered yet", c.UserRequestBytes, c.RequestBytes),
 		Follows:  budget.New("answers that go on (watch, logs -f, cache)", maxFollowsPerUser, maxFollowsOthers),
+		Answers:  budget.New("bytes of answers that are not fetched yet", maxAnswersPerUser, maxAnswersOthers),
 	}
 }

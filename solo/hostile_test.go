@@ -446,7 +446,7 @@ func TestCommandsOfAllTogether(t *testing.T) {
 // TestEndedCommandsAreShort: of a command that is over as much is kept as people
 // read.
 func TestEndedCommandsAreShort(t *testing.T) {
-	long := strings.Repeat("x", maxEndedArgv)
+	long := strings.Repeat("x", maxShownArgv)
 	for _, c := range []struct{ argv, want []string }{
 		{[]string{"a", "b"}, []string{"a", "b"}},
 		{[]string{"a", long, "c"}, []string{"a", "... (2 more)"}},
@@ -519,7 +519,7 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestAnswersOutliveTheirRequests: the time that a request has to come in says
+// TestAnswersOutliveTheirRequests: the time that a request has to come in, or that a message has to be fetched, says
 // nothing of how long it may be answered.
 func TestAnswersOutliveTheirRequests(t *testing.T) {
 	b := newBed(t, policy.Cost)
@@ -529,8 +529,8 @@ func TestAnswersOutliveTheirRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	front := newFront(b.daemon.host.s.handler(), &b.daemon.cfg)
-	const short = 100 * time.Millisecond
-	front.BodyTime = short
+	const short = 300 * time.Millisecond
+	front.BodyTime, front.AnswerTime = short, short
 	srv := front.Server(t.Context())
 	go srv.Serve(serve.NewPeers(&accept.Listener{Listener: socket}, defaultUserConnections))
 	defer srv.Close()

@@ -197,23 +197,33 @@ func (s *inputs) had(live Task, id headrace.TaskID, asked int64) (read, cold int
 	return read, cold
 }
 
-// giveUpLease returns what the task's attempt was dealt to the others, unless
-// the attempt has committed it.
-func (s *inputs) giveUpLease(t *task) {
+// endLease returns what the task's attempt was dealt to the others, unless it is done. The
+// attempt may have said that it is, and have been taken for lost since: only the record of the
+// task counts.
+func (s *inputs) endLease(t *task) {
+	done := t.rec.State == headrace.Done
+	s.ofLease(t, func(id string, index, attempt int) error { return s.files.EndAttempt(id, index, attempt, done) })
+}
+
+// keepLease keeps it for a task without processes that may come back from its checkpoint.
+func (s *inputs) keepLease(t *task) { s.ofLease(t, s.files.AbsentAttempt) }
+
+// ofLease tells the stream of the task's attempt.
+func (s *inputs) ofLease(t *task, tell func(id string, index, attempt int) error) {
 	id := t.streamOf()
 	if id == "" || t.rec.Starts == 0 {
 		return
 	}
 	task, index, attempt := t.rec.ID, t.rec.Input.Index, t.rec.Starts
 	s.turn.background(func(context.Context) func() {
-		s.failAttempt(task, id, index, attempt)
+		s.told(task, id, tell(id, index, attempt))
 		return nil
 	})
 }
 
-func (s *inputs) failAttempt(task headrace.TaskID, id string, index, attempt int) {
-	if err := s.files.FailAttempt(id, index, attempt); err != nil {
-		s.log.Error("what a task was dealt does not go to the others", "id", task, "stream", id, "err", err)
+func (s *inputs) told(task headrace.TaskID, id string, err error) {
+	if err != nil {
+		s.log.Error("a stream does not take in what has become of a task, and may wait for it", "id", task, "stream", id, "err", err)
 	}
 }
 
@@ -227,11 +237,9 @@ func (s *inputs) reconcile(all map[headrace.TaskID]*task) error {
 		}
 		users[id] = append(users[id], t)
 		if t.rec.Starts > 0 && (t.through() || t.rec.State == headrace.Pending && t.rec.Op == nil) {
-			s.failAttempt(t.rec.ID, id, t.rec.Input.Index, t.rec.Starts)
+			s.told(t.rec.ID, id, s.files.EndAttempt(id, t.rec.Input.Index, t.rec.Starts, t.rec.State == headrace.Done))
 		} else if t.onlySaved() {
-			if err := s.files.AbsentAttempt(id, t.rec.Input.Index, t.rec.Starts); err != nil {
-				s.log.Error("a stream waits for a task without processes", "id", t.rec.ID, "stream", id, "err", err)
-			}
+			s.told(t.rec.ID, id, s.files.AbsentAttempt(id, t.rec.Input.Index, t.rec.Starts))
 		}
 	}
 	for _, id := range s.files.Streams() {

@@ -141,9 +141,10 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	l.inputs.unfollow(t)
 	l.inputs.release(t, l.tasks.active)
 	if keepImages {
+		l.inputs.keepLease(t)
 		return
 	}
-	l.inputs.giveUpLease(t)
+	l.inputs.endLease(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	l.inputs.leave(t, l.tasks.all)
 	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)
@@ -171,18 +172,18 @@ func (l *life) unlock(t *task) {
 	})
 }
 
-// maxEndedArgv is how much is kept of the command of an ended task, in bytes: it is
-// for people, and many tasks are kept.
-const maxEndedArgv = 8 << 10
+// maxShownArgv is how much is kept of the command of an ended task, and shown of others where many are, in
+// bytes: it is for people.
+const maxShownArgv = 8 << 10
 
-// shortened returns a command with at most about maxEndedArgv bytes.
+// shortened returns a command with at most about maxShownArgv bytes.
 func shortened(argv []string) []string {
 	n := 0
 	for i, arg := range argv {
-		if n += len(arg) + 16; n > maxEndedArgv {
+		if n += len(arg) + 16; n > maxShownArgv {
 			short := slices.Clone(argv[:i])
 			if i == 0 {
-				short = append(short, strings.ToValidUTF8(arg[:min(len(arg), maxEndedArgv)], ""))
+				short = append(short, strings.ToValidUTF8(arg[:min(len(arg), maxShownArgv)], ""))
 			}
 			return append(short, fmt.Sprintf("... (%d more)", len(argv)-len(short)))
 		}
@@ -192,7 +193,7 @@ func shortened(argv []string) []string {
 
 // startOver makes the task pending again.
 func (l *life) startOver(t *task, reason string) {
-	l.inputs.giveUpLease(t)
+	l.inputs.endLease(t)
 	t.positions, t.had, t.cold = nil, 0, 0
 	l.inputs.expect(t)
 	t.rec.Checkpoint, t.rec.RanOn = nil, false

@@ -147,6 +147,7 @@ func (l *loop) tick() {
 	l.logs.keep()
 	l.images.sweep()
 	l.ledger.keepReserve()
+	l.usePiped()
 }
 
 // stop lets operations that are under way end, within limits, and leaves the

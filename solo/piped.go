@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -48,6 +49,37 @@ func (c *core) isPiped(path string) bool {
 	return filepath.Dir(path) == pipedDir && filepath.Clean(path) == path &&
 		strings.HasPrefix(filepath.Base(path), pipedPrefix(c.cfg.StateDir))
 }
+
+// pipedUsed is how often what is piped to tasks is made to look used.
+const pipedUsed = 24 * time.Hour
+
+// usePiped does so when it is due: what nobody has used for long (30 days with systemd) is taken out of /var/tmp, and a task
+// may wait longer. Times of modification stay, by which a restore knows a file.
+func (c *core) usePiped() {
+	now := c.clk.boot()
+	if c.pipedAt != 0 && now-c.pipedAt < pipedUsed {
+		return
+	}
+	c.pipedAt = now
+	var paths []string
+	for _, t := range c.tasks.all {
+		if c.isPiped(t.spec.Stdin) && t.readsPiped() {
+			paths = append(paths, t.spec.Stdin)
+		}
+	}
+	c.background(func(context.Context) func() {
+		for _, path := range paths {
+			used := []unix.Timespec{{Nsec: unix.UTIME_NOW}, {Nsec: unix.UTIME_OMIT}}
+			if err := unix.UtimesNanoAt(unix.AT_FDCWD, path, used, unix.AT_SYMLINK_NOFOLLOW); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				c.log.Warn("what was piped to a task may be cleaned up before it is read", "path", path, "err", err)
+			}
+		}
+		return nil
+	})
+}
+
+// readsPiped tells whether the task may still read what was piped to it.
+func (t *task) readsPiped() bool { return !t.rec.State.Final() || t.rec.Checkpoint != nil }
 
 // dropPiped removes what was piped to a task that has ended for good. If that fails, it is
 // tried again when the daemon starts.
@@ -89,7 +121,7 @@ func (c *core) sweepPiped() {
 		}
 	}
 	for _, t := range c.tasks.all {
-		if !t.rec.State.Final() || t.rec.Checkpoint != nil {
+		if t.readsPiped() {
 			wanted[t.spec.Stdin] = true
 		}
 	}

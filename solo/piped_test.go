@@ -6,6 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"headrace"
 	"headrace/internal/testkit"
@@ -75,6 +78,32 @@ func TestPipedInputLastsAsLongAsItsTask(t *testing.T) {
 	b.finish(id, 3)
 	b.awaitState(id, headrace.Failed)
 	testkit.Await(t, "the end of its input", func() bool { return !isThere(f.Name()) })
+}
+
+// TestPipedInputLooksUsed: who cleans /var/tmp by age does not take what a task waits to read.
+func TestPipedInputLooksUsed(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	f, in := b.piped()
+	old := time.Now().Add(-40 * 24 * time.Hour)
+	if err := os.Chtimes(f.Name(), old, old); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.awaitState(b.run(headrace.Normal), headrace.Running)
+	b.run(headrace.Normal, in)
+	f.Close()
+	b.shutdown()
+	b.start()
+	testkit.Await(t, "a use of it", func() bool {
+		var st unix.Stat_t
+		if err := unix.Stat(f.Name(), &st); err != nil {
+			t.Fatal(err)
+		}
+		if st.Mtim.Nano() != old.UnixNano() {
+			t.Fatal("a restore would take it for another file")
+		}
+		return time.Since(time.Unix(st.Atim.Unix())) < time.Hour
+	})
 }
 
 func TestPipedInputOfALostTask(t *testing.T) {

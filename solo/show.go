@@ -12,11 +12,11 @@ import (
 // waitsForSlot is the reason of a task that nothing else can be said about.
 const waitsForSlot = "waits for a free slot"
 
-// wireTask returns a task as clients see it.
+// wireTask returns a task as clients see it; of a long command only the beginning, since many are shown at a time.
 func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	r := &snap.rec
 	t := &wire.Task{
-		Id: string(r.ID), Name: r.Name, Job: string(r.Job), Argv: snap.argv,
+		Id: string(r.ID), Name: r.Name, Job: string(r.Job), Argv: shortened(snap.argv),
 		Priority: uint32(r.Priority), User: r.User, Reason: snap.reason(),
 		Cpus: r.CPUs, Memory: r.Memory, IoWeight: uint32(r.IOWeight), Held: r.Held,
 		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs, SinceMs: snap.since(),

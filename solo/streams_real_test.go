@@ -6,8 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"headrace"
 	"headrace/internal/crash"
@@ -167,6 +170,58 @@ func TestRealStreamKilledForRoom(t *testing.T) {
 		t.Error("no consumer was killed: the test shows nothing")
 	}
 	m.wantOnce(path, ids)
+}
+
+// TestRealStreamCutOff: what ends a task from outside, a machine that goes down say, is none of its ends, however its command takes
+// it: it goes on from its checkpoint, or starts from the beginning, and in the end has read every record once.
+func TestRealStreamCutOff(t *testing.T) {
+	for name, trap := range map[string]string{"the command ends well": "trap 'exit 0' TERM; ", "the signal ends it": ""} {
+		for _, image := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, checkpointed before: %v", name, image), func(t *testing.T) {
+				m := newMachine(t, policy.Wait)
+				if image && !m.image {
+					t.Skip("without root or CRIU there are no checkpoints")
+				}
+				m.launch()
+				path := m.records(40000)
+				res, err := m.tasks.Run(m.ctx(), &wire.RunRequest{
+					Argv: []string{"/bin/sh", "-c", trap + "while read -r line; do echo \"$line\"; done"},
+					Env:  []string{"PATH=/usr/bin:/bin"}, Restart: wire.Restart_RESTART_ON_LOSS,
+					Input: &wire.Input{Paths: []string{path}, Split: wire.Split_SPLIT_LINES, Tasks: 1},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				id := headrace.TaskID(res.Ids[0])
+				m.untilWrites(res.Ids[0])
+				if image {
+					q := &wire.VerbRequest{Id: string(id)}
+					if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+						t.Fatal(err)
+					}
+					if _, err := m.tasks.Restore(m.ctx(), q); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m.awaitState(id, headrace.Running)
+				supervisors := m.supervisors(id)
+				if len(supervisors) == 0 {
+					t.Fatal("it had ended before it could be cut off: the input is too short")
+				}
+				for _, dir := range supervisors {
+					pid, err := strconv.Atoi(filepath.Base(dir))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := unix.Kill(pid, unix.SIGTERM); err != nil {
+						t.Fatal(err)
+					}
+				}
+				m.awaitState(id, headrace.Done)
+				m.wantOnce(path, res.Ids)
+			})
+		}
+	}
 }
 
 // TestRealStreamCrashPoints ends the daemon before and after entries of the

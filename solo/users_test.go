@@ -279,7 +279,7 @@ func TestWatchTellsInPieces(t *testing.T) {
 	b := newBed(t, policy.Cost)
 	b.start()
 	want := map[string]bool{}
-	for range 2*watchChunk + 1 {
+	for range 2*watchTasks + 1 {
 		want[string(b.run(headrace.Normal, held))] = true
 	}
 	watch, err := b.tasks.Watch(b.ctx(), &wire.WatchRequest{})
@@ -289,8 +289,8 @@ func TestWatchTellsInPieces(t *testing.T) {
 	defer watch.Close()
 	for len(want) > 0 && watch.Receive() {
 		tasks := watch.Msg().Tasks
-		if len(tasks) > watchChunk {
-			t.Errorf("a message tells of %d tasks, want at most %d", len(tasks), watchChunk)
+		if len(tasks) > watchTasks {
+			t.Errorf("a message tells of %d tasks, want at most %d", len(tasks), watchTasks)
 		}
 		for _, task := range tasks {
 			delete(want, task.Id)

@@ -17,10 +17,12 @@
 //
 // # Leases
 //
-// The units that a consumer's attempt was given are its lease. They return to
-// the stream when the attempt fails and are fixed when it ends with code 0. A
-// later attempt of a committed consumer gets exactly the same units again. What
-// was committed is in a journal on disk before anybody hears of it; who holds
+// The units that a consumer's attempt was given are its lease. They are read when it has
+// ended with code 0, and return to the stream when it is given up. Its user decides (Fail):
+// what an attempt says of its end counts only if that is how its task has ended. If the
+// task is restored from a checkpoint, the same attempt goes on with what it had then, and
+// the rest returns; if it starts from the beginning, all does. The end of an attempt is
+// in a journal on disk before anybody hears of it; who holds
 // what is known by the consumers, who tell it when they come back (package
 // stream/protocol), so that a killed daemon loses nothing.
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,7 +68,31 @@ func New(cfg Config) (*Engine, error) {
 		e.Close()
 		return nil, err
 	}
+	e.work.Go(e.keepEnds)
 	return e, nil
+}
+
+// endsEvery is how often it is looked at least whether a plan is to be written anew. Tests shorten it.
+var endsEvery = 5 * time.Second
+
+// keepEnds has what is learned of ends of files be durable soon, for the daemon may be killed while it reads. It
+// takes a twentieth of the time at most.
+func (e *Engine) keepEnds() {
+	for pause := endsEvery; ; {
+		select {
+		case <-e.ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		began := time.Now()
+		e.mu.Lock()
+		streams := slices.Collect(maps.Values(e.streams))
+		e.mu.Unlock()
+		for _, s := range streams {
+			s.keepEnds()
+		}
+		pause = max(endsEvery, 20*time.Since(began))
+	}
 }
 
 func (e *Engine) recover() error {
@@ -282,20 +307,31 @@ func (e *Engine) List() []Info {
 	return list
 }
 
-// Fail gives up what attempt of a consumer has been given, unless it is over
-// already. It is durable when Fail returns without an error; with one it is tried again
-// until it is. The units go to the others.
-func (e *Engine) Fail(id string, consumer int, attempt int) error {
+// Fail gives up what attempt of a consumer has been given, also one that has said that it
+// ended with code 0; that counts only as long as its task is taken to have ended so. It is durable
+// when Fail returns without an error; with one it is tried again until it is. The units
+// go to the others, and to the next attempt.
+func (e *Engine) Fail(id string, consumer, attempt int) error {
+	return e.end(id, consumer, attempt, false)
+}
+
+// Done takes it that attempt of a consumer has ended with code 0 and nothing of it will come again: an
+// attempt that has not said so fails.
+func (e *Engine) Done(id string, consumer, attempt int) error {
+	return e.end(id, consumer, attempt, true)
+}
+
+func (e *Engine) end(id string, consumer, attempt int, done bool) error {
 	s, err := e.of(id, consumer)
 	if err != nil {
 		return err
 	}
-	return e.giveUp(s, uint32(consumer), uint32(attempt))
+	return e.giveUp(s, uint32(consumer), uint32(attempt), done)
 }
 
 // giveUp gives an attempt up. If that cannot be made durable it goes on trying.
-func (e *Engine) giveUp(s *stream, consumer, attempt uint32) error {
-	first := s.giveUp(consumer, attempt)
+func (e *Engine) giveUp(s *stream, consumer, attempt uint32, done bool) error {
+	first := s.giveUp(consumer, attempt, done)
 	if first == nil || errors.Is(first, ErrUnknown) {
 		return first
 	}
@@ -303,7 +339,7 @@ func (e *Engine) giveUp(s *stream, consumer, attempt uint32) error {
 	defer e.mu.Unlock()
 	if !e.closed {
 		e.work.Go(func() {
-			for err := first; err != nil && !errors.Is(err, ErrUnknown); err = s.giveUp(consumer, attempt) {
+			for err := first; err != nil && !errors.Is(err, ErrUnknown); err = s.giveUp(consumer, attempt, done) {
 				select {
 				case <-e.ctx.Done():
 					return
@@ -315,9 +351,9 @@ func (e *Engine) giveUp(s *stream, consumer, attempt uint32) error {
 	return first
 }
 
-// Absent says, after a start of the daemon, that an attempt of a consumer has no
-// processes, and comes back from a checkpoint, if at all: the others need not wait until
-// it says what it has.
+// Absent says that an attempt of a consumer has no processes, and comes back from a
+// checkpoint, if at all: the others need not wait until it says what it has, nor for what it would
+// give back.
 func (e *Engine) Absent(id string, consumer int, attempt int) error {
 	s, err := e.of(id, consumer)
 	if err == nil {

@@ -370,7 +370,7 @@ func (p *place) settled() bool {
 	return p.e.scans.Scans() == 0
 }
 
-// TestFailedAttempt returns what it had, and a committed one gets it again.
+// TestFailedAttempt returns what it had, also when it had ended with code 0.
 func TestFailedAttempt(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	data := lines(rng, 6<<20, 100)
@@ -399,12 +399,54 @@ func TestFailedAttempt(t *testing.T) {
 	if !bytes.Equal(joined([]*client{other}), data) {
 		t.Error("the other consumer did not get what the failed one had")
 	}
+	if err := p.e.Done(info.ID, 1, 1); err != nil || p.undealt(info.ID) > 0 {
+		t.Errorf("what an attempt had that is done is to be dealt again: %v", err)
+	}
+	if err := p.e.Fail(info.ID, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	p.stop()
+	p.start()
 	again := p.client(info.ID, 1, 2)
 	if err := again.drain(0); err != nil {
 		t.Fatal(err)
 	}
-	if !again.welcome.Replay || !slices.Equal(again.hello.Units, other.hello.Units) || !bytes.Equal(joined([]*client{again}), data) {
-		t.Error("a committed consumer did not get the same units again")
+	if !bytes.Equal(joined([]*client{again}), data) {
+		t.Error("the next attempt of one that had ended for nothing did not get all")
+	}
+}
+
+// TestRestoredAfterItsEnd: a consumer that has ended is restored from a checkpoint of before, and the daemon starts again:
+// it gets the rest, once.
+func TestRestoredAfterItsEnd(t *testing.T) {
+	for _, code := range []int32{0, 143} {
+		data := lines(rand.New(rand.NewPCG(21, 22)), 6<<20, 100)
+		p := newPlace(t).start()
+		info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 1})
+		c := p.client(info.ID, 0, 1)
+		if err := c.connect(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := c.next(nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.disconnect()
+		saved := p.client(info.ID, 0, 1)
+		saved.hello.Units, saved.hello.Whole, saved.got = slices.Clone(c.hello.Units), true, slices.Clone(c.got)
+		saved.open = slices.Clone(c.open)
+		if err := c.drain(code); err != nil {
+			t.Fatal(err)
+		}
+		p.stop()
+		p.start()
+		if err := saved.drain(0); err != nil {
+			t.Fatalf("code %d: %v", code, err)
+		}
+		if !bytes.Equal(joined([]*client{saved}), data) {
+			t.Errorf("code %d: it did not get all records once", code)
+		}
 	}
 }
 
@@ -707,14 +749,17 @@ func TestWrittenAnewWhileNobodyReads(t *testing.T) {
 		seekless   bool
 		early, add bool // it changes before it is read at all; something is appended
 		restart    bool
+		warm       bool // it is in memory by now
 		want       string
 	}{
-		"blocks":         {file: "f", size: 3 << 20, data: plain, want: "was written anew"},
-		"in place":       {file: "f", size: 3 << 20, data: plain, seekless: true, want: "was written anew"},
-		"a batch":        {file: "f", size: 200 << 10, data: plain, want: "was written anew"},
-		"packed":         {file: "f.gz", size: 3 << 20, data: packed, want: "was written anew"},
-		"not read yet":   {file: "f", size: 3 << 20, data: plain, early: true, want: "appended to or written anew"},
-		"blocks, grown":  {file: "f", size: 3 << 20, data: plain, add: true},
+		"blocks":        {file: "f", size: 3 << 20, data: plain, want: "was written anew"},
+		"in place":      {file: "f", size: 3 << 20, data: plain, seekless: true, want: "was written anew"},
+		"a batch":       {file: "f", size: 200 << 10, data: plain, want: "was written anew"},
+		"packed":        {file: "f.gz", size: 3 << 20, data: packed, want: "was written anew"},
+		"not read yet":  {file: "f", size: 3 << 20, data: plain, early: true, want: "appended to or written anew"},
+		"blocks, grown": {file: "f", size: 3 << 20, data: plain, add: true},
+		"in memory":     {file: "f", size: 3 << 20, data: plain, warm: true, want: "was written anew"},
+		"in memory, grown, and the engine is another": {file: "f", size: 3 << 20, data: plain, warm: true, add: true, restart: true},
 		"a batch, grown": {file: "f", size: 200 << 10, data: plain, add: true},
 		"packed, grown":  {file: "f.gz", size: 3 << 20, data: packed, add: true},
 		"blocks, grown, and the engine is another": {file: "f", size: 3 << 20, data: plain, add: true, restart: true},
@@ -723,6 +768,9 @@ func TestWrittenAnewWhileNobodyReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
 			p.seekless = c.seekless
+			if c.warm {
+				p.local.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 { return r.Len }}
+			}
 			p.start()
 			data := c.data(c.size)
 			path := p.write(c.file, data)
@@ -772,6 +820,37 @@ func TestWrittenAnewWhileNobodyReads(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndIsKeptWhileSomebodyReads: what is known of the end of a file outlasts a daemon that is killed while its consumers
+// are connected.
+func TestEndIsKeptWhileSomebodyReads(t *testing.T) {
+	defer func(d time.Duration) { endsEvery = d }(endsEvery)
+	endsEvery = time.Millisecond
+	p := newPlace(t).start()
+	defer p.stop()
+	path := p.write("f", lines(rand.New(rand.NewPCG(5, 5)), 3<<20, 100))
+	info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1, Buffer: MinBuffer})
+	p.e.mu.Lock()
+	s := p.e.streams[info.ID]
+	s.plan.Files[0].End = 0 // as if it had been cold
+	err := writePlan(s.dir, &s.spec, s.plan)
+	p.e.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := p.client(info.ID, 0, 1)
+	if err := c.connect(); err != nil {
+		t.Fatal(err)
+	}
+	defer c.disconnect()
+	if err := c.next(nil); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Await(t, "a plan with the end", func() bool {
+		_, p, err := readPlan(s.dir)
+		return err == nil && p.Files[0].End != 0
+	})
 }
 
 // TestGrown reads what was there when the stream was opened.

@@ -169,21 +169,28 @@ func (c *conversation) attach(h *protocol.Hello) error {
 	if err != nil {
 		return err
 	}
-	c.e.mu.Lock()
-	entry, err := c.s.deal.Coming(h)
-	if entry != nil {
-		c.e.mu.Unlock()
-		_, err = c.s.writeFor(entry)
-	}
-	defer c.e.mu.Unlock()
-	if entry != nil && err != nil {
-		c.log.Error("record an attempt", "stream", c.s.spec.ID, "err", err)
-		return deal.ErrLater
-	}
+	entry, err := c.coming(h)
 	if err != nil {
 		return err
 	}
+	_, err = c.s.writeFor(entry)
+	defer c.e.mu.Unlock()
+	if err != nil {
+		c.log.Error("record an attempt", "stream", c.s.spec.ID, "err", err)
+		return deal.ErrLater
+	}
 	return c.arrive(h, bytes)
+}
+
+// coming begins to attach. What the consumer has closed is not written down: it may have ended on
+// another connection since.
+func (c *conversation) coming(h *protocol.Hello) (*deal.Entry, error) {
+	c.e.mu.Lock()
+	defer c.e.mu.Unlock()
+	if c.conn.HungUp() {
+		return nil, deal.ErrLater
+	}
+	return c.s.deal.Coming(h)
 }
 
 // arrive connects with the consumer, if nobody else has come or given it up while
@@ -214,7 +221,7 @@ func (c *conversation) arrive(h *protocol.Hello, bytes int64) error {
 
 func (c *conversation) welcome() *protocol.Welcome {
 	p := c.s.plan
-	w := &protocol.Welcome{Bytes: uint64(p.Bytes), Units: p.Units, Replay: c.s.deal.Replays(c.consumer)}
+	w := &protocol.Welcome{Bytes: uint64(p.Bytes), Units: p.Units}
 	switch p.Rule.Split {
 	case deal.Files:
 		w.Kind = protocol.Files
@@ -264,21 +271,21 @@ func (c *conversation) locked(f func() error) error {
 	return f()
 }
 
-// end ends the attempt durably.
+// end ends the attempt; with code 0 durably.
 func (c *conversation) end(code int32) error {
 	var entry *deal.Entry
-	if err := c.locked(func() error {
-		if entry = c.s.deal.Finishing(c.consumer, code); entry == nil {
+	if err := c.locked(func() (err error) {
+		if entry, err = c.s.deal.Finishing(c.consumer, code); err == nil && entry == nil {
 			c.say(&protocol.Finished{})
 		}
-		return nil
+		return err
 	}); err != nil || entry == nil {
 		return err
 	}
 	doomed, err := c.s.writeFor(entry)
 	defer c.e.mu.Unlock()
 	if doomed {
-		c.e.work.Go(func() { c.e.giveUp(c.s, c.consumer, entry.Attempt) })
+		c.e.work.Go(func() { c.e.giveUp(c.s, c.consumer, entry.Attempt, false) })
 	}
 	if err != nil {
 		c.log.Error("record the end of an attempt", "stream", c.s.spec.ID, "err", err)
@@ -298,8 +305,8 @@ func (c *conversation) gone() {
 	var attempt uint32
 	c.locked(func() error {
 		c.s.seats[c.consumer].clear()
-		leaves = c.s.deal.Detach(c.consumer) && !c.e.closed
-		if attempt = c.s.deal.Attempt(c.consumer); leaves {
+		c.s.deal.Detach(c.consumer)
+		if leaves, attempt = !c.e.closed, c.s.deal.Attempt(c.consumer); leaves {
 			c.s.afterwards()
 		}
 		return nil

@@ -78,13 +78,13 @@ func (s *stream) write(make func() *deal.Entry) error {
 	return nil
 }
 
-// keepEnds writes the plan anew when nobody reads, if ends of files have been learned since it was written: what is appended
-// before somebody comes is told from what is written anew by them, also by a later engine. Call it without the lock.
+// keepEnds writes the plan anew if ends of files have been learned since it was written: what is appended
+// is told from what is written anew by them, also by a later engine. Call it without the lock.
 func (s *stream) keepEnds() {
 	s.journalMu.Lock()
 	defer s.journalMu.Unlock()
 	s.mu.Lock()
-	if s.journal.f == nil || s.deal.Present() > 0 || !s.feed.Learned() {
+	if s.journal.f == nil || !s.feed.Learned() {
 		s.mu.Unlock()
 		return
 	}
@@ -273,11 +273,11 @@ func (s *stream) tellRead(u *scan.Unit) {
 	}
 }
 
-// giveUp fails an attempt, durably.
-func (s *stream) giveUp(consumer, attempt uint32) error {
+// giveUp fails an attempt, durably, unless done, which keeps one that has ended with code 0.
+func (s *stream) giveUp(consumer, attempt uint32, done bool) error {
 	s.mu.Lock()
 	had := s.deal.Attempt(consumer)
-	entry := s.deal.Fence(consumer, attempt)
+	entry := s.deal.Fence(consumer, attempt, done)
 	if entry != nil && had < attempt {
 		s.seats[consumer].dismiss(superseded(attempt, had))
 	} else if entry != nil {

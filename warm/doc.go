@@ -29,7 +29,7 @@
 //
 // A block that is in memory without being locked by the engine is left as it is
 // and looked at again from time to time (Config.FollowUp); when it has gone it is
-// read. Files of file systems that live in memory are left as they are. A block whose last reference goes while another request still waits for
+// read, unless whoever asked sees to that (Request.Leave). Files of file systems that live in memory are left as they are. A block whose last reference goes while another request still waits for
 // its turn at the same path is handed to that one.
 //
 // # Limits of what is known

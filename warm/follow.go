@@ -203,7 +203,7 @@ func (l *lane) followed(a ask, o *opened, in bool) {
 		e.failReason(a.r, a.file, why)
 		return
 	}
-	if in {
+	if in || a.r.Leave {
 		a.s.following = append(a.s.following, a.pos)
 		return
 	}

@@ -56,6 +56,8 @@ type Request struct {
 	Seq uint64 `json:"order"`
 	// Implicit: what the job has read is let go at once, not only when it ends.
 	Implicit bool `json:"implicit,omitempty"`
+	// Leave: what is in memory without being locked, and goes, is not read again: whoever asks sees that, and asks again.
+	Leave bool `json:"leave,omitempty"`
 	// Budget is how many bytes may be locked for this request; 0: as many as the
 	// budget of all allows. Blocks that are locked for others too count in full.
 	Budget int64 `json:"budget,omitempty"`

@@ -146,6 +146,28 @@ func TestResidentIsLeftAndFollowed(t *testing.T) {
 	})
 }
 
+// TestDroppedIsLeft: what was in memory and goes is not read again for who has asked for that, until he lets go of it and asks again.
+func TestDroppedIsLeft(t *testing.T) {
+	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
+		f := w.file("d1/f", blocks(1))
+		w.load(f.Path, blockPart(0))
+		q := w.job("a", f)
+		q.Leave = true
+		w.add(q)
+		w.dropPages(f.Path, blockPart(0))
+		w.pass(10 * w.e.cfg.FollowUp)
+		w.wantReads()
+		if s := w.status("r-a"); !s.Done || s.Resident != f.Size {
+			t.Errorf("%+v", s)
+		}
+		if err := w.e.Drop("r-a", []File{f}); err != nil {
+			t.Fatal(err)
+		}
+		w.add(q)
+		w.wantReads("f@0")
+	})
+}
+
 // All requests have their turn in being looked after.
 // What is on a file system that lives in memory is there: nothing of it is read, locked or looked at again, however
 // large it is.

@@ -1397,13 +1397,14 @@ func (*ForgetResponse) Descriptor() ([]byte, []int) {
 }
 
 type Task struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name     string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Job      string                 `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
-	Argv     []string               `protobuf:"bytes,4,rep,name=argv,proto3" json:"argv,omitempty"`
-	Priority uint32                 `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"`
-	User     string                 `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name  string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Job   string                 `protobuf:"bytes,3,opt,name=job,proto3" json:"job,omitempty"`
+	// The command. Of one of more than 8 KiB only Get tells all, the others its beginning and how many arguments follow.
+	Argv     []string `protobuf:"bytes,4,rep,name=argv,proto3" json:"argv,omitempty"`
+	Priority uint32   `protobuf:"varint,5,opt,name=priority,proto3" json:"priority,omitempty"`
+	User     string   `protobuf:"bytes,6,opt,name=user,proto3" json:"user,omitempty"`
 	// task_state and operation for versions that know only their names.
 	//
 	// Deprecated: Marked as deprecated in headrace.proto.
@@ -3335,8 +3336,10 @@ func (x *Container) GetKeepsRoom() bool {
 type JoinRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The machine's name, different from all others'.
-	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Version       string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Node    string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Version string `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	// A number that a start of the node has and no other; 0: an older version.
+	Session       uint64 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3383,6 +3386,13 @@ func (x *JoinRequest) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *JoinRequest) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
 }
 
 // NodeOrder is something for a node to do. Its result comes with a report.
@@ -3515,7 +3525,11 @@ type NodeReport struct {
 	Results []*OrderResult `protobuf:"bytes,4,rep,name=results,proto3" json:"results,omitempty"`
 	// What applications whose masters are on this node have told of their containers, on
 	// whatever node, since the last report that was answered.
-	Progress      []*ContainerProgress `protobuf:"bytes,5,rep,name=progress,proto3" json:"progress,omitempty"`
+	Progress []*ContainerProgress `protobuf:"bytes,5,rep,name=progress,proto3" json:"progress,omitempty"`
+	// Those of JoinRequest, and a number that grows with each report of the session. A report of another session than
+	// the node has joined with last, or one that comes after a later one, is refused (aborted). 0: an older version.
+	Session       uint64 `protobuf:"varint,6,opt,name=session,proto3" json:"session,omitempty"`
+	Report        uint64 `protobuf:"varint,7,opt,name=report,proto3" json:"report,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3583,6 +3597,20 @@ func (x *NodeReport) GetProgress() []*ContainerProgress {
 		return x.Progress
 	}
 	return nil
+}
+
+func (x *NodeReport) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
+}
+
+func (x *NodeReport) GetReport() uint64 {
+	if x != nil {
+		return x.Report
+	}
+	return 0
 }
 
 // ContainerProgress is how far a container is, by the word of a user.
@@ -6399,10 +6427,11 @@ const file_headrace_proto_rawDesc = "" +
 	"\toperation\x18\x10 \x01(\x0e2\x16.headrace.v1.OperationR\toperation\x12.\n" +
 	"\acommand\x18\x11 \x01(\x0e2\x14.headrace.v1.CommandR\acommand\x12\x1d\n" +
 	"\n" +
-	"keeps_room\x18\x12 \x01(\bR\tkeepsRoom\";\n" +
+	"keeps_room\x18\x12 \x01(\bR\tkeepsRoom\"U\n" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\x8f\x02\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
+	"\asession\x18\x03 \x01(\x04R\asession\"\x8f\x02\n" +
 	"\tNodeOrder\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x16\n" +
@@ -6412,14 +6441,16 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12%\n" +
 	"\x0eexpected_delay\x18\a \x01(\x01R\rexpectedDelay\x12\x14\n" +
 	"\x05force\x18\b \x01(\bR\x05force\x12.\n" +
-	"\acommand\x18\t \x01(\x0e2\x14.headrace.v1.CommandR\acommand\"\xe4\x01\n" +
+	"\acommand\x18\t \x01(\x0e2\x14.headrace.v1.CommandR\acommand\"\x96\x02\n" +
 	"\n" +
 	"NodeReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12)\n" +
 	"\x04info\x18\x02 \x01(\v2\x15.headrace.v1.NodeInfoR\x04info\x12'\n" +
 	"\x05tasks\x18\x03 \x03(\v2\x11.headrace.v1.TaskR\x05tasks\x122\n" +
 	"\aresults\x18\x04 \x03(\v2\x18.headrace.v1.OrderResultR\aresults\x12:\n" +
-	"\bprogress\x18\x05 \x03(\v2\x1e.headrace.v1.ContainerProgressR\bprogress\"[\n" +
+	"\bprogress\x18\x05 \x03(\v2\x1e.headrace.v1.ContainerProgressR\bprogress\x12\x18\n" +
+	"\asession\x18\x06 \x01(\x04R\asession\x12\x16\n" +
+	"\x06report\x18\a \x01(\x04R\x06report\"[\n" +
 	"\x11ContainerProgress\x12\x1c\n" +
 	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
@@ -16,25 +17,45 @@ import (
 type act func(ctx context.Context, d *daemon, id string) (*wire.Task, error)
 
 // sideBySide is how many requests of one command the daemon gets at a time. Kills wait
-// for what they end, ten seconds each if that does not listen: there are more of them,
-// half of what the daemon answers to one user at a time.
-const sideBySide, killsSideBySide = 8, 256
+// for what they end, ten seconds each if that does not listen: there are more of them. Each has
+// a connection to itself and may leave one behind that is just being closed, and a user has 256.
+const sideBySide, killsSideBySide = 8, 96
 
 // actOnEach does it to every task that words name, to so many at a time, and says how
 // it went, in their order. A failure does not keep the others from their turn; the exit code
-// is that of the first one.
-func (a taskVerbs) actOnEach(cmd *cobra.Command, words []string, atOnce int, do act, tell func(*wire.Task) string) error {
+// is that of the first one. Many is what has named the tasks; nil: ids.
+func (a taskVerbs) actOnEach(cmd *cobra.Command, many *several, words []string, atOnce int, do act, tell func(*wire.Task) string) error {
 	d, err := a.daemon()
 	if err != nil {
 		return err
 	}
-	return a.actOn(cmd.Context(), words, atOnce, func(ctx context.Context, word string) (*wire.Task, error) {
-		task, err := d.find(ctx, word)
-		if err != nil {
-			return nil, err
-		}
-		return do(ctx, d, task.Id)
+	turns := &turns{say: a.Say}
+	return a.actOn(cmd.Context(), words, atOnce, func(ctx context.Context, word string) (task *wire.Task, err error) {
+		err = turns.take(ctx, func() error {
+			if many.given() {
+				task, err = do(ctx, d, word)
+				task, err = d.unlessEnded(ctx, word, task, err)
+			} else if task, err = d.find(ctx, word); err == nil {
+				task, err = do(ctx, d, task.Id)
+			}
+			return err
+		})
+		return task, err
 	}, tell)
+}
+
+// unlessEnded returns what became of a call about a task that was there when the call was decided on: that it has
+// ended by itself meanwhile is no error. A task that nobody remembers any more is nil.
+func (d *daemon) unlessEnded(ctx context.Context, id string, task *wire.Task, err error) (*wire.Task, error) {
+	switch connect.CodeOf(err) {
+	case connect.CodeFailedPrecondition:
+		if now, _ := d.Get(ctx, &wire.GetRequest{Id: id}); now != nil && ended(now) {
+			return now, nil
+		}
+	case connect.CodeNotFound:
+		return nil, nil
+	}
+	return task, err
 }
 
 // actOn calls do with each word, with at most atOnce of them at a time.
@@ -76,6 +97,9 @@ func (a taskVerbs) actOn(ctx context.Context, words []string, atOnce int, do fun
 			if first == 0 {
 				first = code
 			}
+			continue
+		}
+		if r.task == nil {
 			continue
 		}
 		if err := a.answer(r.task, cli.OneLine(tell(r.task))); err != nil {

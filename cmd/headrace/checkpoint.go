@@ -38,7 +38,7 @@ suspended.`,
 			if err != nil {
 				return err
 			}
-			return a.actOnEach(cmd, ids, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+			return a.actOnEach(cmd, &many, ids, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 				return d.Checkpoint(ctx, &wire.VerbRequest{Id: id, Store: store})
 			}, tellCheckpoint)
 		},

@@ -102,7 +102,7 @@ func (a fileVerbs) disksShow(left int) (show func(*wire.DisksSample) error, end 
 		return func(s *wire.DisksSample) error { return writeMessageLine(a.Out, s) }, func() {}
 	}
 	if _, is := cli.AsTerminal(a.Out); is && left < 0 {
-		p := newPainter(a.Out, false)
+		p := newPainter(a.Out, false, nil)
 		return func(s *wire.DisksSample) error {
 			var frame bytes.Buffer
 			if err := writeDisks(&frame, s, cli.TerminalOf(a.Out)); err != nil {

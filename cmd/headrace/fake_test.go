@@ -32,6 +32,8 @@ type fakeDaemon struct {
 	watching map[string]int // open Watch streams by id
 	logging  map[string]int // open Logs streams that follow, by id, once all there is was sent
 	fail     map[string]error
+	ends     map[string]string // what becomes of a task when the next verb is for it: done or forgotten
+	follows  int               // how many Watch and Logs streams there may be at a time; 0: any number
 	lastRun  *wire.RunRequest
 	lastVerb *wire.VerbRequest
 	together int // how many calls of verbs wait for each other before they are answered
@@ -44,7 +46,7 @@ type fakeDaemon struct {
 func newFake(stateDir string) *fakeDaemon {
 	return &fakeDaemon{
 		socket: wire.SocketPath(stateDir), changed: make(chan struct{}), next: 100,
-		chunks: map[string][]*wire.LogChunk{}, watching: map[string]int{}, logging: map[string]int{}, fail: map[string]error{},
+		chunks: map[string][]*wire.LogChunk{}, watching: map[string]int{}, logging: map[string]int{}, fail: map[string]error{}, ends: map[string]string{},
 		node: &wire.NodeInfo{Version: "v1.2.3", Hostname: "mill", Policy: "cost", Slots: 2},
 	}
 }
@@ -83,13 +85,39 @@ func (f *fakeDaemon) start() error {
 	if !f.data.old {
 		mux.Handle(wireconnect.NewDataServiceHandler(f))
 	}
-	f.server = &http.Server{Handler: mux}
+	f.server = &http.Server{Handler: f.bounded(mux)}
 	f.served = make(chan struct{})
 	go func() {
 		f.server.Serve(l)
 		close(f.served)
 	}()
 	return nil
+}
+
+// bounded refuses streams that are too many, as the daemon does.
+func (f *fakeDaemon) bounded(next http.Handler) http.Handler {
+	streams := 0
+	count := func(n int) (ok bool) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if n > 0 && f.follows > 0 && streams >= f.follows {
+			return false
+		}
+		streams += n
+		return true
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case wireconnect.TaskServiceWatchProcedure, wireconnect.TaskServiceLogsProcedure:
+			if !count(1) {
+				w.Header().Set("Retry-After", "1")
+				connect.NewErrorWriter().Write(w, r, connect.NewError(connect.CodeResourceExhausted, errors.New("you have too many answers that go on")))
+				return
+			}
+			defer count(-1)
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // stop breaks all connections at once, as the death of a daemon does.
@@ -323,6 +351,9 @@ func (f *fakeDaemon) verb(ctx context.Context, name, state string, req *wire.Ver
 	if err := f.failure(name + ":" + req.Id); err != nil {
 		return nil, err
 	}
+	if err := f.ending(req.Id); err != nil {
+		return nil, err
+	}
 	f.change(func() { f.waiting++ })
 	if err := f.await(ctx, func() bool { return f.waiting >= f.together }); err != nil {
 		return nil, err
@@ -339,6 +370,24 @@ func (f *fakeDaemon) verb(ctx context.Context, name, state string, req *wire.Ver
 		return nil, notFound(req.Id)
 	}
 	return t, nil
+}
+
+// ending lets a task end or be forgotten if a script has said so, and returns what the daemon says then.
+func (f *fakeDaemon) ending(id string) error {
+	var err error
+	f.change(func() {
+		switch t := f.task(id); {
+		case t == nil:
+		case f.ends[id] == "done":
+			t.State = "done"
+			err = connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("task %s has ended already", id))
+		case f.ends[id] == "forgotten":
+			f.tasks = slices.DeleteFunc(f.tasks, func(t *wire.Task) bool { return t.Id == id })
+			err = notFound(id)
+		}
+		delete(f.ends, id)
+	})
+	return err
 }
 
 func (f *fakeDaemon) Suspend(ctx context.Context, req *wire.VerbRequest) (*wire.Task, error) {

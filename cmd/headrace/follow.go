@@ -34,17 +34,25 @@ func patienceFlag(cmd *cobra.Command, patience *cli.Span) {
 }
 
 // keep calls once until it succeeds or fails for another reason than that the
-// daemon is away; once calls alive when it hears from the daemon.
+// daemon is away, or has so much of this user's under way that it refuses more for now: that
+// may go on for as long as it likes. Once calls alive when it hears from the daemon.
 func (f *follower) keep(ctx context.Context, once func(alive func()) error) error {
-	const shortest, longest = 20 * time.Millisecond, time.Second
-	pause := shortest
+	pause := shortestPause
 	var lost time.Time
-	alive := func() { lost, pause = time.Time{}, shortest }
+	refused := false
+	alive := func() { lost, pause, refused = time.Time{}, shortestPause, false }
 	for {
 		err := once(alive)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case notNow(err):
+			lost = time.Time{}
+			if !refused {
+				refused = true
+				_, line := cli.Outcome(err)
+				f.say("%s; what is refused so waits for its turn", line)
+			}
 		case err == nil || !severed(err):
 			return err
 		case lost.IsZero():
@@ -65,7 +73,7 @@ func (f *follower) keep(ctx context.Context, once func(alive func()) error) erro
 			return ctx.Err()
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, longest)
+		pause = min(2*pause, longestPause)
 	}
 }
 

@@ -20,7 +20,7 @@ its logs, its checkpoints.`,
 		Args:              cli.Takes(1, -1, "the id of a task"),
 		ValidArgsFunction: a.completeTasks(ended),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+			return a.actOnEach(cmd, nil, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 				task, err := d.Get(ctx, &wire.GetRequest{Id: id})
 				if err != nil {
 					return nil, err

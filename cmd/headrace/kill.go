@@ -66,7 +66,7 @@ func (a taskVerbs) kill(cmd *cobra.Command, f *killFlags, words []string) error 
 		}
 		f.grace = atOnce
 	}
-	return a.actOnEach(cmd, words, killsSideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+	return a.actOnEach(cmd, &f.many, words, killsSideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 		return d.Kill(ctx, &wire.VerbRequest{Id: id, Grace: f.grace.Seconds()})
 	}, tellState)
 }

@@ -72,7 +72,7 @@ stopped, killed and started again at any time.`,
 	flags.StringVar(&f.hdfsSite, "hdfs-site", "", "the DataNode's hdfs-site.xml, a `FILE`, in place of --hdfs-data")
 	flags.StringVar(&f.dfsNode, "dfs-node", "", "in place of a DataNode, the node of headrace dfs on this machine, hdfs://HOST:PORT, run by the same user or with this daemon run by root")
 	flags.StringArrayVar(&f.hdfsHosts, "hdfs-host", nil, "a `NAME` that HDFS has for this machine, beside --name; may be repeated")
-	flags.DurationVar(&f.unclaimed, "unclaimed", node.Unclaimed, "how long containers stay suspended or checkpointed when no manager is heard of; then they go on by themselves. 0: for ever")
+	flags.DurationVar(&f.unclaimed, "unclaimed", node.Unclaimed, "how long containers stay suspended or checkpointed, and blocks in memory for jobs, when no manager is heard of; then they go on by themselves, and are let go. 0: for ever")
 	flags.StringVar(&f.ca, "ca", "", "a `FILE` with certificates in PEM that the manager's is checked against (default: the system's)")
 	return cmd
 }

@@ -148,7 +148,7 @@ func writeTasks(w io.Writer, tasks []*wire.Task, term report.Terminal) error {
 }
 
 func (a taskVerbs) psInPlace(ctx context.Context, d *daemon, f *psFlags, every time.Duration) error {
-	p := newPainter(a.Out, false)
+	p := newPainter(a.Out, false, nil)
 	defer p.close()
 	return repeat(ctx, every, nil, func() error {
 		list, err := f.list(ctx, d)

@@ -24,7 +24,7 @@ is intact is used. Of a container of another scheduler it is as with resume.`,
 			return convert.In(t, headrace.Checkpointed)
 		}),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.actOnEach(cmd, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+			return a.actOnEach(cmd, nil, args, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 				return goesOn(d.Restore(ctx, &wire.VerbRequest{Id: id, Force: force}))
 			}, tellState)
 		},

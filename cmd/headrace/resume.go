@@ -39,7 +39,7 @@ also those that are held because they were checkpointed by hand.`,
 			if err != nil {
 				return err
 			}
-			return a.actOnEach(cmd, ids, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+			return a.actOnEach(cmd, &many, ids, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 				return goesOn(d.Resume(ctx, &wire.VerbRequest{Id: id, Force: force}))
 			}, tellState)
 		},

@@ -150,7 +150,7 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 	if !f.wait && !f.logs {
 		return nil
 	}
-	w := &runWait{app: a, ids: ids, job: resp.Job, logs: f.logs, dealt: req.Input.GetSplit() != wire.Split_SPLIT_NONE}
+	w := &runWait{app: a, ids: ids, job: resp.Job, logs: f.logs, elsewhere: f.output != "", dealt: req.Input.GetSplit() != wire.Split_SPLIT_NONE}
 	w.follower = &follower{daemon: d, patience: f.patience, say: w.say}
 	return w.run(ctx)
 }

@@ -25,11 +25,14 @@ type runWait struct {
 	// logs: show what they write. dealt: they share an input, whose progress a
 	// terminal shows.
 	logs, dealt bool
+	// elsewhere: what they write goes to a file of the user's.
+	elsewhere bool
 
-	bar  *report.Progress // nil: none
-	mu   sync.Mutex
-	said string // the last line of say, and when
-	when time.Time
+	bar     *report.Progress // nil: none
+	mu      sync.Mutex
+	said    string // the last line of say, and when
+	when    time.Time
+	unshown []string // of which tasks not all was shown
 }
 
 func (w *runWait) run(ctx context.Context) error {
@@ -58,6 +61,10 @@ func (w *runWait) run(ctx context.Context) error {
 	for _, task := range tasks {
 		verdicts = append(verdicts, w.app.verdict(task))
 	}
+	if n := len(w.unshown); n > 0 {
+		w.app.Say("what %d of the tasks have written was not shown, or not all of it: see headrace logs %s", n, w.unshown[0])
+		verdicts = append(verdicts, cli.Exit(cli.ExitFailure, nil))
+	}
 	return errors.Join(verdicts...)
 }
 
@@ -73,6 +80,10 @@ func (w *runWait) goOn() string {
 	return fmt.Sprintf("the %d tasks of job %s go on: see headrace ps; headrace kill ID... ends them", len(w.ids), w.job)
 }
 
+// logsSideBySide is how many logs of one job are followed at a time: half of the answers that go on which the daemon
+// gives to one user. The others are shown when some have ended: what they have written is there then.
+const logsSideBySide = 64
+
 // showLogs shows what all tasks write until they have ended, or what they write cannot be
 // written here.
 func (w *runWait) showLogs(ctx context.Context) error {
@@ -81,6 +92,7 @@ func (w *runWait) showLogs(ctx context.Context) error {
 	}
 	lines := &lineMerger{around: w.interrupt}
 	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(logsSideBySide)
 	for _, id := range w.ids {
 		all.Go(func() error {
 			out, errOut := lines.writer(w.app.Out), lines.writer(w.app.Err)
@@ -93,16 +105,21 @@ func (w *runWait) showLogs(ctx context.Context) error {
 	return all.Wait()
 }
 
-// showLog fails if what is shown cannot be written here; all else it says.
+// showLog fails if what is shown cannot be written here. All else it says, and run fails in the end.
 func (w *runWait) showLog(ctx context.Context, id string, out, errOut io.Writer) error {
 	err := w.follower.logs(ctx, &wire.LogsRequest{Id: id}, out, errOut)
 	if errors.As(err, new(*cli.ExitError)) { // nobody else makes such a one here
 		return err
 	}
-	if errors.As(err, new(*wire.NoDaemonError)) && len(w.ids) > 1 {
-		return nil // said once, when the end is waited for
+	if err == nil || ctx.Err() != nil {
+		return nil
 	}
-	if err != nil && ctx.Err() == nil {
+	if !w.elsewhere {
+		w.mu.Lock()
+		w.unshown = append(w.unshown, id)
+		w.mu.Unlock()
+	}
+	if !errors.As(err, new(*wire.NoDaemonError)) || len(w.ids) == 1 { // else said once, when the end is waited for
 		_, line := cli.Outcome(err)
 		w.say("the log of task %s cannot be shown: %s", id, line)
 	}

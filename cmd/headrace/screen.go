@@ -5,17 +5,34 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"runtime"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/cli"
+	"headrace/internal/linux"
 )
 
-// painter shows one frame after the other in the same place of a terminal.
+// painter shows one frame after the other in the same place of a terminal. It is used by one goroutine; who stops the
+// program, or ends it by force, gets the terminal back as it was.
 type painter struct {
-	out   io.Writer
-	full  bool
-	lines int
+	out  io.Writer
+	full bool
+	// keys is the keyboard, if it is read as well; nil: it is not.
+	keys *keyboard
+
+	mu     sync.Mutex // guards all below, and what is written
+	lines  int
+	closed bool
+	// stopped: this program has stopped itself, and the SIGCONT by which it went on is still to come.
+	stopped bool
+	over    chan struct{} // closed by close
+	forget  func()
 }
 
 const (
@@ -30,28 +47,118 @@ const (
 	eraseBelow    = "\x1b[J"
 )
 
-// newPainter takes the terminal until close; full takes all of it and gives
-// back what was there before.
-func newPainter(out io.Writer, full bool) *painter {
-	p := &painter{out: out, full: full}
-	start := hideCursor + cutLines
-	if full {
-		start = showAlternate + start
-	}
-	io.WriteString(out, start)
+// newPainter takes the terminal, and the keyboard if there is one, until close; full takes all of the terminal
+// and gives back what was there before.
+func newPainter(out io.Writer, full bool, keys *keyboard) *painter {
+	p := &painter{out: out, full: full, keys: keys, over: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.take()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGQUIT)
+	p.forget = cli.BeforeForce(p.close)
+	go func() {
+		defer signal.Stop(signals)
+		for {
+			select {
+			case s := <-signals:
+				p.meet(s)
+			case <-p.over:
+				return
+			}
+		}
+	}()
 	return p
 }
 
-func (p *painter) close() {
+// take makes the terminal one to paint on: what is there stays.
+func (p *painter) take() {
+	p.keys.take()
+	start := hideCursor + cutLines
+	if p.full {
+		start = showAlternate + start
+	}
+	p.lines = 0
+	io.WriteString(p.out, start)
+}
+
+// give undoes take.
+func (p *painter) give() {
 	end := wrapLines + showCursor
 	if p.full {
 		end += hideAlternate
 	}
 	io.WriteString(p.out, end)
+	p.keys.give()
 }
 
-// paint replaces the frame before. What does not fit below is left out.
+// close gives the terminal back for good. It may be called again, and by anybody.
+func (p *painter) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	close(p.over)
+	p.give()
+	p.forget()
+}
+
+// meet does what a signal asks for, on a terminal that is given back before.
+func (p *painter) meet(s os.Signal) {
+	if s == syscall.SIGQUIT { // its default is the end
+		p.close()
+		signal.Reset(syscall.SIGQUIT)
+		syscall.Kill(os.Getpid(), syscall.SIGQUIT)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	switch {
+	case s == syscall.SIGTSTP && !canStop():
+		return
+	case s == syscall.SIGTSTP:
+		p.give()
+		stopHere()
+		p.stopped = true
+	case p.stopped:
+		p.stopped = false
+		return
+	}
+	p.take() // somebody else has had the terminal meanwhile
+}
+
+// canStop reports whether somebody could have this program go on once it has stopped: a shell of the same session
+// that is not of its own process group. The kernel asks the same before it stops a program by SIGTSTP.
+func canStop() bool {
+	self, err := linux.ProcFS("").Stat(os.Getpid())
+	for p := self; err == nil; {
+		if p, err = linux.ProcFS("").Stat(p.PPID); err == nil && (p.SID != self.SID || p.PGID != self.PGID) {
+			return p.SID == self.SID
+		}
+	}
+	return false
+}
+
+// stopHere stops the program and returns when it goes on. The signal is for this very thread, which takes it before
+// it is back from the call: nothing is painted in between.
+func stopHere() {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
+}
+
+// paint replaces the frame before. What does not fit below is left out. After close it paints nothing.
 func (p *painter) paint(frame string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil
+	}
 	lines := strings.Split(strings.TrimSuffix(frame, "\n"), "\n")
 	if _, height := cli.SizeOf(p.out); height > 1 && len(lines) > height-1 {
 		hidden := len(lines) - (height - 2)

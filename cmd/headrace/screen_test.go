@@ -10,7 +10,7 @@ import (
 
 func TestPainterStaysInPlace(t *testing.T) {
 	var out bytes.Buffer
-	p := newPainter(&out, false)
+	p := newPainter(&out, false, nil)
 	for _, frame := range []string{"a\nb\n", "c\n", "d\n"} {
 		if err := p.paint(frame); err != nil {
 			t.Fatal(err)
@@ -29,7 +29,7 @@ func TestPainterStaysInPlace(t *testing.T) {
 
 func TestPainterGivesTheScreenBack(t *testing.T) {
 	var out bytes.Buffer
-	p := newPainter(&out, true)
+	p := newPainter(&out, true, nil)
 	if err := p.paint("a\n"); err != nil {
 		t.Fatal(err)
 	}

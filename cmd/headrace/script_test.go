@@ -49,6 +49,8 @@ func TestMain(m *testing.M) {
 //	fake write ID stdout|stderr TEXT    a line
 //	fake text ID stdout|stderr TEXT     without an end of line
 //	fake fail METHOD CODE TEXT  the next call of the method (METHOD:ID of a verb: for that task) ends so
+//	fake ends ID done|forgotten the task runs, and ends or is forgotten when the next verb is for it
+//	fake follows N              no more than N Watch and Logs streams at a time
 //	fake together N             verbs are answered once N calls are there
 //	fake stop | fake start      the daemon dies, a new one comes up
 //	fake request FILE           write the last run request to FILE as JSON
@@ -188,6 +190,12 @@ func cmdFake(ts *testscript.TestScript, neg bool, args []string) {
 		if len(left) > 0 {
 			ts.Fatalf("%q are left", left)
 		}
+	case "ends":
+		f.set(ts, args[0], func(t *wire.Task) { t.State = "running"; f.ends[args[0]] = args[1] })
+	case "follows":
+		n, err := strconv.Atoi(args[0])
+		ts.Check(err)
+		f.change(func() { f.follows = n })
 	case "together":
 		n, err := strconv.Atoi(args[0])
 		ts.Check(err)

@@ -23,9 +23,12 @@ func (f *several) define(cmd *cobra.Command, is string) {
 	flags.BoolVar(&f.all, "all", false, "each of your tasks that "+is+"; for root, of everybody's")
 }
 
+// given reports whether tasks are named by the flags. A nil f has none.
+func (f *several) given() bool { return f != nil && (f.all || f.filter.given()) }
+
 // words returns ids as they were given, or of those tasks that are meant by the flags: of which the verb is for, that is.
 func (f *several) words(a taskVerbs, cmd *cobra.Command, ids []string, is string, want func(*wire.Task) bool) ([]string, error) {
-	verb, many := cmd.CommandPath(), f.all || f.filter.given()
+	verb, many := cmd.CommandPath(), f.given()
 	switch {
 	case many && len(ids) > 0:
 		return nil, cli.UsageErrorf("%s: give either ids or --job, --user and --all", verb)

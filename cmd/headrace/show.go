@@ -66,7 +66,7 @@ func taskTable(task *wire.Task) *report.Table {
 	}
 	field("name", task.Name)
 	field("job", task.Job)
-	field("command", commandLine(task.Argv))
+	field("command", cli.CommandLine(task.Argv))
 	field("user", task.User)
 	field("priority", priorityText(task))
 	t.Add(report.Str("state"), stateCell(task))
@@ -216,16 +216,4 @@ func checkpointText(c *wire.CheckpointInfo) string {
 	}
 	return fmt.Sprintf("%s in %s: %s written in %s, %s to read over a chain of %d",
 		pointInTime(c.TakenMs), c.Store, report.Bytes(c.StoredBytes), report.Seconds(c.DumpSeconds), report.Bytes(c.TotalBytes), c.Chain)
-}
-
-// commandLine shows a command so that its arguments can be told apart.
-func commandLine(argv []string) string {
-	words := make([]string, len(argv))
-	for i, arg := range argv {
-		words[i] = arg
-		if arg == "" || strings.ContainsAny(arg, " \t\n\"'\\$`*?[](){}<>|&;#~!") {
-			words[i] = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(words, " ")
 }

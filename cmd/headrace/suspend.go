@@ -36,7 +36,7 @@ In place of ids, --job, --user and --all name all tasks that have not ended.`,
 			if err != nil {
 				return err
 			}
-			return a.actOnEach(cmd, ids, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
+			return a.actOnEach(cmd, &many, ids, sideBySide, func(ctx context.Context, d *daemon, id string) (*wire.Task, error) {
 				return d.Suspend(ctx, &wire.VerbRequest{Id: id, Grace: grace.Seconds()})
 			}, tellState)
 		},

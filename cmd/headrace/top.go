@@ -62,23 +62,22 @@ func (a taskVerbs) topOnce(ctx context.Context, t *top) error {
 func (a taskVerbs) topLive(ctx context.Context, t *top, every time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	keyboard, restore, err := rawKeyboard(a.In)
+	keys, err := keyboardOf(a.In)
 	if err != nil {
 		return err
 	}
-	defer restore()
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	p := newPainter(a.Out, true)
+	p := newPainter(a.Out, true, keys)
 	defer p.close()
 	if err := t.paint(ctx, p); err != nil {
 		return err
 	}
-	if keyboard != nil {
+	if keys != nil {
 		go func() {
 			defer cancel()
-			awaitQuit(keyboard)
+			awaitQuit(keys.terminal)
 		}()
 	}
 	return repeat(ctx, every, resized, func() error { return t.paint(ctx, p) })
@@ -97,19 +96,36 @@ func (t *top) paint(ctx context.Context, p *painter) error {
 	return p.paint(frame.String())
 }
 
-// rawKeyboard makes the terminal behind in deliver each key at once, until
-// restore; nil when there is none.
-func rawKeyboard(in *os.File) (keyboard *os.File, restore func(), err error) {
-	keyboard, is := cli.AsTerminal(in)
+// keyboard is a terminal whose keys are read one by one. The methods of a nil one do nothing.
+type keyboard struct {
+	terminal *os.File
+	before   *term.State
+}
+
+// keyboardOf returns the terminal behind in; nil when there is none.
+func keyboardOf(in *os.File) (*keyboard, error) {
+	terminal, is := cli.AsTerminal(in)
 	if !is {
-		return nil, func() {}, nil
+		return nil, nil
 	}
-	fd := int(keyboard.Fd())
-	old, err := term.MakeRaw(fd)
+	before, err := term.GetState(int(terminal.Fd()))
 	if err != nil {
-		return nil, nil, fmt.Errorf("read keys: %w", err)
+		return nil, fmt.Errorf("read keys: %w", err)
 	}
-	return keyboard, func() { term.Restore(fd, old) }, nil
+	return &keyboard{terminal, before}, nil
+}
+
+// take has the terminal deliver each key at once, give as it did before.
+func (k *keyboard) take() {
+	if k != nil {
+		term.MakeRaw(int(k.terminal.Fd()))
+	}
+}
+
+func (k *keyboard) give() {
+	if k != nil {
+		term.Restore(int(k.terminal.Fd()), k.before)
+	}
 }
 
 // awaitQuit returns when q or Ctrl-C is typed, or when there are no more keys.

@@ -153,6 +153,20 @@ func (b *Blocks) Answered(a *wire.ExchangeResponse) {
 	b.hand(time.Now())
 }
 
+// Abandoned implements node.Blocks. What is looked for goes on being looked for.
+func (b *Blocks) Abandoned(silent time.Duration) (any bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for k, w := range b.wanted {
+		if f := w.job.facts; !f.Hold && silent.Seconds() >= f.Lease {
+			b.cool(k, w)
+			any = true
+		}
+	}
+	b.hand(time.Now())
+	return any
+}
+
 // look finds replicas that were not found yet, and looks whether the others still are what
 // they were. b.mu is held.
 func (b *Blocks) look(ctx context.Context, now time.Time) {

@@ -150,6 +150,27 @@ func TestOrders(t *testing.T) {
 	wantEqual(t, "requests", r.requests(), nil)
 }
 
+// TestLastFirst: the blocks of a job are read from its end on, where it will come last, and what is dropped again is not read on its own.
+func TestLastFirst(t *testing.T) {
+	r := newRig(t)
+	for n := range int64(4) {
+		r.disk.add(0, n)
+	}
+	r.order(true, "j", []int64{2, 0, 3, 1}, nil)
+	r.report(false)
+	for _, q := range r.engine.requests {
+		var got []string
+		for _, f := range q.Files {
+			if name := filepath.Base(f.Path); !strings.HasSuffix(name, ".meta") {
+				got = append(got, name)
+			}
+		}
+		wantEqual(t, "files", got, []string{"blk_1", "blk_3", "blk_0", "blk_2"})
+		wantEqual(t, "left to the manager", q.Leave, true)
+	}
+	wantEqual(t, "requests", len(r.engine.requests), 1)
+}
+
 // TestFacts: what is said of a job with one block counts for all of them.
 func TestFacts(t *testing.T) {
 	r := newRig(t)
@@ -171,6 +192,44 @@ func TestFacts(t *testing.T) {
 	wantEqual(t, "added", r.engine.added, 3)
 	if q := r.Report(t.Context(), true); len(q.Jobs) != 1 || !q.Jobs[0].Implicit {
 		t.Errorf("%v", q.Jobs)
+	}
+}
+
+// TestAbandoned: what is kept for jobs is let go when no manager is heard of for long, of those with a lease when that is over; what users hold stays.
+func TestAbandoned(t *testing.T) {
+	r := newRig(t)
+	for n := range int64(4) {
+		r.disk.add(0, n)
+	}
+	keep := func(name string, block int64, facts *wire.JobFacts) {
+		j := jobBlocks(name, []int64{block})
+		facts.Job = j.Job.Job
+		j.Job = facts
+		r.number++
+		r.Answered(&wire.ExchangeResponse{Read: &wire.BlocksToRead{Number: r.number, Keep: []*wire.JobBlocks{j}}})
+	}
+	keep("j", 0, &wire.JobFacts{})
+	keep("k", 0, &wire.JobFacts{})
+	keep("held", 1, &wire.JobFacts{Hold: true})
+	keep("leased", 2, &wire.JobFacts{Lease: 3600})
+	r.report(false)
+	wantEqual(t, "with a manager", r.requests(), []string{"cluster:u/held blk_1", "cluster:u/j blk_0", "cluster:u/k blk_0", "cluster:u/leased blk_2"})
+	for _, c := range []struct {
+		silent time.Duration
+		some   bool
+		stay   []string
+	}{
+		{10 * time.Minute, true, []string{"cluster:u/held blk_1", "cluster:u/leased blk_2"}},
+		{20 * time.Minute, false, []string{"cluster:u/held blk_1", "cluster:u/leased blk_2"}},
+		{time.Hour, true, []string{"cluster:u/held blk_1"}},
+		{1000 * time.Hour, false, []string{"cluster:u/held blk_1"}},
+	} {
+		wantEqual(t, fmt.Sprint("some go after ", c.silent), r.Abandoned(c.silent), c.some)
+		wantEqual(t, fmt.Sprint("after ", c.silent), r.requests(), c.stay)
+	}
+	r.tells("to a manager that comes back", true, nil, stands{"held 1": "planned"})
+	if q := r.Report(t.Context(), true); len(q.Jobs) != 1 || !q.Jobs[0].Hold {
+		t.Errorf("jobs: %v", q.Jobs)
 	}
 }
 

@@ -25,6 +25,11 @@
 // and is let go when all of it was read, if the job asked for that. Of blocks that share a file (Near) that is not known: what
 // a job wants of them stays until the job ends.
 //
+// # Without a manager
+//
+// What jobs have ended only the manager knows. When it is silent for long what is kept for them is let go (Abandoned), but
+// for what users hold; a job whose lease is longer keeps its blocks until that is over.
+//
 // # Order of things
 //
 // Apply and Report are called by one goroutine at a time (they are node.Blocks). Finding

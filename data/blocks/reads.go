@@ -1,6 +1,9 @@
 package blocks
 
 import (
+	"cmp"
+	"slices"
+
 	"headrace/pagecache"
 	"headrace/wire"
 )
@@ -18,7 +21,8 @@ type readBytes struct{ memory, disk int64 }
 
 // countReads takes in which parts of blocks others have read since. Who it was the kernel does
 // not say, nor does HDFS: what one job alone wants, that one has read; of what several want
-// nobody knows. It stands before how it stands with blocks is asked: what was read while a block
+// nobody knows, so that it counts for no job, and all of it for the first job that wants it still: after as many readers
+// as there are jobs none does. It stands before how it stands with blocks is asked: what was read while a block
 // came into memory counts as from the disk. b.mu is held.
 func (b *Blocks) countReads() {
 	read, wants := map[want][]uint64{}, map[want][]want{} // by block
@@ -38,15 +42,26 @@ func (b *Blocks) countReads() {
 		}
 	}
 	for id, by := range wants {
-		if len(by) == 1 {
-			b.hasRead(by[0], read[id])
+		still := slices.DeleteFunc(slices.Clone(by), func(k want) bool {
+			w := b.wanted[k]
+			return pagecache.ReadBytes(w.read, w.block.Bytes) == w.block.Bytes
+		})
+		if len(still) == 0 {
+			still = by
 		}
+		b.hasRead(slices.MinFunc(still, b.compare), read[id], len(by) == 1)
 	}
 }
 
-// hasRead notes that a job has read parts of a block. What it has read all of is let go if it
+// compare orders jobs as the engine serves them.
+func (b *Blocks) compare(x, y want) int {
+	f, g := b.wanted[x].job.facts, b.wanted[y].job.facts
+	return cmp.Or(cmp.Compare(f.Input, g.Input), cmp.Compare(f.SubmittedMs, g.SubmittedMs), cmp.Compare(x.job, y.job), cmp.Compare(x.user, y.user))
+}
+
+// hasRead notes that a job has read parts of a block, which count as its own if it alone wants it. What it has read all of is let go if it
 // asked for that. b.mu is held.
-func (b *Blocks) hasRead(k want, parts []uint64) {
+func (b *Blocks) hasRead(k want, parts []uint64, alone bool) {
 	w := b.wanted[k]
 	before := pagecache.ReadBytes(w.read, w.block.Bytes)
 	if more := len(parts) - len(w.read); more > 0 {
@@ -56,6 +71,19 @@ func (b *Blocks) hasRead(k want, parts []uint64) {
 		w.read[i] |= p
 	}
 	read := pagecache.ReadBytes(w.read, w.block.Bytes)
+	if alone {
+		b.count(k, w, read-before)
+	}
+	if read == w.block.Bytes && read > before && w.request != "" && w.job.facts.Implicit {
+		for _, f := range w.files {
+			b.cfg.Engine.Read(k.jobKey(), f.Path, pagecache.Range{Off: f.Off, Len: f.Size})
+		}
+		w.asked = w.asked.Add(-settledFor) // it stands otherwise now
+	}
+}
+
+// count notes how much more of a block its job has read. b.mu is held.
+func (b *Blocks) count(k want, w *warming, n int64) {
 	r := b.reads[k.ofJob()]
 	if r == nil {
 		r = &reads{job: w.job.facts.Job}
@@ -63,15 +91,9 @@ func (b *Blocks) hasRead(k want, parts []uint64) {
 	}
 	switch w.now.state {
 	case wire.KeptState_KEPT_STATE_PINNED, wire.KeptState_KEPT_STATE_RESIDENT:
-		r.now.memory += read - before
+		r.now.memory += n
 	default:
-		r.now.disk += read - before
-	}
-	if read == w.block.Bytes && read > before && w.request != "" && w.job.facts.Implicit {
-		for _, f := range w.files {
-			b.cfg.Engine.Read(k.jobKey(), f.Path, pagecache.Range{Off: f.Off, Len: f.Size})
-		}
-		w.asked = w.asked.Add(-settledFor) // it stands otherwise now
+		r.now.disk += n
 	}
 }
 

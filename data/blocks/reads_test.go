@@ -84,3 +84,28 @@ func TestImplicit(t *testing.T) {
 	r.order(false, "j", nil, []int64{1})
 	r.tells("the other stays", true, nil, stands{"j 2": "pinned"})
 }
+
+// TestImplicitOfSeveral: a block that several jobs want, each of which lets go of what it has read, is let go by one after each time that all
+// of it was read, and counts as read by none.
+func TestImplicitOfSeveral(t *testing.T) {
+	r := newRig(t)
+	r.disk.add(0, 1)
+	r.watch(true, []int64{1}, nil)
+	for i, job := range []string{"late", "early"} {
+		blocks := jobBlocks(job, []int64{1})
+		blocks.Job.Implicit, blocks.Job.SubmittedMs = true, int64(100-i)
+		r.Answered(&wire.ExchangeResponse{Read: &wire.BlocksToRead{Number: uint64(i + 1), Keep: []*wire.JobBlocks{blocks}}})
+	}
+	r.report(false)
+	r.engine.set(warm.FileStatus{Done: true, Pinned: 5})
+	r.tells("it is there", false, nil, stands{"late 1": "pinned", "early 1": "pinned"})
+	r.arrived()
+	for _, want := range []stands{{"early 1": "read"}, {"late 1": "read"}, nil} {
+		r.cache.readBy(t, r.disk.paths(0, 1)[0], 1)
+		r.tells("it was read", false, nil, want)
+		if q := r.Report(t.Context(), true); len(q.Reads) > 0 {
+			t.Errorf("it counts: %v", q.Reads)
+		}
+		r.arrived()
+	}
+}

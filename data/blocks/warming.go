@@ -234,7 +234,8 @@ func (b *Blocks) hand(now time.Time) {
 func (b *Blocks) give(k want, j *job, now time.Time) {
 	fresh := j.fresh
 	j.fresh = nil
-	slices.SortFunc(fresh, func(a, b *warming) int { return cmp.Compare(a.place, b.place) })
+	// The job's last ones first: should it begin meanwhile, it begins at the other end.
+	slices.SortFunc(fresh, func(a, b *warming) int { return cmp.Compare(b.place, a.place) })
 	var files []warm.File
 	for _, w := range fresh {
 		files = append(files, w.files...)
@@ -261,7 +262,7 @@ func (b *Blocks) give(k want, j *job, now time.Time) {
 func (b *Blocks) requestOf(k want, j *job, id warm.RequestID, files []warm.File) warm.Request {
 	return warm.Request{
 		ID: id, Job: k.jobKey(), Owner: b.cfg.Owner,
-		Bytes: j.facts.Input, Seq: uint64(j.facts.SubmittedMs), Implicit: j.facts.Implicit, Files: files,
+		Bytes: j.facts.Input, Seq: uint64(j.facts.SubmittedMs), Implicit: j.facts.Implicit, Leave: true, Files: files,
 	}
 }
 

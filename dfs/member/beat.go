@@ -33,6 +33,7 @@ func (m *Circle) keepBeating() {
 			looking = true
 			m.running.Go(func() { looked <- m.node.Room() })
 		}
+		compareRack(m)
 		var both sync.WaitGroup
 		both.Go(m.askNeighbours)
 		if m.node.Leads() {
@@ -48,6 +49,14 @@ func (m *Circle) keepBeating() {
 		case <-m.nudge:
 			time.Sleep(min(m.Beat, leastPause)) // however many wait for somebody to lead
 		}
+	}
+}
+
+// compareRack says that this node stands in another rack than where copies are put by.
+func compareRack(m *Circle) {
+	if n, ok := m.node.View().Table.Node(m.self.Name); ok && n.Rack != m.self.Rack {
+		m.tell(slog.LevelError, "rack", "this node joined with another --rack, by which copies are put still: to change it drain and remove the node, and let it join again with an empty directory",
+			"rack", m.self.Rack, "before", n.Rack)
 	}
 }
 

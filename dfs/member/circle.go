@@ -67,6 +67,7 @@ type Circle struct {
 	started atomic.Bool
 	// happening: what was judged is being agreed on.
 	happening atomic.Bool
+	doubts    *doubts
 	nudge     chan struct{}
 
 	ctx     context.Context
@@ -140,6 +141,12 @@ func (m *Circle) Start(t Taking) {
 	if t.Web != nil {
 		m.Port.Handle(webPath, m.whenStarted(m.passedWeb(t.Web)))
 	}
+	m.doubts = &doubts{self: t.Self.Name, patience: *m.Patience, now: m.now, unreached: map[string]time.Duration{}, reaching: map[string]bool{},
+		ping: func(ctx context.Context, to dfs.Member) error {
+			_, err := m.client(targetOf(to)).Ping(ctx, &wire.RingPingRequest{})
+			return err
+		},
+		begin: func(f func(context.Context)) { m.running.Go(func() { f(m.ctx) }) }}
 	m.started.Store(true)
 	m.running.Go(func() { m.link.Serve(&accept.Listener{Listener: m.raft, Name: raftProtocol, Log: m.Log}) })
 	m.running.Go(m.keepBeating)

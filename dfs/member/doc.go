@@ -17,7 +17,7 @@
 // view from the answer. So one that votes on nothing knows the ring as well, and one that was away
 // finds those who are there. A beat says where the node can be reached: one that comes back
 // elsewhere needs nothing but to beat. Neighbours on the ring are asked each second whether they answer;
-// who does not is accused (ring.Patience).
+// who does not is accused (ring.Patience). A node that beats and that neither both neighbours nor the leader reach counts as silent.
 //
 // # Calls that are passed on
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"time"
 
@@ -24,6 +25,7 @@ func (m *Circle) keepJudging() {
 		}
 		if !m.node.Leads() {
 			w = m.Patience.Follow(m.node.View().Table, w, m.now()) // what was heard before, another one has heard since
+			m.doubts.forget()
 			continue
 		}
 		w = m.judge(w, m.now())
@@ -43,6 +45,13 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 	beats := maps.Clone(m.beats)
 	m.mu.Unlock()
 	beats[m.self.Name] = ring.Beat{At: now, Unreachable: m.unreachable()}
+	if now-w.Looked > m.Patience.Stall { // nobody was asked meanwhile
+		m.doubts.forget()
+	}
+	for _, to := range m.doubts.count(v, beats, now) {
+		m.tell(slog.LevelError, "reach "+to.Name, "a node is heard and cannot be reached, so it counts as silent: open its port for the other nodes, or name the address by which they reach it (--advertise)",
+			"node", to.Name, "at", to.PeerAddress())
+	}
 	w, verdict := m.Patience.Judge(v.Table, w, beats, now)
 	for _, why := range verdict.Held {
 		m.Log.Warn("nothing is done about nodes that are silent", "why", why)

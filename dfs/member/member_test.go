@@ -3,6 +3,8 @@ package member
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -112,6 +114,73 @@ func TestAccused(t *testing.T) {
 		all[0].Circle.mu.Lock()
 		defer all[0].Circle.mu.Unlock()
 		return slices.Equal(all[0].beats["b"].Unreachable, []string{"c"})
+	})
+}
+
+// TestHeardAndNotReached: a node that beats, and that nobody reaches, counts as silent, and is back when it is reached.
+func TestHeardAndNotReached(t *testing.T) {
+	all := circle(t, 4, quick)
+	lead := all[0]
+	door, err := net.Listen("tcp", "127.0.0.1:0") // whoever comes waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	var going sync.WaitGroup
+	t.Cleanup(func() { door.Close(); going.Wait() })
+	cut := sitAt(t, "x", "BP-1", "127.0.0.1:0", quick, uint16(door.Addr().(*net.TCPAddr).Port))
+	t.Cleanup(cut.end)
+	_, v, _, err := cut.join(t, lead.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut.Learn(v)
+	testkit.Await(t, "it to be heard", func() bool { _, ok := lead.Heard("x"); return ok })
+	testkit.Await(t, "it to be down", func() bool { return lead.state("x") == ring.IsDown })
+	for _, p := range all {
+		if s := lead.state(p.name); s != ring.IsUp {
+			t.Errorf("%s is %v", p.name, s)
+		}
+	}
+	testkit.Await(t, "it to be heard still", func() bool { silent, ok := lead.Heard("x"); return ok && silent < time.Second })
+	if s := lead.state("x"); s != ring.IsDown {
+		t.Errorf("it is %v, and nobody reaches it", s)
+	}
+	if !strings.Contains(lead.said.String(), "is heard and cannot be reached") {
+		t.Error("nothing is said of it")
+	}
+	going.Go(func() { // the door opens
+		for {
+			c, err := door.Accept()
+			if err != nil {
+				return
+			}
+			to, err := net.Dial("tcp", cut.address())
+			if err != nil {
+				c.Close()
+				continue
+			}
+			for _, way := range [][2]net.Conn{{c, to}, {to, c}} {
+				going.Go(func() {
+					io.Copy(way[0], way[1])
+					way[0].Close()
+				})
+			}
+		}
+	})
+	testkit.Await(t, "it to be back", func() bool { return lead.state("x") == ring.IsUp })
+}
+
+// TestAnotherRack: a node that is started with another rack than it joined with says that copies are put by that one.
+func TestAnotherRack(t *testing.T) {
+	p := sit(t, "n", quick)
+	table, err := ring.New(64, 3, ring.Node{Name: "n", Rack: "r1", Weight: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.change(func(v *dfs.View) { v.Table = table })
+	testkit.Await(t, "it to be said", func() bool {
+		said := p.said.String()
+		return strings.Contains(said, "another --rack") && strings.Contains(said, "before=r1")
 	})
 }
 

@@ -8,9 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	bolt "go.etcd.io/bbolt"
@@ -354,4 +356,107 @@ func TestWrongClock(t *testing.T) {
 			t.Errorf("step %d: it is %d, want %d", i, m.time, step.want)
 		}
 	}
+}
+
+// misreading is a store whose next reading meets what a test says.
+type misreading struct {
+	store
+	next func(meta.Reader) meta.Reader
+}
+
+func (s *misreading) read() (meta.Reader, func(), error) {
+	r, done, err := s.store.read()
+	if next := s.next; err == nil && next != nil {
+		s.next, r = nil, next(r)
+	}
+	return r, done, err
+}
+
+// faulting is a reader of which one page cannot be read once.
+type faulting struct {
+	meta.Reader
+	page []byte
+}
+
+func (f *faulting) Get(k []byte) []byte {
+	if page := f.page; page != nil {
+		f.page = nil
+		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+		return page[:page[0]]
+	}
+	return f.Reader.Get(k)
+}
+
+// TestMisreadWhileApplying: a command for which the state could not be read once is not left out: the node ends, and applies it at its next start.
+func TestMisreadWhileApplying(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "empty"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	page, err := syscall.Mmap(int(f.Fd()), 0, os.Getpagesize(), syscall.PROT_READ, syscall.MAP_SHARED) // there is nothing behind it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Munmap(page)
+	closed := func(m *machine) meta.Reader { // what bbolt does not know how to read
+		r, done, err := m.store.(*misreading).store.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		done()
+		return r
+	}
+	for what, next := range map[string]func(m *machine) func(meta.Reader) meta.Reader{
+		"the disk": func(*machine) func(meta.Reader) meta.Reader {
+			return func(r meta.Reader) meta.Reader { return &faulting{r, page} }
+		},
+		"a page": func(m *machine) func(meta.Reader) meta.Reader {
+			bad := closed(m)
+			return func(r meta.Reader) meta.Reader { return &firstBy{r, bad} }
+		},
+	} {
+		dir := t.TempDir()
+		m := open(t, dir)
+		apply(t, m, makes(1))
+		if err := m.flush(); err != nil {
+			t.Fatal(err)
+		}
+		s := &misreading{store: m.store}
+		m.store = s
+		s.next = next(m)
+		if _, err := m.Apply([]quorum.Entry{makes(2)}); err == nil || errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "entry 2") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := m.flush(); err != nil || m.Durable() != 1 {
+			t.Errorf("%s: %d is durable, %v", what, m.Durable(), err)
+		}
+		s.store.(bolted).db.Close()
+		m = open(t, dir)
+		apply(t, m, makes(2))
+		r, _, done, err := m.read()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := upTo(r, 2); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		done()
+	}
+}
+
+// firstBy is a reader that reads with another one first.
+type firstBy struct {
+	meta.Reader
+	first meta.Reader
+}
+
+func (o *firstBy) Get(k []byte) []byte {
+	if r := o.first; r != nil {
+		o.first = nil
+		for range r.Scan(k, end) { // which says that it is closed
+			return nil
+		}
+	}
+	return o.Reader.Get(k)
 }

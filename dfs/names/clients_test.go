@@ -385,7 +385,7 @@ var draws = []struct {
 	{2, func(k *knowing) meta.Op { return &meta.Sweep{Most: 1 + k.rand.IntN(4)} }},
 	{1, func(k *knowing) meta.Op {
 		o := &meta.Collected{}
-		for _, g := range k.Garbage(3) {
+		for _, g := range k.Garbage(0, 3) {
 			o.Numbers = append(o.Numbers, g.Number)
 		}
 		return o

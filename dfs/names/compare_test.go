@@ -179,7 +179,7 @@ func TestStrayIsFound(t *testing.T) {
 	} else if !errors.Is(err, ErrDamaged) {
 		t.Error(err)
 	}
-	if others, replica, err := Ill(lost.config.DB, lost.config.Dir, testLog(t)); err != nil || others == nil || len(others.Seats) != 3 || replica != others.Seats[lost.self] {
+	if others, replica, err := Ill(lost.config.DB, lost.config.Dir, false, testLog(t)); err != nil || others == nil || len(others.Seats) != 3 || replica != others.Seats[lost.self] {
 		t.Errorf("it is to be healed: %v, %x, %v", others, replica, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -306,5 +307,37 @@ func TestLogHangs(t *testing.T) {
 	testkit.Await(t, "it to lead again", g.Leads)
 	if err := g.mkdir("after"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMuteLearner: a learner whose node is up and which says nothing for long holds up no others, and not the leaving of who is lost.
+func TestMuteLearner(t *testing.T) {
+	v := viewOf(t, 6, 1, 0, 1, 2, 3, 4, 5)
+	v.Leader = "n0"
+	for _, e := range []ring.Event{ring.Down{Node: "n2"}, ring.Out{Node: "n2"}} {
+		table, _, err := v.Table.Apply(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Table = table
+	}
+	seat := func(i int) quorum.Replica { return quorum.NewReplica(uint32(i+1), 1) }
+	status := quorum.Status{Replica: seat(0), Leading: true, Voters: []quorum.Replica{seat(0), seat(1), seat(2)}, Learners: []quorum.Replica{seat(3), seat(4), seat(5)}, First: 1, Last: 9,
+		Has: map[quorum.Replica]uint64{seat(1): 9, seat(3): 9, seat(4): 9}, Active: map[quorum.Replica]bool{seat(1): true, seat(3): true, seat(4): true}}
+	s := &seats{}
+	if do, ok := next(v, status, s.mutes(status)...); ok {
+		t.Errorf("it is not waited for: %+v", do)
+	}
+	var mute []quorum.Replica
+	for range mostMute {
+		mute = s.mutes(status)
+	}
+	want := []quorum.MemberStep{{Replica: seat(3)}, {Replica: seat(4)}, {Replica: seat(2), Remove: true}}
+	if do, ok := next(v, status, mute...); !ok || !slices.Equal(do.change, want) {
+		t.Errorf("others are held up: %+v", do)
+	}
+	status.Active[seat(5)] = true
+	if mute := s.mutes(status); len(mute) > 0 {
+		t.Errorf("%v says something", mute)
 	}
 }

@@ -16,8 +16,9 @@ import (
 )
 
 // Ill returns what a node knows of the others when the names in its database are damaged, or other ones than most others have, and the others can go on
-// without it and give it theirs; else nil. With that comes its replica, of which the log in dir says which it is. Nobody may use either meanwhile.
-func Ill(db *bolt.DB, dir string, log *slog.Logger) (others *View, lost quorum.Replica, err error) {
+// without it and give it theirs; else nil. With that comes its replica, of which the log in dir says which it is; aside: it was set aside already, so that what was found
+// holds, though it may have been a wrong read and all be right now. Nobody may use either meanwhile.
+func Ill(db *bolt.DB, dir string, aside bool, log *slog.Logger) (others *View, lost quorum.Replica, err error) {
 	s := bolted{db}
 	last, err := s.checked()
 	if err != nil {
@@ -35,7 +36,7 @@ func Ill(db *bolt.DB, dir string, log *slog.Logger) (others *View, lost quorum.R
 	if err == nil && last.Damage != "" && !last.Strays {
 		_, err = m.check(context.Background())
 	}
-	if ill := errors.Is(err, ErrDamaged) || last.Strays; !ill {
+	if ill := errors.Is(err, ErrDamaged) || last.Strays || aside; !ill {
 		return nil, 0, nil // what else is wrong is told by who opens it
 	}
 	// What it knew when the damage was found comes from memory.

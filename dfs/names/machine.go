@@ -254,13 +254,17 @@ func (m *machine) setAll(v *view) error {
 
 // one applies a command. One that cannot be, for a mistake in package meta, has written nothing, and
 // is refused everywhere: else no replica could go on. When it is this node's state that makes no sense, the others have done what
-// was to be done, and this one has to end. One that is not known here is known to others: errNewer.
+// was to be done, and this one has to end; so it has when it could not read its state for a moment: after a start it applies the command. One that is not known
+// here is known to others: errNewer.
 func (m *machine) one(v *view, e quorum.Entry) (answer []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			m.log.Error("a command has panicked", "entry", e.Index, "panic", p, "stack", string(debug.Stack()))
 			v.pending = v.pending[:0]
 			answer, err = encodeError(fmt.Errorf("internal error in entry %d", e.Index)), agrees(context.Background(), v.layers, m.sum)
+			if err == nil && isMisread(p) {
+				err = fmt.Errorf("names: the state on the disk could not be read once, and can be now: start the node again, and look whether its disk or memory fails: %v", p)
+			}
 		}
 	}()
 	if len(e.Data) == 0 {

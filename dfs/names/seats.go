@@ -70,7 +70,7 @@ type step struct {
 const closeBy = 200
 
 // next returns what the leader is to do now. It is a function of what is agreed, so who leads next goes on with it, and of replicas that are known to be
-// lost, though their nodes are there.
+// lost, or not reached, though their nodes are there.
 func next(v *View, s quorum.Status, lost ...quorum.Replica) (step, bool) {
 	if s.Joint {
 		return step{}, false
@@ -102,7 +102,7 @@ func next(v *View, s quorum.Status, lost ...quorum.Replica) (step, bool) {
 			leave = append(leave, r)
 		}
 	}
-	if promote, ok := ready(v, s, seated); !ok {
+	if promote, ok := ready(v, s, seated, lost); !ok {
 		return step{}, false // voters go when others have come
 	} else if len(promote) > 0 {
 		for _, r := range leave[:min(len(leave), len(promote))] { // one out for one in
@@ -147,17 +147,36 @@ func goesOn(v *View, s quorum.Status, without []quorum.Replica) bool {
 }
 
 // ready returns the learners to be made voters, all at once: a number of voters that is even bears no more failures than one
-// less. It waits for those that are up; others that are down are left aside.
-func ready(v *View, s quorum.Status, seated map[quorum.Replica]string) (promote []quorum.MemberStep, ok bool) {
+// less. It waits for those that are up; others that are down, or lost, are left aside.
+func ready(v *View, s quorum.Status, seated map[quorum.Replica]string, lost []quorum.Replica) (promote []quorum.MemberStep, ok bool) {
 	for _, r := range s.Learners {
 		switch n, _ := v.Table.Node(seated[r]); {
 		case s.Has[r] >= s.First && s.Has[r]+closeBy >= s.Last && s.Has[r] > 0:
 			promote = append(promote, quorum.MemberStep{Replica: r})
-		case n.State == ring.IsUp:
+		case n.State == ring.IsUp && !slices.Contains(lost, r):
 			return nil, false
 		}
 	}
 	return promote, true
+}
+
+// mostMute is for how many looks at the seats a learner may say nothing, until others do not wait for it any more: some minutes. One that is being given
+// the whole state says something when it has it.
+const mostMute = 1500
+
+// mutes counts for how long learners say nothing, and returns those for which nobody is to wait: their nodes may be up, and out of reach of the one that leads.
+func (s *seats) mutes(status quorum.Status) (mute []quorum.Replica) {
+	before := s.mute
+	s.mute = map[quorum.Replica]int{}
+	for _, r := range status.Learners {
+		if status.Active[r] {
+			continue
+		}
+		if s.mute[r] = before[r] + 1; s.mute[r] > mostMute {
+			mute = append(mute, r)
+		}
+	}
+	return mute
 }
 
 // seats keeps this node's seat, and those of all when this node leads. It is called by the goroutine that drives quorum.
@@ -169,6 +188,8 @@ type seats struct {
 	waits bool
 	// alone is told whether this node is all of the group and leads it.
 	alone func(bool)
+	// mute are learners that say nothing: for so many looks at the seats.
+	mute map[quorum.Replica]int
 	// lostOnes, if set, returns replicas that have said that they are not there any more.
 	lostOnes func() []quorum.Replica
 	// sure is the term in which all that was agreed on before was applied, asked the one in which that was asked.
@@ -268,6 +289,7 @@ func (s *seats) tend(q *quorum.Node, v *View) error {
 	if s.lostOnes != nil {
 		lost = s.lostOnes()
 	}
+	lost = append(lost, s.mutes(status)...)
 	if do, ok := next(agreed, status, lost...); ok {
 		s.begin(q, do)
 	} else if isAlone(status) {

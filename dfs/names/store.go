@@ -93,14 +93,43 @@ type bucket struct{ b *bolt.Bucket }
 
 func (r bucket) Get(key []byte) []byte {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer misreads()
 	return r.b.Get(key)
+}
+
+// misread is what who reads panics with: a page could not be read, or makes no sense. Who uses what was read may also meet a page that cannot be read.
+type misread struct{ cause any }
+
+func (m misread) Error() string {
+	return fmt.Sprintf("a page of the names cannot be read, or makes no sense: %v", m.cause)
+}
+
+// misreads is deferred by who reads.
+func misreads() {
+	if p := recover(); p != nil {
+		panic(misread{p})
+	}
+}
+
+// isMisread reports whether a panic comes from reading.
+func isMisread(p any) bool {
+	_, fault := p.(interface{ Addr() uintptr }) // the runtime's error of an address
+	_, is := p.(misread)
+	return is || fault
 }
 
 func (r bucket) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(k, v []byte) bool) {
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		c := r.b.Cursor()
-		for k, v := c.Seek(from); k != nil && bytes.Compare(k, to) < 0; k, v = c.Next() {
+		step := func(first bool) (k, v []byte) {
+			defer misreads()
+			if first {
+				return c.Seek(from)
+			}
+			return c.Next()
+		}
+		for k, v := step(true); k != nil && bytes.Compare(k, to) < 0; k, v = step(false) {
 			if !yield(k, v) {
 				return
 			}

@@ -57,7 +57,8 @@ func dropped(name string) bool {
 //
 // Several containers of one application may have the same key, those of
 // DistributedShell always have. Then each may be given the checkpoint of any other:
-// one of each is restored once, so that in the end all of them have been run.
+// one of each is restored once, so that in the end all of them have been run, unless one that
+// could have had one starts from the beginning. Then one is left: nobody can tell whose.
 func (l Launch) Key() string {
 	c := l.Command()
 	b, err := json.Marshal(struct {

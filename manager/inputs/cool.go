@@ -23,13 +23,13 @@ func (in *Inputs) Cool(ctx context.Context, q *wire.CoolInputsRequest) (*wire.Co
 	if len(q.Jobs)+len(q.Paths) == 0 {
 		return nil, invalid("name the jobs or the paths whose files are not to be kept any more")
 	}
-	c := cooler{in, q.User}
+	jobs, paths := setOf(q.Jobs), setOf(q.Paths)
+	c := cooler{in, q.User, jobs}
 	blocks, lookUp := c.blocks(ctx, q.Paths)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	now := time.Now()
 	res := &wire.CoolInputsResponse{}
-	jobs, paths := setOf(q.Jobs), setOf(q.Paths)
 	for _, st := range c.list(now) {
 		named := jobs[string(st.Job)]
 		asked := st.Hold && slices.ContainsFunc(in.paths.of[st.Name], func(p string) bool { return paths[p] })
@@ -50,8 +50,9 @@ func (in *Inputs) Cool(ctx context.Context, q *wire.CoolInputsRequest) (*wire.Co
 
 // cooler ends what a user has asked for.
 type cooler struct {
-	in   *Inputs
-	user string
+	in    *Inputs
+	user  string
+	named map[string]bool // jobs that end whatever their paths are
 }
 
 // list tells what the user may end. in.mu is held.
@@ -59,10 +60,10 @@ func (c cooler) list(now time.Time) []master.Status {
 	return c.in.master.List(now, func(n master.Name) bool { return mayEnd(c.user, n.Owner) })
 }
 
-// unknown lists what was asked for without a job with paths that are not known. in.mu is held.
+// unknown lists what was asked for without a job with paths that are not known, and is not named. in.mu is held.
 func (c cooler) unknown(now time.Time) (names []string) {
 	for _, st := range c.list(now) {
-		if c.in.paths.unknown(&st) {
+		if c.in.paths.unknown(&st) && !c.named[string(st.Job)] {
 			names = append(names, string(st.Job))
 		}
 	}

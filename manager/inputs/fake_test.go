@@ -278,7 +278,9 @@ func (n *madeUp) apply(a *wire.ExchangeResponse) {
 				one := &wire.BlocksToKeep{}
 				convert.AddToKeep(one, b, place)
 				n.keeping[o], n.places[o] = n.state, one
-				n.memory[b.ID] = b.Bytes
+				if n.state == wire.KeptState_KEPT_STATE_PINNED || n.state == wire.KeptState_KEPT_STATE_RESIDENT {
+					n.memory[b.ID] = b.Bytes
+				}
 			}
 		}
 	}

@@ -130,11 +130,12 @@ func inParts[B any](in *Inputs, blocks []B, do func(part []B) error) error {
 	return nil
 }
 
-// tidy forgets the blocks of applications that have ended.
+// tidy forgets the blocks of applications, and lets go of those of jobs, that have ended.
 func (in *Inputs) tidy() {
 	for more := true; more; {
 		in.mu.Lock()
-		more = in.memory.Tidy(atOnce)
+		followed, kept := in.memory.Tidy(atOnce), in.master.Tidy(atOnce)
+		more = followed || kept
 		in.mu.Unlock()
 	}
 }

@@ -43,6 +43,8 @@ type timing struct {
 	// soon is how long who follows further blocks is kept waiting until nodes have told what
 	// they have of them.
 	soon time.Duration
+	// place is how long who asks for input is kept waiting until nodes have told what they have of it: it is not read anew.
+	place time.Duration
 	// unnamed is how long nobody may have asked for or about an application that its scheduler
 	// does not name: its client has died before it was submitted, or it had ended before.
 	unnamed time.Duration
@@ -50,7 +52,7 @@ type timing struct {
 	silent time.Duration
 }
 
-var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 30 * time.Second, soon: 150 * time.Millisecond, unnamed: 10 * time.Minute, silent: time.Minute}
+var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 30 * time.Second, soon: 150 * time.Millisecond, place: 10 * time.Second, unnamed: 10 * time.Minute, silent: time.Minute}
 
 // yarnPrefix begins the names of applications of YARN, which tells of all of them.
 const yarnPrefix = "application_"
@@ -62,8 +64,9 @@ type Inputs struct {
 	// stopping ends everything that waits.
 	stopping chan struct{}
 	started  time.Time
-	// requests are those with paths, asking the bytes of these, lookups those whose paths are looked up.
+	// requests are those with paths, asking the bytes of these, lookups those whose paths are looked up; places are those of Places.
 	requests budget.Slots[string]
+	places   budget.Slots[string]
 	asking   budget.SharedTiers
 	lookups  chan struct{}
 
@@ -107,19 +110,19 @@ func New(c Config) (*Inputs, error) {
 	}
 	now := time.Now()
 	in := &Inputs{
-		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
+		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, places: budget.Slots[string]{Most: 1, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
 		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell), holds: uint64(now.UnixMicro()),
 		asking: budget.SharedTiers{Tiers: budget.Tiers{What: "bytes of paths that are looked up", Owner: userBytes, All: allBytes}},
 		paths:  newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
 		memory: residency.New(c.Residency, now),
 	}
 	m := c.Master
-	m.Alive, m.Resident, m.Keep = in.alive, in.resident, in.keep
+	m.Alive, m.Resident, m.Watch = in.alive, in.resident, in.watch
 	in.master = master.New(m, now)
 	return in, nil
 }
 
-// alive, resident and keep are called by the master, so in.mu is held.
+// alive, resident and watch are called by the master, so in.mu is held.
 
 func (in *Inputs) alive(job master.Name) bool {
 	now := time.Now()
@@ -136,11 +139,11 @@ func (in *Inputs) resident(id headrace.BlockID, yield func(string, int64)) {
 	}
 }
 
-func (in *Inputs) keep(node string, id headrace.BlockID, begin bool) {
-	if begin {
-		in.memory.Hold(node, id)
+func (in *Inputs) watch(id headrace.BlockID, hosts []string) {
+	if len(hosts) > 0 {
+		in.memory.Hold(id, hosts)
 	} else {
-		in.memory.Release(node, id)
+		in.memory.Release(id)
 	}
 }
 

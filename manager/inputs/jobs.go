@@ -3,7 +3,6 @@ package inputs
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -48,6 +47,11 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 		}
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("%s: there is nothing in it", q.Paths[0]))
 	}
+	seen, err := survey(ctx, in, q.User, f.files)
+	if err != nil {
+		return nil, err
+	}
+	defer seen()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	now := time.Now()
@@ -78,6 +82,22 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	m.Failures = append(f.problems, m.Failures...)
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
 	return m, nil
+}
+
+// survey has nodes tell what they have of files in memory: where a block is it is not read again from elsewhere. What was told is known
+// until done is called, and of what the master looks after by then also later.
+func survey(ctx context.Context, in *Inputs, user string, files []master.File) (done func(), err error) {
+	app, d, err := in.ask(user, files)
+	if err != nil {
+		in.log.Warn("input is read ahead without its being known what of it is in memory; let fewer blocks be followed at a time", "user", user, "err", err)
+		return func() {}, nil
+	}
+	in.awaitNodes(ctx, d, in.cfg.timing.place, true)
+	if ctx.Err() != nil {
+		in.forget(app)
+		return nil, coded(ctx.Err())
+	}
+	return func() { in.forget(app) }, nil
 }
 
 // Inputs lists what was asked for, and lets it last.
@@ -118,29 +138,62 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	return res, nil
 }
 
-// Places tells where the blocks of a job's files are kept, or will be.
-func (in *Inputs) Places(_ context.Context, q *wire.PlacesRequest) (*wire.PlacesResponse, error) {
+// Places tells where the blocks of a job's files are kept, or will be: as many at a time as others can wait for.
+func (in *Inputs) Places(ctx context.Context, q *wire.PlacesRequest) (*wire.PlacesResponse, error) {
 	if err := checkUser(q.User); err != nil {
 		return nil, err
 	}
 	if len(q.Paths) > maxPaths {
 		return nil, invalid("%d paths; at most %d are allowed", len(q.Paths), maxPaths)
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	files, err := in.master.Places(master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}, q.Paths)
+	end, err := in.places.Begin(ctx, q.User)
 	if err != nil {
 		return nil, coded(err)
 	}
-	res := &wire.PlacesResponse{}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
-		f := &wire.FilePlaces{Path: path}
-		for _, p := range files[path] {
+	defer end()
+	p := placing{in: in, name: master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}, files: slices.Compact(slices.Sorted(slices.Values(q.Paths)))}
+	for len(p.files) > 0 {
+		if err := p.next(); err != nil {
+			return nil, coded(err)
+		}
+	}
+	return &p.answer, nil
+}
+
+// placing is a question where blocks are.
+type placing struct {
+	in     *Inputs
+	name   master.Name
+	files  []string // of which not all is answered
+	answer wire.PlacesResponse
+}
+
+// next answers where the next blocks are.
+func (q *placing) next() error {
+	q.in.mu.Lock()
+	defer q.in.mu.Unlock()
+	for room := atOnce; room > 0 && len(q.files) > 0; {
+		f := &wire.FilePlaces{Path: q.files[0]}
+		if n := len(q.answer.Files); n > 0 && q.answer.Files[n-1].Path == f.Path { // there was no room for all of it before
+			f = q.answer.Files[n-1]
+		}
+		had := len(f.Sizes)
+		places, rest, err := q.in.master.Places(q.name, f.Path, had, room)
+		if err != nil {
+			return err
+		}
+		for _, p := range places {
 			f.Sizes, f.Hosts = append(f.Sizes, p.Bytes), append(f.Hosts, p.Host)
 		}
-		res.Files = append(res.Files, f)
+		if had == 0 && len(places) > 0 {
+			q.answer.Files = append(q.answer.Files, f)
+		}
+		if rest == 0 {
+			q.files = q.files[1:]
+		}
+		room -= 1 + len(places)
 	}
-	return res, nil
+	return nil
 }
 
 // message shows how a job stands. in.mu is held.
@@ -170,8 +223,8 @@ func setOf(names []string) map[string]bool {
 }
 
 func (in *Inputs) stateOf(st *master.Status, now time.Time) string {
-	// A manager that has just been started does not know all nodes yet that may have room.
-	early := st.NotFit > 0 && now.Sub(in.started) < in.cfg.timing.away
+	// A manager that has just been started does not know all nodes yet that may have room, and of a large job it looks for room bit by bit.
+	early := st.NotFit > 0 && (st.Untried || now.Sub(in.started) < in.cfg.timing.away)
 	switch {
 	case st.Adopted:
 		return "adopted"

@@ -101,6 +101,74 @@ func TestWarmWhat(t *testing.T) {
 	}
 }
 
+// TestWarmedWhereItIsInMemory: what is in memory is not read again on another node, also if nobody has followed it until then: nodes are asked
+// first.
+func TestWarmedWhereItIsInMemory(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{"/x": {blocks: blocksOf(1, 20, "a.example", "b.example")}}}
+	patient := idle
+	patient.place = patience
+	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: patient})
+	a, b := newNode(t, in, "a"), newNode(t, in, "b")
+	settle(a, b)
+	for n := range int64(20) {
+		b.memory[id(n+1)] = 100
+	}
+	b.state, a.wait, b.wait = wire.KeptState_KEPT_STATE_RESIDENT, 0.01, 0.01
+	asked := make(chan error, 1)
+	go func() {
+		_, err := in.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/x"}})
+		asked <- err
+	}()
+	for waits := true; waits; {
+		select {
+		case err := <-asked:
+			if waits = false; err != nil {
+				t.Fatal(err)
+			}
+		default:
+			a.exchange()
+			b.exchange()
+		}
+	}
+	settle(a, b)
+	if len(a.kept("u/j")) != 0 || len(b.kept("u/j")) != 20 {
+		t.Errorf("a is to keep %v, and b, which has them, %v", a.kept("u/j"), b.kept("u/j"))
+	}
+	// One that goes is read again where the manager says.
+	b.memory[id(7)] = 0
+	a.memory[id(7)] = 100
+	settle(a, b)
+	in.look(time.Now())
+	settle(a, b)
+	wantEqual(t, "kept where it is", a.kept("u/j"), []int64{7})
+}
+
+// TestReadBesideWarming: what somebody reads is left to them, and nothing is read for the job there, but on the other node.
+func TestReadBesideWarming(t *testing.T) {
+	f := &nameNode{files: map[string]nameFile{"/x": {blocks: blocksOf(1, 20, "a.example", "b.example")}}}
+	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}})
+	a, b := newNode(t, in, "a"), newNode(t, in, "b")
+	a.state, b.state = wire.KeptState_KEPT_STATE_PLANNED, wire.KeptState_KEPT_STATE_PLANNED
+	settle(a, b)
+	warmJob(t, in, "u", "j", "hdfs://c/x")
+	settle(a, b)
+	before := b.kept("u/j")
+	if len(a.kept("u/j"))+len(before) != 20 || len(before) < 2 {
+		t.Fatalf("%v and %v", a.kept("u/j"), before)
+	}
+	a.memory[id(before[0])] = 50
+	settle(a, b)
+	in.look(time.Now())
+	settle(a, b)
+	wantEqual(t, "where somebody reads", len(a.kept("u/j")), 0)
+	if got := b.kept("u/j"); len(got) != 19 || slices.Contains(got, before[0]) {
+		t.Errorf("elsewhere: %v, without %d", got, before[0])
+	}
+	if st := standing(t, in, "u", "j"); st.Left != 2000 || st.NotFit != 0 {
+		t.Errorf("%v", st)
+	}
+}
+
 // TestWhichFileSystem: the one of that name, wherever one without a name stands.
 func TestWhichFileSystem(t *testing.T) {
 	any, named := FileSystem{NameNodes: []string{"http://any:1"}}, FileSystem{Name: "b", NameNodes: []string{"http://b:1"}}

@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/residency"
+	"headrace/warm/master"
 	"headrace/wire"
 )
 
@@ -17,7 +19,6 @@ import (
 func TestMillionBlocks(t *testing.T) {
 	in, _, _, _ := warmTwo(t)
 	ended := make(chan error, 1)
-	start, began := used(t), time.Now()
 	go func() {
 		for _, n := range []int64{499_999, 50_000} {
 			q := &wire.FollowRequest{User: "mallory", Application: "flood",
@@ -36,6 +37,70 @@ func TestMillionBlocks(t *testing.T) {
 		in.forget(residency.App{Owner: "mallory", Name: "more"})
 		ended <- nil
 	}()
+	rootIsAnswered(t, in, ended)
+	if left := in.memory.Totals(); left.Interests != 0 {
+		t.Errorf("%+v is left", left)
+	}
+}
+
+// TestLargeJob: whoever asks where the blocks of a large job are, and ends it, does not keep root waiting for the list of jobs.
+func TestLargeJob(t *testing.T) {
+	in := newInputs(t, Config{})
+	const blocks = 200_000
+	node := newNode(t, in, "a")
+	node.budget = 1 << 40
+	node.settle()
+	job := master.Job{Facts: master.Facts{Name: master.Name{Owner: "mallory", Job: "j"}}, Files: []master.File{{Name: "f", Blocks: blocksOf(0, blocks, "a.example")}}}
+	in.mu.Lock()
+	err := in.master.Migrate(job, time.Now())
+	in.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range blocks/50_000 + 1 {
+		in.look(time.Now())
+	}
+	ended := make(chan error, 1)
+	go func() {
+		for range 5 {
+			res, err := in.Places(t.Context(), &wire.PlacesRequest{User: "mallory", Job: "j", Paths: []string{"f"}})
+			if err != nil || len(res.Files) != 1 || len(res.Files[0].Hosts) != blocks || res.Files[0].Hosts[blocks-1] != "a.example" {
+				ended <- fmt.Errorf("%d files, %w", len(res.GetFiles()), err)
+				return
+			}
+		}
+		_, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "mallory", Jobs: []string{"j"}})
+		in.tidy()
+		ended <- err
+	}()
+	rootIsAnswered(t, in, ended)
+	if left := in.master.Totals(); left.Blocks+left.Jobs != 0 || left.Queued != 0 {
+		t.Errorf("%+v is left", left)
+	}
+}
+
+// TestPlacesInTurn: of one user one question about places is answered at a time.
+func TestPlacesInTurn(t *testing.T) {
+	in := newInputs(t, Config{})
+	end, err := in.places.Begin(t.Context(), "mallory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = in.Places(gone, &wire.PlacesRequest{User: "mallory", Job: "j", Paths: []string{"f"}})
+	wantCode(t, "another", err, connect.CodeCanceled)
+	_, err = in.Places(t.Context(), &wire.PlacesRequest{User: "alice", Job: "j", Paths: []string{"f"}})
+	wantCode(t, "one of another user", err, connect.CodeNotFound)
+	end()
+	_, err = in.Places(t.Context(), &wire.PlacesRequest{User: "mallory", Job: "j", Paths: []string{"f"}})
+	wantCode(t, "the next", err, connect.CodeNotFound)
+}
+
+// rootIsAnswered asks as root for the list of jobs until ended tells something. It must not wait for much of what is done meanwhile.
+func rootIsAnswered(t *testing.T, in *Inputs, ended <-chan error) {
+	t.Helper()
+	start, began := used(t), time.Now()
 	var worked, longest time.Duration
 	for {
 		select {
@@ -50,9 +115,6 @@ func TestMillionBlocks(t *testing.T) {
 				t.Errorf("root has waited for the list of jobs while %v of %v were worked, and for %v of %v", worked, all, longest, took)
 			} else {
 				t.Logf("root has waited while %v of %v were worked, and for %v of %v", worked, all, longest, took)
-			}
-			if left := in.memory.Totals(); left.Interests != 0 {
-				t.Errorf("%+v is left", left)
 			}
 			return
 		default:

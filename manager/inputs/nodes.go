@@ -107,9 +107,12 @@ func (in *Inputs) take(ctx context.Context, q *wire.ExchangeRequest, now time.Ti
 		n.unseen = q.Unseen
 		in.caughtUp.ring()
 	}
-	if err := in.memory.Report(q.Node, n.session, false, residentOf(q.Resident)); err != nil {
+	resident := residentOf(q.Resident)
+	news := changes(in.memory, q.Node, resident)
+	if err := in.memory.Report(q.Node, n.session, false, resident); err != nil {
 		return nil, err
 	}
+	in.master.Changed(q.Node, news, now) // before it is told what has become of blocks that the node has kept until now
 	return n, in.master.Report(q.Node, n.session, loadOf(q), reportsOf(q.Kept), readsOf(q.Reads), now)
 }
 
@@ -138,12 +141,33 @@ func (in *Inputs) join(q *wire.ExchangeRequest, now time.Time) (*node, error) {
 		return nil, err
 	}
 	in.nodes[q.Node] = n
+	in.master.Changed(q.Node, gone(in.memory, q), now)
 	for _, f := range jobs {
 		if _, has := in.leases[f.Name]; !has { // a manager before this one has known until when
 			in.leases.renew(f.Name, f.Lease, now)
 		}
 	}
 	return n, nil
+}
+
+// changes returns what has become more or less in a node's memory, as it reports.
+func changes(memory *residency.Map, node string, resident []residency.Resident) (all []master.Change) {
+	for _, r := range resident {
+		if was := memory.On(node, r.Block); was != r.Resident {
+			all = append(all, master.Change{Block: r.Block, Before: was, Now: r.Resident})
+		}
+	}
+	return all
+}
+
+// gone returns what a node that begins anew keeps for jobs because it was in memory, and is not there any more.
+func gone(memory *residency.Map, q *wire.ExchangeRequest) (all []master.Change) {
+	for _, h := range heldOf(q.Kept) {
+		if now := memory.On(q.Node, h.Block); h.State == master.Resident && now < h.Bytes {
+			all = append(all, master.Change{Block: h.Block, Before: h.Bytes, Now: now})
+		}
+	}
+	return all
 }
 
 // lose forgets a node. in.mu is held.

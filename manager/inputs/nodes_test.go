@@ -207,6 +207,7 @@ func TestNoReplica(t *testing.T) {
 	}
 	b.state = a.state
 	turn()
+	clear(b.memory)
 	warmJob(t, in, "u", "j2", "hdfs://c/x")
 	turn()
 	st := standing(t, in, "u", "j2")

@@ -23,6 +23,8 @@ type Host struct {
 	Speed float64
 	// Reads is how many others read its disk at the moment.
 	Reads int
+	// Busy: input of the job is being read there, by the job itself or whoever has the same input.
+	Busy bool
 }
 
 // Copy is a replica of a block.
@@ -37,16 +39,22 @@ type Copy struct {
 
 // Replicated is a block with its replicas.
 type Replicated struct {
-	ID     headrace.BlockID
-	Bytes  int64
+	ID    headrace.BlockID
+	Bytes int64
+	// Busy: somebody is reading it. It counts as in memory when all of it is.
+	Busy   bool
 	Copies []Copy
 }
 
+// InMemory reports whether n bytes of a replica are as good as all of it: half of it or more. Whoever reads it finds these,
+// and a node reads what is missing, and nothing besides.
+func InMemory(n, bytes int64) bool { return n >= bytes-n }
+
 // Choice is where a block is to be in memory.
 type Choice struct {
-	// Do is Migrate, Refer (it is in memory there, or is kept for another job) or Skip.
+	// Do is Migrate, Refer (it is in memory there, or is kept for another job), Wait (it is left to those who read) or Skip.
 	Do Do
-	// Host is an index into what Place was given; negative if Skip.
+	// Host is an index into what Place was given; negative if Wait or Skip.
 	Host int
 	// Done is when it is expected to be in memory, in seconds from now.
 	Done float64
@@ -57,6 +65,9 @@ type Choice struct {
 // ShareUsed is the reason why a block beyond the limit is kept nowhere.
 const ShareUsed = "the share of the memory that its job or its owner may have is used up"
 
+// LeftToReaders is the reason why a block is not read ahead for now.
+const LeftToReaders = "it is left to those who read this input now"
+
 // unknownSpeed is that of a hard disk, in bytes per second.
 const unknownSpeed = 100e6
 
@@ -64,10 +75,13 @@ const unknownSpeed = 100e6
 // others read it over the network (ignem, section III.A.2, where it is one at random). The
 // first of these that there is:
 //
-//   - a replica that is in memory already, if several then one that is kept;
+//   - a replica that is in memory already (InMemory), if several then one that is kept, and of these the one of which most is;
 //   - one that is kept, or will be, for another job;
 //   - the one that is expected to be read first: bytes that are queued before it and
 //     those of it that are not in memory, divided by the speed that the disk has left.
+//
+// Nothing is read that somebody is reading, nor where the job's input is being read: who reads needs the disk more, and would read
+// the same block from another replica a moment later.
 //
 // A block is given only to a node that has room for all of it, and only while the job may
 // pin limit bytes altogether; negative: as many as there is room for. What one block takes,
@@ -115,7 +129,11 @@ func (p *placing) place(b *Replicated) Choice {
 			best, bestRank, bestDone = i, rank, done
 		}
 	}
-	if best < 0 {
+	switch {
+	case best >= 0:
+	case p.left(b):
+		return Choice{Do: Wait, Host: -1, Reason: LeftToReaders}
+	default:
 		return Choice{Do: Skip, Host: -1, Reason: p.why(b)}
 	}
 	c := b.Copies[best]
@@ -144,29 +162,41 @@ const (
 // rank says how good a replica is, and when it would be in memory.
 func (p *placing) rank(b *Replicated, c Copy) (rank int, done float64) {
 	h := &p.hosts[c.Host]
-	switch warm := c.Resident >= b.Bytes; {
+	missing := float64(max(0, b.Bytes-c.Resident))
+	switch warm := c.Resident >= b.Bytes || !b.Busy && InMemory(c.Resident, b.Bytes); {
 	case h.Away:
 		return cannot, 0
 	case warm && c.Kept:
-		return residentKept, 0
+		return residentKept, missing / h.speed()
 	case warm:
-		return resident, 0
+		return resident, missing / h.speed()
 	case c.Kept:
 		return kept, h.seconds(b.Bytes - c.Resident)
-	case h.Room < b.Bytes:
+	case h.Room < b.Bytes, h.Busy, b.Busy:
 		return cannot, 0
 	}
 	return cold, h.seconds(b.Bytes - c.Resident)
 }
 
+// left reports whether a block would be read but for those who read.
+func (p *placing) left(b *Replicated) bool {
+	return (p.limit < 0 || b.Bytes <= p.limit) && slices.ContainsFunc(b.Copies, func(c Copy) bool {
+		h := &p.hosts[c.Host]
+		return !h.Away && h.Room >= b.Bytes && (h.Busy || b.Busy)
+	})
+}
+
+func (h *Host) speed() float64 {
+	if h.Speed > 0 {
+		return h.Speed
+	}
+	return unknownSpeed
+}
+
 // seconds is how long it takes until n more bytes have been read. Reading ahead gets its share of
 // a disk at most: demand goes before it.
 func (h *Host) seconds(n int64) float64 {
-	speed := h.Speed
-	if speed <= 0 {
-		speed = unknownSpeed
-	}
-	return float64(max(0, h.Queued)+max(0, n)) / speed * float64(1+max(0, h.Reads))
+	return float64(max(0, h.Queued)+max(0, n)) / h.speed() * float64(1+max(0, h.Reads))
 }
 
 // tie is smallest where a block goes if all else is equal.

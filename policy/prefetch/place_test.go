@@ -34,7 +34,16 @@ func TestPlace(t *testing.T) {
 		{"the shortest queue", block(Copy{Host: 0}, Copy{Host: 1}), with(free("a b"), 0, func(h *Host) { h.Queued = mb }), none, Choice{Migrate, 1, 0.1, "first"}},
 		{"a fast disk with a longer queue", block(Copy{Host: 0}, Copy{Host: 1}), with(free("a b"), 0, func(h *Host) { h.Queued, h.Speed = 10*mb, 1000*mb }), none, Choice{Migrate, 0, 0.02, "first"}},
 		{"a disk that others read", block(Copy{Host: 0}, Copy{Host: 1}), with(free("a b"), 0, func(h *Host) { h.Reads = 2 }), none, Choice{Migrate, 1, 0.1, "first"}},
-		{"the less that is missing", block(Copy{Host: 0}, Copy{Host: 1, Resident: 5 * mb}), free("a b"), none, Choice{Migrate, 1, 0.05, "first"}},
+		{"the less that is missing", block(Copy{Host: 0}, Copy{Host: 1, Resident: 4 * mb}), free("a b"), none, Choice{Migrate, 1, 0.06, "first"}},
+		{"half of it is in memory", block(Copy{Host: 0}, Copy{Host: 1, Resident: 5 * mb}), free("a b"), none, Choice{Refer, 1, 0.05, "already"}},
+		{"where most of it is", block(Copy{Host: 0, Resident: 6 * mb}, Copy{Host: 1, Resident: 9 * mb}), free("a b"), none, Choice{Refer, 1, 0.01, "already"}},
+		{"a disk that the job reads", block(Copy{Host: 0}, Copy{Host: 1}), with(with(free("a b"), 0, func(h *Host) { h.Busy = true }), 1, func(h *Host) { h.Queued = 90 * mb }), none, Choice{Migrate, 1, 1, "first"}},
+		{"all disks that have it", block(Copy{Host: 0}), with(free("a"), 0, func(h *Host) { h.Busy = true }), none, Choice{Wait, -1, 0, "left to those who read"}},
+		{"one that somebody reads", Replicated{Bytes: 10 * mb, Busy: true, Copies: []Copy{{Host: 0}, {Host: 1, Resident: 9 * mb}}}, free("a b"), none, Choice{Wait, -1, 0, "left to those who read"}},
+		{"one that somebody has read", Replicated{Bytes: 10 * mb, Busy: true, Copies: []Copy{{Host: 0}, {Host: 1, Resident: 10 * mb}}}, free("a b"), none, Choice{Refer, 1, 0, "already"}},
+		{"in memory where the job reads", block(Copy{Host: 0, Resident: 10 * mb}, Copy{Host: 1}), with(free("a b"), 0, func(h *Host) { h.Busy = true }), none, Choice{Refer, 0, 0, "already"}},
+		{"kept where the job reads", block(Copy{Host: 0, Kept: true}), with(free("a"), 0, func(h *Host) { h.Busy = true }), none, Choice{Refer, 0, 0.1, "another job"}},
+		{"a disk that the job reads, without room", block(Copy{Host: 0}), with(free("a"), 0, func(h *Host) { h.Busy, h.Room = true, 0 }), none, Choice{Skip, -1, 0, "room for"}},
 		{"in memory, however long the queue", block(Copy{Host: 0, Resident: 10 * mb}, Copy{Host: 1}), with(free("a b"), 0, func(h *Host) { h.Queued, h.Room = 900*mb, 0 }), none, Choice{Refer, 0, 0, "already"}},
 		{"in memory and kept", block(Copy{Host: 0, Resident: 10 * mb}, Copy{Host: 1, Resident: 10 * mb, Kept: true}), free("a b"), none, Choice{Refer, 1, 0, "another job"}},
 		{"in memory before what will be", block(Copy{Host: 0, Resident: 10 * mb}, Copy{Host: 1, Kept: true}), free("a b"), none, Choice{Refer, 0, 0, "already"}},
@@ -96,12 +105,12 @@ func TestPlaceSpreads(t *testing.T) {
 func scenePlaced(r *rand.Rand, nodes, blocks int) ([]Replicated, []Host) {
 	hosts := make([]Host, nodes)
 	for i := range hosts {
-		hosts[i] = Host{Name: fmt.Sprintf("node%d", i), Away: r.IntN(8) == 0, Queued: r.Int64N(20) * mb,
+		hosts[i] = Host{Name: fmt.Sprintf("node%d", i), Away: r.IntN(8) == 0, Busy: r.IntN(8) == 0, Queued: r.Int64N(20) * mb,
 			Room: r.Int64N(60) * mb, Speed: float64(50+r.IntN(4)*50) * mb, Reads: r.IntN(3)}
 	}
 	all := make([]Replicated, blocks)
 	for i := range all {
-		all[i] = Replicated{ID: headrace.BlockID{Number: r.Int64()}, Bytes: r.Int64N(10) * mb}
+		all[i] = Replicated{ID: headrace.BlockID{Number: r.Int64()}, Bytes: r.Int64N(10) * mb, Busy: r.IntN(10) == 0}
 		for _, h := range r.Perm(nodes)[:r.IntN(min(3, nodes)+1)] {
 			c := Copy{Host: h, Kept: r.IntN(10) == 0}
 			switch r.IntN(6) {
@@ -132,21 +141,27 @@ func TestPlaceKeepsToRules(t *testing.T) {
 		for i, c := range choices {
 			seen[c.Do]++
 			b := blocks[i]
-			warm := slices.ContainsFunc(b.Copies, func(k Copy) bool { return !hosts[k.Host].Away && k.Resident >= b.Bytes })
+			is := func(k Copy) bool { return k.Resident >= b.Bytes || !b.Busy && InMemory(k.Resident, b.Bytes) }
+			warm := slices.ContainsFunc(b.Copies, func(k Copy) bool { return !hosts[k.Host].Away && is(k) })
 			at := slices.IndexFunc(b.Copies, func(k Copy) bool { return k.Host == c.Host })
 			if c.Reason == "" {
 				t.Fatalf("seed %d: no reason for %+v", seed, c)
 			}
-			if c.Do == Skip {
+			if c.Do == Skip || c.Do == Wait {
+				if warm && limit < 0 {
+					t.Fatalf("seed %d: block %d is in memory, and is not referred to", seed, i)
+				}
 				continue
 			}
 			k := b.Copies[at]
 			switch {
 			case hosts[c.Host].Away:
 				t.Fatalf("seed %d: block %d goes to a node that is away", seed, i)
-			case c.Do == Migrate && warm, c.Do == Refer && warm && k.Resident < b.Bytes:
+			case c.Do == Migrate && warm, c.Do == Refer && warm && !is(k):
 				t.Fatalf("seed %d: block %d is in memory, and is read at %d", seed, i, c.Host)
-			case c.Do == Refer && !k.Kept && k.Resident < b.Bytes:
+			case c.Do == Migrate && (b.Busy || hosts[c.Host].Busy):
+				t.Fatalf("seed %d: block %d is read at %d beside those who read", seed, i, c.Host)
+			case c.Do == Refer && !k.Kept && !is(k):
 				t.Fatalf("seed %d: block %d is neither in memory nor kept at %d", seed, i, c.Host)
 			}
 			if c.Do == Migrate {
@@ -160,9 +175,9 @@ func TestPlaceKeepsToRules(t *testing.T) {
 		for i, c := range choices {
 			fits := func(k Copy) bool {
 				h := hosts[k.Host]
-				return !h.Away && (h.Room-taken[k.Host] >= blocks[i].Bytes || k.Kept)
+				return !h.Away && (h.Room-taken[k.Host] >= blocks[i].Bytes && !h.Busy && !blocks[i].Busy || k.Kept)
 			}
-			if c.Do == Skip && slices.ContainsFunc(blocks[i].Copies, fits) && (limit < 0 || held+blocks[i].Bytes <= limit) {
+			if (c.Do == Skip || c.Do == Wait) && slices.ContainsFunc(blocks[i].Copies, fits) && (limit < 0 || held+blocks[i].Bytes <= limit) {
 				t.Fatalf("seed %d: block %d was skipped (%s), and there is room for it", seed, i, c.Reason)
 			}
 		}
@@ -178,8 +193,8 @@ func TestPlaceKeepsToRules(t *testing.T) {
 			t.Fatalf("seed %d: its arguments were changed", seed)
 		}
 	}
-	for _, do := range []Do{Migrate, Refer, Skip} {
-		if seen[do] < 1000 {
+	for _, do := range []Do{Migrate, Refer, Skip, Wait} {
+		if seen[do] < 500 {
 			t.Errorf("only %d cases of %d", seen[do], do)
 		}
 	}

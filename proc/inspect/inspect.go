@@ -2,6 +2,10 @@ package inspect
 
 import (
 	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -57,8 +61,15 @@ func ofProcess(pid int) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
+	room, err := descriptorsBelowCRIU()
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range open {
 		switch {
+		case d.FD >= room:
+			return &Loss{Has: fmt.Sprintf("descriptor %d, and CRIU needs some above the greatest, of %d that are allowed; "+
+				"start the daemon with a higher limit (LimitNOFILE), or with CAP_SYS_RESOURCE", d.FD, room+ofCRIU)}, nil
 		case d.Is("inotify"):
 			if l, err := unreadEvents(d, "inotify"); l != nil || err != nil {
 				return l, err
@@ -74,6 +85,30 @@ func ofProcess(pid int) (*Loss, error) {
 		}
 	}
 	return deletedFile(open)
+}
+
+// ofCRIU is how many descriptors above the greatest of a process CRIU may need in a restore: some twenty of its own, 16
+// kept free, and what it loses by rounding down to a multiple of 128 (choose_service_fd_base in its servicefd.c).
+const ofCRIU = 256
+
+// descriptorsBelowCRIU returns from which descriptor on a process leaves CRIU no room. Programs have such descriptors
+// though they have few: valgrind moves its own to the end of what is allowed. With CAP_SYS_RESOURCE CRIU goes beyond
+// its own limit, to that of the machine.
+func descriptorsBelowCRIU() (int, error) {
+	var own unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &own); err != nil {
+		return 0, fmt.Errorf("ask how many descriptors are allowed: %w", err)
+	}
+	can, err := linux.Capable(unix.CAP_SYS_RESOURCE)
+	if err != nil || !can {
+		return int(min(own.Max, math.MaxInt32)) - ofCRIU, err
+	}
+	most, err := os.ReadFile("/proc/sys/fs/nr_open")
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(most)))
+	return n - ofCRIU, err
 }
 
 // unreadEvents: CRIU drops what is queued in a descriptor that watches files, and

@@ -177,8 +177,22 @@ func runInCgroups(args []string) error {
 			if err := linux.JoinCgroups(args[:i]); err != nil {
 				return err
 			}
+			if err := allDescriptors(); err != nil {
+				return err
+			}
 			return syscall.Exec(args[i+1], args[i+1:], os.Environ())
 		}
 	}
 	return errors.New("want CGROUP-DIRECTORY ... -- COMMAND [ARG ...]")
+}
+
+// allDescriptors raises how many descriptors this process, and what it becomes, may have to what it may raise it to. CRIU needs
+// some above the greatest of the task, which has limits of its own.
+func allDescriptors() error {
+	var own syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &own); err != nil {
+		return err
+	}
+	own.Cur = own.Max
+	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &own) // that of syscall: else it puts back the old one when it becomes the command
 }

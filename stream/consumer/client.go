@@ -199,9 +199,10 @@ func (c *Client) left(u *Unit) bool {
 }
 
 // Finish ends the attempt with an exit code and, for people, a reason. When it
-// returns without an error the end is durable; with code 0 all units that the
-// attempt was given are committed. It waits for a daemon that is away until ctx
-// ends, and can then be called again, with the same result as the first time.
+// returns without an error an end with code 0 is durable: all units that the
+// attempt was given are read, unless the daemon comes to take its end for none. It waits for a daemon
+// that is away until ctx ends, and can then be called again, with the same result as the
+// first time.
 func (c *Client) Finish(ctx context.Context, code int, reason string) error {
 	c.mu.Lock()
 	if c.finish == nil {

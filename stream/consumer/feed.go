@@ -51,18 +51,19 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 	ctx, cancel := context.WithCancel(ctx)
 	fed := make(chan error, 1)
 	go func() { fed <- feed(ctx, r.client, first, out, delimiter, r.record) }()
+	given := false // everything
 	stopFeeding := func() {
 		cancel()
 		out.SetWriteDeadline(time.Unix(1, 0))
 		if fed != nil {
-			<-fed
+			given = <-fed == nil
 		}
 	}
 	for {
 		select {
 		case err = <-fed:
 			fed = nil
-			if err == nil || errors.Is(err, unix.EPIPE) {
+			if given = err == nil; given || errors.Is(err, unix.EPIPE) {
 				out.Close() // the command reads the end, or does not read any more
 				continue
 			}
@@ -70,7 +71,11 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 			err = r.client.Err()
 		case <-cmd.exited:
 			stopFeeding()
-			return r.reap(), nil
+			end := r.reap()
+			if !given {
+				end = r.cutShort(end)
+			}
+			return end, nil
 		}
 		// The pipe stays open: what came so far must not look like everything.
 		r.stop()

@@ -45,11 +45,8 @@ func (r *runner) files(ctx context.Context) (outcome, error) {
 		}
 		r.client.Result(u.ID(), one.code)
 		u.Done()
-		if sig := r.wasTold(); sig != 0 {
-			if all.code == 0 {
-				all = outcome{128 + int(sig), "it was told to end by " + unix.SignalName(sig)}
-			}
-			return all, nil
+		if r.wasTold() != 0 {
+			return r.cutShort(all), nil
 		}
 	}
 }

@@ -141,9 +141,18 @@ func (r *runner) run(socket string, o Options) int {
 	return exitInput
 }
 
-// finish has the end recorded. An end that is not 0 changes nothing by being
-// recorded, so what goes wrong then does not matter, and who was told to end does
-// not wait for long.
+// cutShort returns the outcome of a command that was not given all of its input. If it was told to
+// end, and ended with 0, that is no success: it would say that what it got was all.
+func (r *runner) cutShort(end outcome) outcome {
+	if sig := r.wasTold(); sig != 0 && end.code == 0 {
+		return outcome{128 + int(sig), "it was told to end by " + unix.SignalName(sig)}
+	}
+	return end
+}
+
+// finish has the end recorded. An end that is not 0 changes nothing by that: it has the others
+// wait until the daemon knows whether the units come back. So what goes wrong then does not
+// matter, and who was told to end does not wait for long.
 func (r *runner) finish(ctx context.Context, end outcome) (int, error) {
 	if end.code == 0 {
 		return 0, r.client.Finish(ctx, 0, "")

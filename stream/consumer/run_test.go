@@ -641,6 +641,27 @@ func TestRunSignals(t *testing.T) {
 			}
 		}
 	})
+	t.Run("ended well by the command, with input left", func(t *testing.T) {
+		d := newDealer(t, testUnit{data: make([]byte, 2*pipeSize)}, testUnit{data: make([]byte, 100)}).listen()
+		run := start(t, d, "sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+		run.awaitOutput("ready")
+		run.signal(unix.SIGTERM)
+		if code := run.wait(); code != 143 {
+			t.Errorf("code %d: %s", code, run.says())
+		}
+		if f, _ := d.finished(); f.Code != 143 || !strings.Contains(f.Reason, "told to end by SIGTERM") {
+			t.Errorf("recorded %+v", f)
+		}
+	})
+	t.Run("ended well by the command, that has read everything", func(t *testing.T) {
+		d := newDealer(t, testUnit{data: make([]byte, 2*pipeSize)}).listen()
+		run := start(t, d, "sh", "-c", "trap 'exit 0' TERM; cat >/dev/null; echo ready; while :; do sleep 0.01; done")
+		run.awaitOutput("ready")
+		run.signal(unix.SIGTERM)
+		if code := run.wait(); code != 0 {
+			t.Errorf("code %d: %s", code, run.says())
+		}
+	})
 	t.Run("not handled", func(t *testing.T) {
 		d := newDealer(t, someUnits(33)...).listen()
 		run := start(t, d, "sh", "-c", "echo ready; sleep 1000")

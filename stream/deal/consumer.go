@@ -23,9 +23,10 @@ const (
 	present
 	// away: it had one; its units are known.
 	away
-	// committed: it ended with code 0.
+	// committed: it has said that it ended with code 0. That counts unless it is given up, or
+	// comes back from a checkpoint, after all.
 	committed
-	// over: it failed or was given up.
+	// over: it was given up.
 	over
 )
 
@@ -45,9 +46,6 @@ type consumer struct {
 	left []uint32
 	// absent: it has no processes; see Absent.
 	absent bool
-	// committedUnits are what an earlier attempt committed; then this one gets
-	// exactly these again.
-	committedUnits []uint32
 
 	linked bool
 	// holds: it was handed the last of units and has not consumed it.
@@ -56,9 +54,11 @@ type consumer struct {
 	asked bool
 	// arriving counts connections that are about to be its own.
 	arriving int
-	// finishing and fenced: an end is being written down. doomed: it is to fail if
-	// that does not work.
+	// finishing and fenced: an end is being written down. doomed: it is to be given up
+	// after that.
 	finishing, fenced, doomed bool
+	// failing: it has said that it ended with another code than 0; it will be given up.
+	failing bool
 }
 
 // Attempt returns the newest attempt of a consumer; 0 before the first.
@@ -81,9 +81,6 @@ func (d *Dealer) DealtBytes() int64 {
 	return n
 }
 
-// Replays tells whether a consumer gets what an earlier attempt committed.
-func (d *Dealer) Replays(consumer uint32) bool { return d.consumers[consumer].committedUnits != nil }
-
 // Admit tells whether h may attach; ErrLater: not now.
 func (d *Dealer) Admit(h *protocol.Hello) error {
 	switch c := d.consumers[h.Consumer]; {
@@ -97,32 +94,28 @@ func (d *Dealer) Admit(h *protocol.Hello) error {
 	return nil
 }
 
-// Coming admits a connection that is to attach as soon as the entry is durable; nil:
-// there is nothing to write for it. Written has to follow. The entry says what the
-// attempt brings along.
+// Coming admits a connection that is to attach as soon as the entry is durable. Written has to
+// follow. The entry says what the attempt brings along.
 func (d *Dealer) Coming(h *protocol.Hello) (*Entry, error) {
-	c := d.consumers[h.Consumer]
-	if err := d.Admit(h); err != nil || c.phase == committed && c.attempt == h.Attempt {
-		return nil, err // a committed one comes for the answer only
+	if err := d.Admit(h); err != nil {
+		return nil, err
 	}
-	c.arriving++
+	d.consumers[h.Consumer].arriving++
 	return &Entry{Kind: Attached, Consumer: h.Consumer, Attempt: h.Attempt, Units: slices.Clone(h.Units)}, nil
 }
 
 // Attach connects an attempt that was admitted; an earlier connection of the
 // consumer is none any more. Its list of units is the one that counts, and the last
-// of them is brought again if it was not consumed. Bytes is the list's size, by
-// Plan.Measure.
+// of them is brought again if it was not consumed. That also holds for one that has ended:
+// it did not get the answer, or its end counts for nothing and it comes from a checkpoint.
+// Bytes is the list's size, by Plan.Measure.
 func (d *Dealer) Attach(h *protocol.Hello, bytes int64) error {
 	c := d.consumers[h.Consumer]
 	if h.Attempt > c.attempt {
 		c.supersede(h.Attempt)
 	}
 	c.unlink()
-	if c.phase == committed {
-		c.linked = true // Finish was recorded; the answer got lost
-		return nil
-	}
+	c.reopen()
 	if err := c.adopt(h.Units); err != nil {
 		return err
 	}
@@ -137,16 +130,12 @@ func (d *Dealer) Attach(h *protocol.Hello, bytes int64) error {
 	return nil
 }
 
-// Detach takes note that a connection has ended. It tells whether the attempt's
-// units are to be written down, by the entry that Left makes.
-func (d *Dealer) Detach(consumer uint32) bool {
+// Detach takes note that a connection has ended. The attempt's units are to be written
+// down, by the entry that Left makes.
+func (d *Dealer) Detach(consumer uint32) {
 	c := d.consumers[consumer]
 	c.unlink()
-	if c.phase == committed {
-		return false
-	}
 	c.phase = away
-	return true
 }
 
 // Left returns the entry that says what an attempt had when it left; nil: it has come
@@ -163,9 +152,6 @@ func (d *Dealer) Left(consumer, attempt uint32) *Entry {
 func (d *Dealer) Ask(consumer uint32) error {
 	c := d.consumers[consumer]
 	switch {
-	case c.phase == committed:
-		d.do(End, consumer, 0, 0)
-		return nil
 	case c.holds:
 		return errors.New("it asks for a unit before it has consumed the last one")
 	case c.asked:
@@ -201,22 +187,31 @@ func (d *Dealer) Skip(consumer, unit uint32, whole bool) error {
 }
 
 // Finishing begins the end of an attempt, which the entry says. Written has to follow.
-// Nil: it has been committed already.
-func (d *Dealer) Finishing(consumer uint32, code int32) *Entry {
-	c := d.consumers[consumer]
-	if c.phase == committed {
-		return nil
-	}
-	c.finishing, c.doomed = true, false
-	return &Entry{Kind: Finished, Consumer: consumer, Attempt: c.attempt, Code: code, Units: slices.Clone(c.units)}
-}
-
-// Fence begins to give an attempt up: nobody can attach to it from now on. Written has
-// to follow. Nil: there is nothing to give up, or it is ending anyway.
-func (d *Dealer) Fence(consumer, attempt uint32) *Entry {
+// Nil: it has ended with another code than 0. Then it keeps its units until it is given up, for who
+// decides that may have it go on from a checkpoint; till then nobody is told that nothing is left.
+// ErrLater: it is to say so on its next connection, which is about to be there.
+func (d *Dealer) Finishing(consumer uint32, code int32) (*Entry, error) {
 	c := d.consumers[consumer]
 	switch {
-	case c.attempt > attempt || c.attempt == attempt && (c.phase == committed || c.phase == over):
+	case c.arriving > 0:
+		return nil, ErrLater
+	case code != 0:
+		c.failing = true
+		return nil, nil
+	}
+	c.finishing, c.doomed = true, false
+	return &Entry{Kind: Finished, Consumer: consumer, Attempt: c.attempt, Units: slices.Clone(c.units)}, nil
+}
+
+// Fence begins to give an attempt up, unless done, which keeps one that has said that it ended with
+// code 0: nobody can attach to it from now on. Written has to follow. Nil: there is nothing
+// to give up, or not yet.
+func (d *Dealer) Fence(consumer, attempt uint32, done bool) *Entry {
+	c := d.consumers[consumer]
+	switch {
+	case c.attempt > attempt || c.attempt == attempt && c.phase == over:
+		return nil
+	case done && c.attempt == attempt && (c.finishing || c.phase == committed):
 		return nil
 	case c.finishing:
 		c.doomed = true
@@ -230,7 +225,7 @@ func (d *Dealer) Fence(consumer, attempt uint32) *Entry {
 }
 
 // Written goes on after an entry was written; when it could not be, nothing ends, and who
-// was to be given up stays out until it can. Of an end, doomed tells then that the attempt was to be given up meanwhile.
+// was to be given up stays out until it can. Of an end, doomed tells that the attempt was to be given up meanwhile.
 func (d *Dealer) Written(e *Entry, ok bool) (doomed bool) {
 	c := d.consumers[e.Consumer]
 	switch e.Kind {
@@ -238,12 +233,12 @@ func (d *Dealer) Written(e *Entry, ok bool) (doomed bool) {
 		c.arriving--
 		return false
 	case Finished:
-		c.finishing, doomed = false, c.doomed && !ok
+		c.finishing, doomed = false, c.doomed
 	case Failed:
 		c.fenced = !ok // Fence is tried again
 	}
 	if ok && e.Kind != Left {
-		c.close(e.Units, e.Kind == Finished && e.Code == 0)
+		c.close(e.Units, e.Kind == Finished)
 	}
 	return doomed
 }
@@ -263,29 +258,22 @@ func (d *Dealer) Replay(e *Entry) error {
 	switch {
 	case c.attempt < e.Attempt:
 		c.supersede(e.Attempt)
-	case c.attempt > e.Attempt: // the next one had come already, and had to come again
-		if e.Kind == Finished && e.Code == 0 {
-			c.commit(e.Units)
-			c.committedUnits = e.Units
-		}
+	case c.attempt > e.Attempt, c.phase == over: // a connection that came while that was written
 		return nil
 	}
-	if c.phase >= committed && (e.Kind == Attached || e.Kind == Left) {
-		return nil // a connection that came while the end was being written
-	}
-	switch e.Kind {
-	case Attached:
-		c.phase, c.units, c.bytes = unknown, nil, 0 // it says itself what it has
-		if len(e.Units) > 0 {
-			c.left = e.Units
-		}
-	case Left:
-		c.phase, c.units, c.bytes = away, e.Units, d.plan.TotalBytes(e.Units)
+	c.units, c.bytes = e.Units, d.plan.TotalBytes(e.Units)
+	if len(e.Units) > 0 || e.Kind != Attached {
 		c.left = e.Units
-	case Finished:
-		c.close(e.Units, e.Code == 0)
-	case Failed:
-		c.close(nil, false)
+	}
+	switch {
+	case e.over():
+		c.phase, c.units, c.bytes, c.left = over, nil, 0, nil
+	case e.Kind == Attached:
+		c.phase, c.units, c.bytes = unknown, nil, 0 // it says itself what it has
+	case e.Kind == Left:
+		c.phase = away
+	case e.Kind == Finished:
+		c.phase = committed
 	}
 	return nil
 }
@@ -297,10 +285,10 @@ func (d *Dealer) Await() {
 		switch {
 		case c.phase == unknown:
 			d.unknown++
-		case c.phase == away && c.committedUnits == nil: // else they stay committed
-			for _, u := range c.units {
-				d.set(u, leased)
-			}
+		case c.phase == away:
+			c.mark(leased)
+		case c.phase == committed:
+			c.mark(done)
 		}
 	}
 	d.effects = nil // of nothing that was brought
@@ -311,9 +299,12 @@ func (d *Dealer) Await() {
 // are known it is taken to be away, with what it had then: it may need that again, but
 // nobody needs to wait for it.
 func (d *Dealer) Absent(consumer, attempt uint32) {
-	if c := d.consumers[consumer]; c.attempt == attempt && c.phase == unknown && len(c.left) > 0 {
-		c.absent = true
+	c := d.consumers[consumer]
+	if c.attempt != attempt {
+		return
 	}
+	c.failing = false
+	c.absent = c.absent || c.phase == unknown && len(c.left) > 0
 }
 
 // Awaited returns the consumers that have to come back, or be given up, before anything is
@@ -361,9 +352,7 @@ func (d *Dealer) settle() {
 		c.known()
 		c.phase = away
 		for _, u := range c.left {
-			if c.committedUnits != nil {
-				c.units = append(c.units, u)
-			} else if d.Units.state[u] == todo {
+			if d.Units.state[u] == todo {
 				c.lease(u)
 			}
 		}
@@ -375,12 +364,23 @@ func (d *Dealer) settle() {
 func (c *consumer) supersede(attempt uint32) {
 	c.unlink()
 	c.known()
-	if c.phase == committed {
-		c.committedUnits = c.units
-	} else {
-		c.d.reclaim(c.units)
+	c.d.reclaim(c.units)
+	c.attempt, c.phase, c.units, c.bytes, c.left, c.absent, c.failing = attempt, none, nil, 0, nil, false, false
+}
+
+// reopen takes an end for none: its units are its own as before.
+func (c *consumer) reopen() {
+	if c.failing = false; c.phase == committed {
+		c.mark(leased)
+		c.phase = away
 	}
-	c.attempt, c.phase, c.units, c.bytes, c.left, c.absent = attempt, none, nil, 0, nil, false
+}
+
+// mark enters where its units are.
+func (c *consumer) mark(as unitState) {
+	for _, id := range c.units {
+		c.d.set(id, as)
+	}
 }
 
 // known: it is waited for no longer.
@@ -394,23 +394,14 @@ func (c *consumer) known() {
 func (c *consumer) close(units []uint32, commit bool) {
 	c.unlink()
 	c.known()
-	c.left = nil
+	c.left, c.failing = nil, false
 	if commit {
-		c.commit(units)
-		c.bytes = c.d.plan.TotalBytes(units)
-		c.units, c.phase = units, committed
+		c.units, c.bytes, c.phase = units, c.d.plan.TotalBytes(units), committed
+		c.mark(done)
 		return
 	}
-	if c.committedUnits == nil {
-		c.d.reclaim(c.units)
-	}
+	c.d.reclaim(c.units)
 	c.units, c.bytes, c.phase = nil, 0, over
-}
-
-func (c *consumer) commit(units []uint32) {
-	for _, id := range units {
-		c.d.set(id, done)
-	}
 }
 
 // unlink ends the connection's part.
@@ -442,13 +433,6 @@ func (c *consumer) adopt(units []uint32) error {
 		if id >= d.plan.Units {
 			return fmt.Errorf("there is no unit %d", id)
 		}
-	}
-	if again := c.committedUnits; again != nil {
-		if len(units) > len(again) || !slices.Equal(units, again[:len(units)]) {
-			return errors.New("its units are not those that were committed")
-		}
-		c.units = units
-		return nil
 	}
 	state := d.Units.state
 	c.remark(leased, mine)

@@ -64,7 +64,7 @@ func TestEndOfAnEarlierAttempt(t *testing.T) {
 	t.Run("given up", func(t *testing.T) {
 		d := dealerOf(t, 4, 2)
 		attach(t, d, 0, 1, 0)
-		e := d.Fence(0, 1)
+		e := d.Fence(0, 1, false)
 		if _, err := d.Coming(&protocol.Hello{Consumer: 0, Attempt: 2}); err != ErrLater {
 			t.Fatalf("the next attempt may come before the end is durable: %v", err)
 		}
@@ -82,34 +82,102 @@ func TestEndOfAnEarlierAttempt(t *testing.T) {
 		)
 		attach(t, d, 0, 2, 3)
 	})
-	t.Run("replay, committed", func(t *testing.T) {
+	t.Run("replay, done", func(t *testing.T) {
 		d := replayed(t,
-			Entry{Kind: Attached, Consumer: 0, Attempt: 1},
-			Entry{Kind: Attached, Consumer: 0, Attempt: 2}, // it has to come again: the first was finishing
 			Entry{Kind: Finished, Consumer: 0, Attempt: 1, Units: []uint32{2, 3}},
+			Entry{Kind: Attached, Consumer: 0, Attempt: 2},
 		)
 		attach(t, d, 0, 2)
-		if !d.Replays(0) {
-			t.Fatal("the second attempt does not get what the first has committed")
-		}
-		var got []uint32
-		for range 2 {
-			if err := d.Ask(0); err != nil {
-				t.Fatal(err)
-			}
-			d.Deal()
-			for _, x := range d.Effects() {
-				if x.Act == Fetch {
-					got = append(got, x.Unit)
-					d.Arrive(x.Unit)
-					d.Consumed(0)
-				}
-			}
-		}
-		if !slices.Equal(got, []uint32{2, 3}) {
-			t.Errorf("it got %v", got)
+		if d.Units.Undealt() != int(d.plan.Units) {
+			t.Error("a second attempt cannot be given what the first had")
 		}
 	})
+	t.Run("the next one is coming", func(t *testing.T) {
+		d := dealerOf(t, 4, 2)
+		attach(t, d, 0, 1, 0)
+		if _, err := d.Coming(&protocol.Hello{Consumer: 0, Attempt: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := d.Finishing(0, 0); err != ErrLater {
+			t.Errorf("an end comes to stand in the journal behind what has come after it: %v, %v", e, err)
+		}
+	})
+}
+
+// TestEndThatDoesNotCount: an attempt that has said that it ended may come back from a checkpoint
+// that is older, for its task has not ended. It goes on there, and what it had after that is dealt again, once.
+func TestEndThatDoesNotCount(t *testing.T) {
+	for _, code := range []int32{0, 143} {
+		for _, whole := range []bool{true, false} {
+			d := dealerOf(t, 4, 2)
+			attach(t, d, 0, 1, 0, 1, 2)
+			e, err := d.Finishing(0, code)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if code == 0 {
+				d.Written(e, true)
+			} else {
+				d.Detach(0)
+			}
+			d.Effects()
+			h := &protocol.Hello{Consumer: 0, Attempt: 1, Units: []uint32{0, 1}, Whole: whole}
+			if e, err = d.Coming(h); err != nil {
+				t.Fatal(err)
+			}
+			d.Written(e, true)
+			if err := d.Attach(h, d.plan.TotalBytes(h.Units)); err != nil {
+				t.Fatal(err)
+			}
+			var brought []uint32
+			for _, x := range d.Effects() {
+				if x.Act == Fetch {
+					brought = append(brought, x.Unit)
+				}
+			}
+			if want := []uint32{1}; whole && brought != nil || !whole && !slices.Equal(brought, want) {
+				t.Errorf("code %d, whole %v: units %v are brought", code, whole, brought)
+			}
+			if is := d.Units.state; is[0] != leased || is[1] != leased || is[2] != todo || d.returning() {
+				t.Errorf("code %d: units are in states %v", code, is[:3])
+			}
+		}
+	}
+}
+
+// TestFailing: as long as it is open whether an attempt that has failed comes back, nobody is told that nothing is left.
+func TestFailing(t *testing.T) {
+	for name, settle := range map[string]func(d *Dealer){
+		"given up":     func(d *Dealer) { d.Written(d.Fence(0, 1, false), true) },
+		"kept for it":  func(d *Dealer) { d.Absent(0, 1) },
+		"it is back":   func(d *Dealer) { attach(t, d, 0, 1, 0) },
+		"the next one": func(d *Dealer) { attach(t, d, 0, 2) },
+	} {
+		d := dealerOf(t, 2, 2)
+		var rest []uint32
+		for id := range d.plan.Units - 1 {
+			rest = append(rest, id+1)
+		}
+		attach(t, d, 0, 1, 0)
+		attach(t, d, 1, 1, rest...)
+		if e, err := d.Finishing(0, 1); e != nil || err != nil {
+			t.Fatal(e, err)
+		}
+		d.Detach(0)
+		if err := d.Ask(1); err != nil {
+			t.Fatal(err)
+		}
+		d.Deal()
+		if x := d.Effects(); len(x) > 0 {
+			t.Errorf("%s: did %v before it is known", name, x)
+		}
+		settle(d)
+		d.Deal()
+		told := slices.ContainsFunc(d.Effects(), func(x Effect) bool { return x.Act == End && x.Consumer == 1 })
+		if back := d.Units.Undealt() > 0; told == back {
+			t.Errorf("%s: units are back: %v, and the other is told that nothing is left: %v", name, back, told)
+		}
+	}
 }
 
 // TestAbsent: nobody waits for a consumer without processes, whose units are kept for it as

@@ -182,35 +182,25 @@ func (d *Dealer) Deal() bool {
 
 // give tries to give the next unit to c, or tells it that there is none.
 func (d *Dealer) give(c *consumer) bool {
-	id, whole := uint32(0), false
-	switch again := c.committedUnits; {
-	case again != nil && len(c.units) == len(again):
-		d.do(End, c.index, 0, 0)
-	case again != nil:
-		id = again[len(c.units)]
-		c.units = append(c.units, id)
+	if id, whole := d.Units.pickWhole(); whole {
+		c.lease(id)
 		d.bring(id, c, 0)
-	default:
-		if id, whole = d.Units.pickWhole(); whole {
-			c.lease(id)
-			d.bring(id, c, 0)
-		} else if len(d.ready) > 0 {
-			id, d.ready = d.ready[0], d.ready[1:]
-			c.lease(id)
-			c.hand(Hand, id, 0)
-		} else if d.Units.Undealt() == 0 && !d.fencing() {
-			d.do(End, c.index, 0, 0)
-		} else {
-			return false
-		}
+	} else if len(d.ready) > 0 {
+		id, d.ready = d.ready[0], d.ready[1:]
+		c.lease(id)
+		c.hand(Hand, id, 0)
+	} else if d.Units.Undealt() == 0 && !d.returning() {
+		d.do(End, c.index, 0, 0)
+	} else {
+		return false
 	}
 	c.asked = false
 	return true
 }
 
-// fencing tells whether an attempt is being given up, the units of which come back.
-func (d *Dealer) fencing() bool {
-	return slices.ContainsFunc(d.consumers, func(c *consumer) bool { return c.fenced })
+// returning tells whether an attempt is being given up, or is about to be, the units of which come back.
+func (d *Dealer) returning() bool {
+	return slices.ContainsFunc(d.consumers, func(c *consumer) bool { return c.fenced || c.failing })
 }
 
 // bring has a unit brought that c has on its list, from a position on.
@@ -230,7 +220,7 @@ func (d *Dealer) bring(id uint32, c *consumer, position int64) {
 func (d *Dealer) reclaim(units []uint32) {
 	for _, id := range units {
 		delete(d.Units.fetches, id)
-		if d.Units.state[id] == leased {
+		if is := d.Units.state[id]; is == leased || is == done {
 			d.set(id, todo)
 		}
 	}

@@ -16,7 +16,8 @@ const (
 	Attached Kind = iota + 1
 	// Left: its connection ended; these are its units, in order.
 	Left
-	// Finished: it said Finish, with a code and its units.
+	// Finished: it said Finish with code 0; these are its units. (Earlier daemons wrote down
+	// other codes, too.)
 	Finished
 	// Failed: it was given up; its units went back.
 	Failed
@@ -30,6 +31,9 @@ type Entry struct {
 	Code     int32
 	Units    []uint32
 }
+
+// over tells whether the attempt cannot come back after this.
+func (e *Entry) over() bool { return e.Kind == Failed || e.Kind == Finished && e.Code != 0 }
 
 var journalSums = crc32.MakeTable(crc32.Castagnoli)
 

@@ -1,54 +1,34 @@
 package deal
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 )
 
-// Fold takes in the entries of a journal, and keeps of each consumer those that Replay
+// Fold takes in the entries of a journal, and keeps of each consumer the one that Replay
 // needs: replaying Entries comes to the same as replaying all that was added. So a journal
 // need not grow with how often consumers come and go. The zero value has none.
-type Fold struct{ consumers map[uint32]*folded }
-
-// folded is what matters of one consumer. Of its commits these are the one that has the
-// most units, among them those of all others, and the last, whose units the next attempt
-// gets.
-type folded struct{ newest, most, last *Entry }
+type Fold struct{ newest map[uint32]*Entry }
 
 // Add takes in an entry. It keeps the units.
 func (f *Fold) Add(e Entry) {
-	if f.consumers == nil {
-		f.consumers = map[uint32]*folded{}
+	was := f.newest[e.Consumer]
+	switch {
+	case f.newest == nil:
+		f.newest = map[uint32]*Entry{}
+	case was == nil || was.Attempt < e.Attempt:
+	case was.Attempt > e.Attempt || was.over():
+		return // see Replay
+	case e.Kind == Attached && len(e.Units) == 0:
+		e.Units = was.Units // what it was last known to have still counts; see Absent
 	}
-	c := f.consumers[e.Consumer]
-	if c == nil {
-		c = &folded{}
-		f.consumers[e.Consumer] = c
-	}
-	if e.Kind == Finished && e.Code == 0 {
-		if c.most == nil || len(c.most.Units) < len(e.Units) {
-			c.most = &e
-		}
-		c.last = &e
-	}
-	// An attempt that has ended stays so; see Replay.
-	ended := c.newest != nil && c.newest.Attempt == e.Attempt && c.newest.Kind >= Finished && e.Kind < Finished
-	if c.newest == nil || c.newest.Attempt <= e.Attempt && !ended {
-		if e.Kind == Attached && len(e.Units) == 0 && c.newest != nil && c.newest.Attempt == e.Attempt {
-			e.Units = c.newest.Units // what it was last known to have still counts; see Absent
-		}
-		c.newest = &e
-	}
+	f.newest[e.Consumer] = &e
 }
 
-// Entries returns what there is to be replayed, in order.
+// Entries returns what there is to be replayed.
 func (f *Fold) Entries() (entries []*Entry) {
-	for _, id := range slices.Sorted(maps.Keys(f.consumers)) {
-		c := f.consumers[id]
-		of := slices.DeleteFunc([]*Entry{c.most, c.last, c.newest}, func(e *Entry) bool { return e == nil })
-		slices.SortStableFunc(of, func(a, b *Entry) int { return cmp.Compare(a.Attempt, b.Attempt) })
-		entries = append(entries, slices.Compact(of)...)
+	for _, id := range slices.Sorted(maps.Keys(f.newest)) {
+		entries = append(entries, f.newest[id])
 	}
 	return entries
 }

@@ -28,7 +28,7 @@ const (
 	ready
 	// leased units were given to an attempt that is not over.
 	leased
-	// done units were committed.
+	// done units were given to attempts that have ended with code 0.
 	done
 	// empty units turned out to have no records.
 	empty

@@ -21,7 +21,7 @@
 //	Next                       ->
 //	                           <-    EOF            nothing is left
 //	Finish                     ->
-//	                           <-    Finished       recorded durably
+//	                           <-    Finished       with code 0 recorded durably
 //
 // A unit is the smallest thing that is dealt: some whole records, one small
 // batch of files, one compressed file, or the name of one file. Its bytes come
@@ -38,7 +38,8 @@
 // passes over what comes. The consumer's list is the truth for its attempt; the beginning
 // of one of more than some 16 million units comes in frames of its own, Given, before Hello.
 // What was under way is asked for again: a Next that had no answer, results
-// other than 0, a Finish. A Finish that was recorded already is answered again.
+// other than 0, a Finish. A Finish that was recorded already is recorded again. Who was
+// restored from a checkpoint that is older than its Finish goes on like anybody.
 // Error is final; a daemon that cannot take a consumer just now closes the
 // connection without a word, and the consumer comes again a little later.
 //

@@ -96,8 +96,9 @@ type Result struct {
 	Code int32
 }
 
-// Finish ends the attempt. With code 0 its units are committed to it, also a
-// last one of which it has not read everything.
+// Finish ends the attempt. With code 0 its units are read, also a last one of which it has
+// not read everything, unless the daemon comes to take its end for none. With another it keeps
+// them until the daemon gives it up.
 type Finish struct {
 	Code   int32
 	Reason string
@@ -122,8 +123,6 @@ type Welcome struct {
 	Delimiter string
 	Bytes     uint64
 	Units     uint32
-	// Replay: the attempt's units are those of the committed one, in its order.
-	Replay bool
 }
 
 // Arena announces shared memory; its descriptor comes with the frame.
@@ -242,7 +241,7 @@ func (m *Consumed) fields(c *codec) { c.u32(&m.Unit).u64(&m.Bytes).flag(&m.Whole
 func (m *Result) fields(c *codec)   { c.u32(&m.Unit).i32(&m.Code) }
 func (m *Finish) fields(c *codec)   { c.i32(&m.Code).str(&m.Reason) }
 func (m *Welcome) fields(c *codec) {
-	c.u8((*uint8)(&m.Kind)).str(&m.Delimiter).u64(&m.Bytes).u32(&m.Units).flag(&m.Replay)
+	c.u8((*uint8)(&m.Kind)).str(&m.Delimiter).u64(&m.Bytes).u32(&m.Units).flag(new(bool)) // the last once told of something that is no more
 }
 func (m *Arena) fields(c *codec) { c.u32(&m.ID).u64(&m.Size) }
 func (m *File) fields(c *codec)  { c.u32(&m.ID).u64(&m.Size).u64(&m.Mtime) }

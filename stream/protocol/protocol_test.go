@@ -19,7 +19,7 @@ func samples() []Message {
 		&Consumed{}, &Consumed{Unit: 1, Bytes: 1 << 40, Whole: true},
 		&Result{Unit: 9, Code: -1}, &Result{Unit: 1<<32 - 1, Code: 137},
 		&Finish{}, &Finish{Code: -2, Reason: "it \x00 \xff ended"},
-		&Welcome{}, &Welcome{Kind: Files, Delimiter: "\r\n", Bytes: 1 << 50, Units: 12, Replay: true},
+		&Welcome{}, &Welcome{Kind: Files, Delimiter: "\r\n", Bytes: 1 << 50, Units: 12},
 		&Arena{}, &Arena{ID: 1, Size: 100 << 20},
 		&Drop{}, &Drop{ID: 4},
 		&Unit{}, &Unit{ID: 5, Path: "/a\xff\n" + long, Offset: 1 << 33, Codec: Zstd},

@@ -404,7 +404,13 @@ func (f *Feed) openNow(file *deal.File) (source.File, error) {
 	if f.Plan.Boot != "" {
 		was.Dev = 0
 	}
-	return f.set.cfg.Source.Open(file.Path, was, f.Owner)
+	in, err := f.set.cfg.Source.Open(file.Path, was, f.Owner)
+	if err == nil { // it may have come into memory since the stream was opened
+		f.set.mu.Lock()
+		f.ends(file, in.Was().End)
+		f.set.mu.Unlock()
+	}
+	return in, err
 }
 
 // learn has the end of a file be known that is open, and has just been read in a turn at the disk: whoever opens
@@ -420,7 +426,7 @@ func (f *Feed) learn(in source.File, file *deal.File) error {
 }
 
 func (f *Feed) ends(file *deal.File, end uint64) {
-	if file.End != end {
+	if end != 0 && file.End != end {
 		file.End, f.learned = end, true
 	}
 }

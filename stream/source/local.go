@@ -45,9 +45,7 @@ func (l *Local) Open(path string, was fileset.Was, owner linux.Credentials) (ope
 		if err != nil {
 			return err
 		}
-		if was.Dev == 0 {
-			was.Dev = f.check.Dev
-		}
+		was.Identity = was.Here(f.check.Identity)
 		if now := f.check.Was; was.End == 0 && was.Identity == now.Identity {
 			was = now
 		}

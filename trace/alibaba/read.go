@@ -18,12 +18,16 @@ import (
 	"headrace/trace/workload"
 )
 
-// The fields of batch_task.csv, which has no line with their names.
-var taskFields = [...]string{"task_name", "inst_num", "task_type", "job_name", "status", "start_time", "end_time", "plan_cpu", "plan_mem"}
+// The fields of batch_task.csv, which has no line with their names. They are as in schema.txt, which comes
+// with the trace: another description of it, trace_2018.md, has the job and the type the other way round.
+var taskFields = [...]string{"task_name", "instance_num", "job_name", "task_type", "status", "start_time", "end_time", "plan_cpu", "plan_mem"}
 
 // Those of batch_instance.csv.
-var instanceFields = [...]string{"inst_name", "task_name", "task_type", "job_name", "status", "start_time", "end_time", "machine_id",
+var instanceFields = [...]string{"instance_name", "task_name", "job_name", "task_type", "status", "start_time", "end_time", "machine_id",
 	"seq_no", "total_seq_no", "cpu_avg", "cpu_max", "mem_avg", "mem_max"}
+
+// jobField and typeField are where both tables have them.
+const jobField, typeField = 2, 3
 
 // maxSeconds is the last time, the year 2286 if 0 is 1970.
 const maxSeconds = 9_999_999_999
@@ -161,6 +165,15 @@ func (l *line) text(i int) string {
 	return s
 }
 
+// job reads the name of the job. A table whose type stands in its place would have all tasks in a dozen jobs.
+func (l *line) job() string {
+	job, kind := l.text(jobField), l.text(typeField)
+	if l.err == nil && input.Digits(job) && kind != "" && !input.Digits(kind) {
+		l.err = l.p.Wrong(l.names[jobField], l.fields[jobField], "want the job here, such as j_1, and its type in the next field, as in the files that are published: exchange the two")
+	}
+	return job
+}
+
 // number reads a number; none is 0.
 func (l *line) number(i int, most float64) float64 {
 	if l.err != nil || len(l.fields[i]) == 0 {
@@ -192,7 +205,7 @@ func (r *reader) readTasks(in io.Reader) error {
 			return err
 		}
 		r.m.Record()
-		name, job := strings.Clone(l.text(0)), l.text(3)
+		name, job := strings.Clone(l.text(0)), l.job()
 		instances := l.number(1, workload.MaxJobTasks)
 		start, run, known := l.times(5, 6)
 		cpu, memory := l.number(7, 1e8), l.number(8, 1e8)
@@ -321,7 +334,7 @@ func (r *reader) readInstances(in io.Reader) error {
 			return err
 		}
 		r.m.Record()
-		task, job, status := l.text(1), l.text(3), l.text(4)
+		task, job, status := l.text(1), l.job(), l.text(4)
 		start, run, known := l.times(5, 6)
 		if l.err != nil {
 			return l.err

@@ -207,7 +207,7 @@ func readJSON(in io.Reader) iter.Seq2[record, error] {
 // nothing before their names.
 func readCSV(in io.Reader) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
-		for row, err := range input.Table(in, ',') {
+		for row, err := range input.Table(in, ',', nil) {
 			var e record
 			if err == nil && !row.Has("collection_id") {
 				err = row.Wrong("", "", "the first line does not name the column collection_id: want a table as BigQuery exports it")

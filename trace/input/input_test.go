@@ -94,7 +94,7 @@ func TestScalar(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var got []string
-	for row, err := range Table(strings.NewReader("\ufeffName,\"cpu.count\",name\n\na, 1 ,x\r\n\"b\",,y\nc,1\n"), ',') {
+	for row, err := range Table(strings.NewReader("\ufeffName,\"cpu.count\",name\n\na, 1 ,x\r\n\"b\",,y\nc,1\n"), ',', nil) {
 		if err != nil {
 			got = append(got, err.Error())
 			break

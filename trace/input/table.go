@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 	"strings"
 )
 
@@ -16,15 +17,71 @@ type Row struct {
 	fields  []string
 }
 
+// Free is a column with text of anybody's, in a table that is written without regard to what is in its fields:
+// there may be separators and ends of lines in that text.
+type Free struct {
+	// Column is its name. In a table that has no such column a line with too many or too few fields is an error.
+	Column string
+	// Mended is how many rows there were with such a text, Broken how many lines were left out because
+	// they are no row alone or with those beside them.
+	Mended, Broken int64
+	rows           int64
+	held           [][]byte // the fields so far of a row that goes on in the next line
+}
+
+// maxBroken is how many lines may be broken where fewer than those are rows: more are an error, for it is no such table.
+const maxBroken = 10
+
+// row returns the fields of the row that ends with a line, nil if none does: then ok tells whether to go on. Of a
+// row that is cut in two the first part ends in the column, which is the one at.
+func (f *Free) row(fields [][]byte, at, width int, sep byte) (row [][]byte, ok bool) {
+	if held := f.held; held != nil {
+		f.held = nil
+		if len(fields) < width && len(held)+len(fields)-1 <= width && len(held[at]) < MaxLine {
+			held[at] = slices.Concat(held[at], []byte(" "), fields[0])
+			fields = append(held, fields[1:]...)
+			if len(fields) == width {
+				f.Mended++
+			}
+		} else {
+			f.Broken++
+		}
+	}
+	switch surplus := len(fields) - width; {
+	case surplus >= 0:
+		if surplus > 0 {
+			f.Mended++
+		}
+		f.rows++
+		return slices.Concat(fields[:at], [][]byte{bytes.Join(fields[at:at+surplus+1], []byte{sep})}, fields[at+surplus+1:]), true
+	case len(fields) == at+1:
+		for _, x := range fields { // the bytes of a line are those of the next one soon
+			f.held = append(f.held, bytes.Clone(x))
+		}
+	default:
+		f.Broken++
+	}
+	return nil, f.Broken <= max(maxBroken, f.rows)
+}
+
 // Table returns the rows of a table whose first line has the names of the columns. Fields
 // are apart by sep, and may be in quotes where they have no sep in them. A row is valid
-// until the next one.
-func Table(r io.Reader, sep byte) iter.Seq2[*Row, error] {
+// until the next one. Free is the column that may have seps in it; nil: none.
+func Table(r io.Reader, sep byte, free *Free) iter.Seq2[*Row, error] {
 	row := &Row{}
+	spilling := -1
 	rows := Lines(r, func(p *Parser, text []byte) (*Row, error) {
 		row.p = p
+		fields := bytes.Split(text, []byte{sep})
+		n := len(fields)
+		if spilling >= 0 {
+			var ok bool
+			if fields, ok = free.row(fields, spilling, row.width, sep); fields == nil && ok {
+				return nil, nil
+			}
+		}
 		row.fields = row.fields[:0]
-		for field := range bytes.SplitSeq(text, []byte{sep}) {
+		for _, field := range fields {
 			row.fields = append(row.fields, strings.Trim(string(bytes.TrimSpace(field)), `"`))
 		}
 		switch {
@@ -36,9 +93,12 @@ func Table(r io.Reader, sep byte) iter.Seq2[*Row, error] {
 					row.columns[name] = i
 				}
 			}
+			if free != nil && row.Has(free.Column) {
+				spilling = row.columns[strings.ToLower(free.Column)]
+			}
 			return nil, nil
 		case len(row.fields) != row.width:
-			return nil, p.Wrong("", nil, fmt.Sprintf("%d fields, the first line has %d", len(row.fields), row.width))
+			return nil, p.Wrong("", nil, fmt.Sprintf("%d fields, the first line has %d", n, row.width))
 		}
 		return row, nil
 	})
@@ -50,6 +110,9 @@ func Table(r io.Reader, sep byte) iter.Seq2[*Row, error] {
 			if !yield(row, err) {
 				return
 			}
+		}
+		if free != nil && free.held != nil {
+			free.Broken++
 		}
 	}
 }

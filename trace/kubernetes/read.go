@@ -33,15 +33,21 @@ type pod struct {
 		Priority                   *int64
 		PriorityClassName          string
 		Containers, InitContainers []container
+		Overhead                   map[string]input.Scalar
 	}
 	Status struct {
 		Phase             string
-		ContainerStatuses []struct{ State, LastState state }
+		StartTime         *time.Time
+		ContainerStatuses []struct {
+			State, LastState state
+			RestartCount     int64
+		}
 	}
 }
 
 type container struct {
-	Resources struct{ Requests, Limits map[string]input.Scalar }
+	RestartPolicy string
+	Resources     struct{ Requests, Limits map[string]input.Scalar }
 }
 
 type state struct{ Running, Terminated *span }
@@ -53,6 +59,7 @@ type entry struct {
 	task       workload.Task
 	start, end time.Time // end is zero for one that runs
 	name, job  string
+	restarted  bool // the starts of its containers do not tell when it began
 }
 
 type reader struct {
@@ -62,7 +69,7 @@ type reader struct {
 	pods   []entry
 	known  map[string]int // by uid
 	latest time.Time
-	counts struct{ never, running, failed, memory int64 }
+	counts struct{ never, running, failed, restarted, memory int64 }
 }
 
 // Read reads the pods of a file, or of all files *.json and *.jsonl below a directory, into a
@@ -88,10 +95,12 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 	if err := r.give(&tasks); err != nil {
 		return a, err
 	}
+	tasks.Cut(&a)
 	a.NoteSome(
 		workload.Noted{N: r.counts.never, Text: "pods never ran, or do not say when: left out"},
 		workload.Noted{N: r.counts.running, Text: "pods were still running: they have the running time up to the latest time in the list"},
 		workload.Noted{N: r.counts.failed, Text: "pods failed: they have the running time they had"},
+		workload.Noted{N: r.counts.restarted, Text: "pods had a container that was started again so often that its first start is not kept: they run since their node took them over"},
 		workload.Noted{N: r.counts.memory, Text: "pods do not ask for CPUs or for memory: 0 of it is taken"},
 	)
 	return a, tasks.Pour(to)
@@ -149,8 +158,15 @@ func (r *reader) pod(o *input.Record[pod]) error {
 			}
 			ended = ended && s != c.State.Running
 		}
+		// A status keeps no more than the run before the present one, and that not for ever.
+		e.restarted = e.restarted || c.RestartCount > 1 || c.RestartCount == 1 && c.LastState.Terminated == nil
 		// A container between two runs will go on.
 		ended = ended && (c.State.Terminated != nil || p.Status.Phase == "Succeeded" || p.Status.Phase == "Failed")
+	}
+	if taken, err := r.see(o, p.Status.StartTime); err != nil {
+		return err
+	} else if e.restarted = e.restarted && !taken.IsZero() && taken.Before(e.start); e.restarted {
+		e.start = taken
 	}
 	if e.start.IsZero() || created.IsZero() {
 		r.counts.never++
@@ -210,35 +226,36 @@ func priority(p *int64) headrace.Priority {
 	return headrace.MaxPriority // what Kubernetes itself needs
 }
 
-// asks sums up what a pod's containers ask for; those before it begins need theirs one after
-// the other.
+// asks sums up what a pod's containers ask for. Those before it begins need theirs one after the other, but for those
+// that stay beside it (sidecars): they have theirs from their start on.
 func (r *reader) asks(o *input.Record[pod], t *workload.Task) error {
-	var sum map[string]float64
-	for _, c := range o.Value.Spec.Containers {
-		one, err := requests(o, &c)
-		if err != nil {
-			return err
-		}
-		if sum == nil {
-			sum = one
-			continue
-		}
-		for name, v := range one {
-			sum[name] += v
-		}
-	}
+	sum, before, beside := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, c := range o.Value.Spec.InitContainers {
 		one, err := requests(o, &c)
 		if err != nil {
 			return err
 		}
-		if sum == nil {
-			sum = map[string]float64{}
+		if c.RestartPolicy == "Always" {
+			add(beside, one)
+			continue
 		}
-		for name, v := range one {
-			sum[name] = max(sum[name], v)
-		}
+		add(one, beside)
+		atLeast(before, one)
 	}
+	add(sum, beside)
+	for _, c := range o.Value.Spec.Containers {
+		one, err := requests(o, &c)
+		if err != nil {
+			return err
+		}
+		add(sum, one)
+	}
+	atLeast(sum, before)
+	overhead, err := quantities(o, o.Value.Spec.Overhead)
+	if err != nil {
+		return err
+	}
+	add(sum, overhead)
 	t.CPUs, t.Memory = float32(sum["cpu"]), int64(min(sum["memory"], 1<<60))
 	if t.CPUs == 0 || t.Memory == 0 {
 		r.counts.memory++
@@ -260,19 +277,40 @@ func (r *reader) asks(o *input.Record[pod], t *workload.Task) error {
 	return nil
 }
 
+func add(sum, more map[string]float64) {
+	for name, v := range more {
+		sum[name] += v
+	}
+}
+
+func atLeast(sum, least map[string]float64) {
+	for name, v := range least {
+		sum[name] = max(sum[name], v)
+	}
+}
+
 // requests returns what a container asks for: its limits where it does not say.
 func requests(o *input.Record[pod], c *container) (map[string]float64, error) {
-	asked := map[string]float64{}
-	for _, list := range []map[string]input.Scalar{c.Resources.Limits, c.Resources.Requests} {
-		for name, text := range list {
-			v, ok := quantity(string(text))
-			if !ok {
-				return nil, o.Wrong(name, string(text), "want a quantity such as 250m, 2 or 1Gi")
-			}
-			asked[name] = v
-		}
+	asked, err := quantities(o, c.Resources.Limits)
+	if err != nil {
+		return nil, err
 	}
-	return asked, nil
+	requested, err := quantities(o, c.Resources.Requests)
+	maps.Copy(asked, requested)
+	return asked, err
+}
+
+// quantities reads a list of quantities by name.
+func quantities(o *input.Record[pod], list map[string]input.Scalar) (map[string]float64, error) {
+	read := map[string]float64{}
+	for name, text := range list {
+		v, ok := quantity(string(text))
+		if !ok {
+			return nil, o.Wrong(name, string(text), "want a quantity such as 250m, 2 or 1Gi")
+		}
+		read[name] = v
+	}
+	return read, nil
 }
 
 // suffixes are those of quantities.
@@ -301,9 +339,13 @@ func (r *reader) give(tasks *workload.Rebased) error {
 	jobs := map[string]*job{}
 	for i := range r.pods {
 		e := &r.pods[i]
-		if e.end.IsZero() {
+		ended := !e.end.IsZero()
+		if !ended {
 			r.counts.running++
 			e.end = r.latest
+		}
+		if e.restarted {
+			r.counts.restarted++
 		}
 		j := jobs[e.job]
 		if j == nil {
@@ -313,7 +355,7 @@ func (r *reader) give(tasks *workload.Rebased) error {
 		t := r.given.Task(e.task)
 		t.Job, t.Index, t.Run = j.number, j.next, max(0, e.end.Sub(e.start))
 		j.next++
-		if err := tasks.Task(t); err != nil {
+		if err := tasks.Ran(t, time.Duration(e.start.UnixNano()), ended); err != nil {
 			return err
 		}
 	}

@@ -1,8 +1,11 @@
 package kubernetes
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"headrace"
 	"headrace/trace/tracetest"
@@ -42,6 +45,69 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	tracetest.Same(t, w, train+"shop/web/0 at 30s for 10s priority 1, 0 cpus, 0 MiB, shop\n", "1 pods failed", "1 pods do not ask for")
+}
+
+// TestRestarted: of a container that was started again more than once a status does not say when it began, but of
+// its pod.
+func TestRestarted(t *testing.T) {
+	text := func(restarts int) string {
+		return strings.Replace(`{"metadata":{"name":"a","namespace":"n","creationTimestamp":"2026-01-01T03:00:00Z"},"spec":{"containers":[{}]},"status":{"phase":"Running",
+ "startTime":"2026-01-01T03:00:02Z","containerStatuses":[{"restartCount":RESTARTS,"state":{"running":{"startedAt":"2026-01-02T02:40:00Z"}},
+ "lastState":{"terminated":{"startedAt":"2026-01-02T02:00:00Z","finishedAt":"2026-01-02T03:00:02Z"}}}]}}
+`, "RESTARTS", strconv.Itoa(restarts), 1)
+	}
+	w, err := tracetest.Text(t, Read, text(3), workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, "n/a/0 at 0s for 24h0m0s priority 4, 0 cpus, 0 MiB, n\n", "1 pods had a container that was started again so often")
+	if w, err = tracetest.Text(t, Read, text(1), workload.Given{}); err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, "n/a/0 at 0s for 1h0m2s priority 4, 0 cpus, 0 MiB, n\n")
+}
+
+// TestSidecars: init containers that stay count beside the pod's own, and with those that come after them.
+func TestSidecars(t *testing.T) {
+	for spec, want := range map[string]string{
+		`"containers":[{"resources":{"requests":{"cpu":"500m","memory":"512Mi"}}}],"initContainers":[{"restartPolicy":"Always","resources":{"requests":{"cpu":"500m","memory":"1Gi"}}}]`:                                                            "1 cpus, 1536 MiB",
+		`"containers":[{"resources":{"requests":{"cpu":"1"}}}],"initContainers":[{"resources":{"requests":{"cpu":"3","memory":"1Gi"}}},{"restartPolicy":"Always","resources":{"requests":{"cpu":"1"}}},{"resources":{"requests":{"cpu":"2500m"}}}]`: "3.5 cpus, 1024 MiB",
+		`"overhead":{"cpu":"250m","memory":"64Mi"},"containers":[{"resources":{"requests":{"cpu":"1","memory":"64Mi"}}}]`:                                                                                                                           "1.25 cpus, 128 MiB",
+	} {
+		w, err := tracetest.Text(t, Read, strings.Replace(line, `"containers":[{}]`, spec, 1), workload.Given{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tracetest.Same(t, w, "shop/web/0 at 0s for 10s priority 1, "+want+", shop\n")
+	}
+}
+
+// TestOldPods: pods that are there still of months ago do not stretch the time of those of a day.
+func TestOldPods(t *testing.T) {
+	var b strings.Builder
+	pod := func(name string, created, ended time.Time) {
+		fmt.Fprintf(&b, `{"metadata":{"name":%q,"namespace":"n","creationTimestamp":%q},"spec":{"containers":[{"resources":{"requests":{"cpu":"1"}}}]},"status":{"containerStatuses":[{"state":{`, name, created.Format(time.RFC3339))
+		if ended.IsZero() {
+			fmt.Fprintf(&b, `"running":{"startedAt":%q`, created.Format(time.RFC3339))
+		} else {
+			fmt.Fprintf(&b, `"terminated":{"startedAt":%q,"finishedAt":%q`, created.Format(time.RFC3339), ended.Format(time.RFC3339))
+		}
+		b.WriteString("}}}]}}\n")
+	}
+	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	pod("old", day.AddDate(0, 0, -60), time.Time{})
+	for i := range 97 {
+		at := day.Add(time.Duration(i) * 15 * time.Minute)
+		pod(fmt.Sprint("new", i), at, at.Add(10*time.Minute))
+	}
+	w, err := tracetest.Text(t, Read, b.String(), workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, &workload.Workload{Notes: w.Notes}, "", "time begins when the first task of the list ended", "the 2 tasks of then")
+	if first, last := w.Tasks[0], w.Tasks[len(w.Tasks)-1]; first.Submit != 0 || first.Run > 25*time.Hour || last.Submit != 23*time.Hour+50*time.Minute {
+		t.Errorf("from %+v to %+v", first, last)
+	}
 }
 
 func TestPriority(t *testing.T) {

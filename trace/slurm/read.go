@@ -12,7 +12,7 @@ import (
 )
 
 // Format is what sacct has to be asked for; only the first three are needed.
-const Format = "JobID,Submit,Elapsed,Start,JobName,User,Partition,QOS,NCPUS,NNodes,ReqMem,MaxRSS,AllocTRES,ReqTRES,State"
+const Format = "JobID,Submit,Elapsed,Start,Eligible,JobName,User,Partition,QOS,NCPUS,NNodes,ReqMem,MaxRSS,AllocTRES,ReqTRES,State"
 
 // reader makes tasks of rows: each job with the steps that come after it.
 type reader struct {
@@ -21,37 +21,47 @@ type reader struct {
 	tasks workload.Rebased
 	jobs  map[string]*job
 	last  *element
+	// parts are those of a heterogeneous job, as long as others may come.
+	parts []*element
 	// again are jobs that were ended to be queued again, by ID: a later row of the same ID is the run
 	// that counts. ended has all that ever were among them, in their order.
 	again  map[string]*element
 	ended  []*element
+	names  input.Free
+	kept   bool // there is the column Eligible
 	counts struct{ never, running, failed, preempted, memory, orphans int64 }
 }
 
-// job is all elements of a job array, or one job.
+// job is all elements of a job array, all parts of a heterogeneous job, or one job.
 type job struct{ number, next int32 }
 
-// element is a job, or an element of a job array, as long as steps may come.
+// element is a job, or an element of a job array, or a part of a heterogeneous job, as long as steps may come.
 type element struct {
 	id, array, title string
+	// part: it is one of a heterogeneous job, which runs as a whole.
+	part bool
 	// requeued: it may come again; count is of what it is if it does not.
 	requeued bool
 	count    *int64
 	task     workload.Task
+	began    time.Duration
+	runs     bool // still
 	nodes    int64
 	rss      float64
 	need     []float32
 	noMemory bool
 }
 
-// Read reads the output of sacct into a sink. A job on N nodes is N tasks of one gang.
+// Read reads the output of sacct into a sink. A job on N nodes is N tasks of one gang; so are all parts of a
+// heterogeneous job together.
 func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to workload.Sink) (a workload.About, err error) {
 	if err := g.Check(); err != nil {
 		return a, err
 	}
-	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}, jobs: map[string]*job{}, again: map[string]*element{}}
+	s := &reader{given: &g, to: to, tasks: workload.Rebased{Most: part.Tasks}, jobs: map[string]*job{}, again: map[string]*element{},
+		names: input.Free{Column: "JobName"}}
 	err = m.WithFile(name, func(r io.Reader) error {
-		for row, err := range input.Table(r, '|') {
+		for row, err := range input.Table(r, '|', &s.names) {
 			if err != nil {
 				return err
 			}
@@ -63,10 +73,17 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 		if err := s.flush(); err != nil {
 			return err
 		}
-		return s.notAgain()
+		if err := s.notAgain(); err != nil {
+			return err
+		}
+		return s.whole()
 	})
 	if err != nil {
 		return a, err
+	}
+	s.tasks.Cut(&a)
+	if !s.kept {
+		a.Note("there is no column Eligible: jobs that a dependency, --begin or a hold kept back are submitted when they were handed in")
 	}
 	a.Note("times are taken as they are printed: an hour is missing or double where daylight saving changed")
 	a.NoteSome(
@@ -76,6 +93,8 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 		workload.Noted{N: s.counts.preempted, Text: "jobs were preempted and are not in the list again: they have the running time they had"},
 		workload.Noted{N: s.counts.memory, Text: "jobs do not say what memory they need: they have what they used at most, or else 1 GiB"},
 		workload.Noted{N: s.counts.orphans, Text: "steps do not come after their job: left out"},
+		workload.Noted{N: s.names.Mended, Text: "rows have the separator or the end of a line in the name of their job: put together again"},
+		workload.Noted{N: s.names.Broken, Text: "lines have too few fields for a row, as after the end of a line in a name: left out"},
 	)
 	return a, s.tasks.Pour(to)
 }
@@ -84,6 +103,7 @@ func (s *reader) row(row *input.Row) error {
 	if !row.Has("JobID") || !row.Has("Submit") || !row.Has("Elapsed") && !(row.Has("Start") && row.Has("End")) {
 		return row.Wrong("", "", "the first line does not name the columns JobID, Submit and Elapsed: want what sacct --parsable2 --format="+Format+" prints")
 	}
+	s.kept = row.Has("Eligible")
 	id := row.Get("JobID")
 	if base, _, step := strings.Cut(id, "."); step {
 		return s.step(row, base)
@@ -115,7 +135,7 @@ func (s *reader) step(row *input.Row, of string) error {
 // begin reads a job; its tasks are given when its steps have been seen.
 func (s *reader) begin(row *input.Row, id string) error {
 	state, _, _ := strings.Cut(strings.ToUpper(row.Get("State")), " ")
-	run, ran, err := running(row)
+	run, began, ran, err := running(row)
 	if err != nil {
 		return err
 	}
@@ -128,7 +148,15 @@ func (s *reader) begin(row *input.Row, id string) error {
 	if err != nil || !known {
 		return row.Wrong("Submit", row.Get("Submit"), "want a time such as 2026-01-02T15:04:05")
 	}
-	e := &element{id: id, nodes: 1}
+	// A job that a dependency, a time of its own or a hold keeps back is there for nobody to decide on.
+	eligible, known, err := parseTime(row.Get("Eligible"))
+	if err != nil {
+		return row.Wrong("Eligible", row.Get("Eligible"), err.Error())
+	}
+	if known {
+		submit = max(submit, min(eligible, began))
+	}
+	e := &element{id: id, nodes: 1, began: began}
 	if before := s.again[id]; before != nil {
 		submit = min(submit, before.task.Submit) // some versions print when it was queued again
 		delete(s.again, id)
@@ -136,6 +164,7 @@ func (s *reader) begin(row *input.Row, id string) error {
 	switch state {
 	case "RUNNING", "SUSPENDED", "COMPLETING", "STOPPED":
 		s.counts.running++
+		e.runs = true
 	case "PREEMPTED", "REQUEUED":
 		e.requeued, e.count = true, &s.counts.preempted
 	case "NODE_FAIL":
@@ -165,6 +194,7 @@ func (s *reader) begin(row *input.Row, id string) error {
 		return err
 	}
 	e.array, _, _ = strings.Cut(id, "_")
+	e.array, _, e.part = strings.Cut(e.array, "+")
 	e.array, e.title = input.Shown(e.array), input.Shown(row.Get("JobName"))
 	s.last = e
 	return nil
@@ -220,6 +250,34 @@ func (s *reader) flush() error {
 	return s.give(e)
 }
 
+// give gives away e, or keeps it until all parts of its job have been seen.
+func (s *reader) give(e *element) error {
+	if len(s.parts) > 0 && (!e.part || e.array != s.parts[0].array) {
+		if err := s.whole(); err != nil {
+			return err
+		}
+	}
+	if e.part {
+		s.parts = append(s.parts, e)
+		return nil
+	}
+	return s.tasksOf(e)
+}
+
+// whole gives away the parts of a job, which Slurm starts together or not at all: when the last one could.
+func (s *reader) whole() error {
+	parts := s.parts
+	s.parts = nil
+	submit := time.Duration(0)
+	for _, e := range parts {
+		submit = max(submit, e.task.Submit)
+	}
+	for _, e := range parts {
+		e.task.Submit = submit
+	}
+	return s.tasksOf(parts...)
+}
+
 // notAgain gives away jobs that were to be queued again, and did not come.
 func (s *reader) notAgain() error {
 	for _, e := range s.ended {
@@ -234,58 +292,68 @@ func (s *reader) notAgain() error {
 	return nil
 }
 
-// give gives away the tasks of e.
-func (s *reader) give(e *element) error {
-	if e.noMemory {
-		s.counts.memory++
-		if e.task.Memory = int64(min(e.rss, maxBytes)); e.task.Memory == 0 {
-			e.task.Memory = 1 << 30
-		}
+// tasksOf gives away the tasks of an element, or of all parts of a job.
+func (s *reader) tasksOf(parts ...*element) error {
+	gang, nodes := int32(0), int64(0)
+	for _, e := range parts {
+		nodes += e.nodes
 	}
-	j := s.jobs[e.array]
-	if j == nil {
-		name := e.array
-		if e.title != "" {
-			name += ":" + e.title
-		}
-		j = &job{number: s.to.Job(name)}
-		s.jobs[e.array] = j
+	if nodes > 1 {
+		gang = s.to.Gang()
 	}
-	e.task.Job, e.task.Index = j.number, j.next
-	j.next += int32(e.nodes)
-	t := s.given.Task(e.task)
-	t.Need = s.to.Need(e.need)
-	if e.nodes > 1 {
-		t.Gang = s.to.Gang()
-	}
-	for range e.nodes {
-		if err := s.tasks.Task(t); err != nil {
-			return err
+	for _, e := range parts {
+		if e.noMemory {
+			s.counts.memory++
+			if e.task.Memory = int64(min(e.rss, maxBytes)); e.task.Memory == 0 {
+				e.task.Memory = 1 << 30
+			}
 		}
-		t.Index++
+		j := s.jobs[e.array]
+		if j == nil {
+			name := e.array
+			if e.title != "" {
+				name += ":" + e.title
+			}
+			j = &job{number: s.to.Job(name)}
+			s.jobs[e.array] = j
+		}
+		e.task.Job, e.task.Index = j.number, j.next
+		j.next += int32(e.nodes)
+		t := s.given.Task(e.task)
+		t.Need, t.Gang = s.to.Need(e.need), gang
+		for range e.nodes {
+			if err := s.tasks.Ran(t, e.began, !e.runs); err != nil {
+				return err
+			}
+			t.Index++
+		}
 	}
 	return nil
 }
 
-// running returns how long a job ran, and whether it ever did.
-func running(row *input.Row) (time.Duration, bool, error) {
+// running returns how long a job ran and since when, and whether it ever did.
+func running(row *input.Row) (run, began time.Duration, ran bool, err error) {
 	start, started, err := parseTime(row.Get("Start"))
 	if err != nil {
-		return 0, false, row.Wrong("Start", row.Get("Start"), err.Error())
+		return 0, 0, false, row.Wrong("Start", row.Get("Start"), err.Error())
+	}
+	began = start
+	if !started {
+		began = workload.Unknown
 	}
 	if row.Has("Start") && !started {
-		return 0, false, nil
+		return 0, began, false, nil
 	}
 	if text := row.Get("Elapsed"); text != "" {
 		v, err := parseElapsed(text)
 		if err != nil {
-			return 0, false, row.Wrong("Elapsed", text, err.Error())
+			return 0, began, false, row.Wrong("Elapsed", text, err.Error())
 		}
-		return v, started || v > 0, nil
+		return v, began, started || v > 0, nil
 	}
 	end, ended, err := parseTime(row.Get("End"))
 	if err != nil {
-		return 0, false, row.Wrong("End", row.Get("End"), err.Error())
+		return 0, began, false, row.Wrong("End", row.Get("End"), err.Error())
 	}
-	return max(0, end-start), started && ended, nil
+	return max(0, end-start), began, started && ended, nil
 }

@@ -1,6 +1,9 @@
 package slurm
 
 import (
+	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +63,103 @@ func TestRequeued(t *testing.T) {
 9/0 at 0s for 30m0s priority 4, 2 cpus, 512 MiB, gang 1
 9/1 at 0s for 30m0s priority 4, 2 cpus, 512 MiB, gang 1
 `, "1 jobs never ran", "1 jobs were preempted and are not in the list again")
+}
+
+// TestEligible: a job that was kept back is submitted when it could run, if the list says when that was.
+func TestEligible(t *testing.T) {
+	const head, want = "JobID|Submit|Start|Elapsed|Eligible|ReqMem|State\n", "/0 at %s for 1h0m0s priority 4, 1 cpus, 1024 MiB\n"
+	w, err := tracetest.Text(t, Read, head+`1|2026-01-02T03:00:00|2026-01-02T03:00:00|01:00:00|2026-01-02T03:00:00|1G|COMPLETED
+2|2026-01-02T03:00:00|2026-01-02T04:00:10|01:00:00|2026-01-02T04:00:00|1G|COMPLETED
+3|2026-01-02T03:00:00|2026-01-02T05:00:20|01:00:00|2026-01-02T05:00:10|1G|COMPLETED
+4|2026-01-02T03:30:00|2026-01-02T03:40:00|01:00:00|Unknown|1G|COMPLETED
+5|2026-01-02T03:30:00|2026-01-02T03:40:00|01:00:00|2026-01-02T09:40:00|1G|COMPLETED
+`, workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, fmt.Sprintf("1"+want+"4"+want+"5"+want+"2"+want+"3"+want, "0s", "30m0s", "40m0s", "1h0m0s", "2h0m10s"))
+	if strings.Contains(strings.Join(w.Notes, "\n"), "no column Eligible") {
+		t.Error(w.Notes)
+	}
+	if w, err = tracetest.Text(t, Read, strings.Replace(head, "Eligible", "Other", 1)+"1|2026-01-02T03:00:00|2026-01-02T03:00:00|01:00:00||1G|COMPLETED\n", workload.Given{}); err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, fmt.Sprintf("1"+want, "0s"), "there is no column Eligible")
+}
+
+// TestHeterogeneous: the parts of a job run together or not at all.
+func TestHeterogeneous(t *testing.T) {
+	w, err := tracetest.Text(t, Read, `JobID|JobName|Submit|Start|Elapsed|NCPUS|NNodes|ReqMem|MaxRSS|State
+100+0|sim|2026-01-02T03:00:00|2026-01-02T03:01:00|01:00:00|8|1|0||COMPLETED
+100+0.batch|batch|2026-01-02T03:01:00|2026-01-02T03:01:00|01:00:00|8|1||2G|COMPLETED
+100+1|sim|2026-01-02T03:00:00|2026-01-02T03:01:00|00:30:00|4|2|2G||COMPLETED
+101+0|one|2026-01-02T03:00:00|2026-01-02T03:01:00|01:00:00|1|1|1G||COMPLETED
+101+1|one|2026-01-02T03:00:00|None|00:00:00|1|1|1G||CANCELLED
+102+0|again|2026-01-02T03:00:00|2026-01-02T03:01:00|00:02:00|1|1|1G||PREEMPTED
+102+1|again|2026-01-02T03:00:00|2026-01-02T03:01:00|00:02:00|1|1|1G||PREEMPTED
+`, workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, `
+100:sim/0 at 0s for 1h0m0s priority 4, 8 cpus, 2048 MiB, gang 1
+100:sim/1 at 0s for 30m0s priority 4, 2 cpus, 1024 MiB, gang 1
+100:sim/2 at 0s for 30m0s priority 4, 2 cpus, 1024 MiB, gang 1
+101:one/0 at 0s for 1h0m0s priority 4, 1 cpus, 1024 MiB
+102:again/0 at 0s for 2m0s priority 4, 1 cpus, 1024 MiB, gang 2
+102:again/1 at 0s for 2m0s priority 4, 1 cpus, 1024 MiB, gang 2
+`, "1 jobs never ran", "2 jobs were preempted and are not in the list again")
+}
+
+// TestNames: whatever users call their jobs, all other jobs are read.
+func TestNames(t *testing.T) {
+	const head = "JobID|Submit|Start|Elapsed|JobName|User|NCPUS|ReqMem|State\n"
+	row := func(id, name string) string {
+		return id + "|2026-01-02T03:00:00|2026-01-02T03:00:00|01:00:00|" + name + "|ann|2|1G|COMPLETED\n"
+	}
+	const as = "/0 at 0s for 1h0m0s priority 4, 2 cpus, 1024 MiB, ann\n"
+	w, err := tracetest.Text(t, Read, head+row("1", "a")+row("8", "a|b")+row("9", "||")+row("10", "a\nb\n\nc")+row("11", "a\nb|c")+row("12", "d"), workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, "1:a"+as+"8:a|b"+as+"9:||"+as+"10:a b c"+as+"12:d"+as,
+		"3 rows have the separator or the end of a line in the name of their job", "2 lines have too few fields for a row")
+	// What is no such table is refused all the same.
+	if _, err := tracetest.Text(t, Read, head+row("1", "a")+strings.Repeat("1|2026-01-02T03:00:00|1\n", 20), workload.Given{}); err == nil ||
+		!strings.Contains(err.Error(), "3 fields, the first line has 9") {
+		t.Error(err)
+	}
+}
+
+// TestWindow: a job that was submitted long before the list begins does not stretch the time of the others.
+func TestWindow(t *testing.T) {
+	rows := "JobID|Submit|Start|Elapsed|NCPUS|ReqMem|State\n"
+	day := time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)
+	const form = "2006-01-02T15:04:05"
+	for i := range 97 {
+		at := day.Add(time.Duration(i) * 15 * time.Minute).Format(form)
+		rows += fmt.Sprintf("%d|%s|%s|00:10:00|1|1G|COMPLETED\n", i+1, at, at)
+	}
+	plain, err := tracetest.Text(t, Read, rows, workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows += fmt.Sprintf("0|%s|%s|00:20:00|1|1G|COMPLETED\n", day.AddDate(0, 0, -60).Format(form), day.Add(time.Hour).Format(form))
+	rows += fmt.Sprintf("200|%s|%s|2-00:20:00|1|1G|COMPLETED\n", day.AddDate(0, 0, -3).Format(form), day.Add(-48*time.Hour).Format(form))
+	w, err := tracetest.Text(t, Read, rows, workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if had, got := plain.Load(), w.Load(); math.Abs(got-had) > had/20 {
+		t.Errorf("they ask for %v CPUs, want about %v", got, had)
+	}
+	notes := strings.Join(w.Notes, "\n")
+	if !strings.Contains(notes, "before, 60.0 days, little was submitted") || !strings.Contains(notes, "the 3 tasks of then are submitted at 0") {
+		t.Error(notes)
+	}
+	if notes := strings.Join(plain.Notes, "\n"); strings.Contains(notes, "time begins") || plain.Tasks[0].Run != 10*time.Minute {
+		t.Errorf("of a whole record: %s, %+v", notes, plain.Tasks[0])
+	}
 }
 
 func TestReadRefuses(t *testing.T) {

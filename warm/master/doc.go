@@ -16,6 +16,15 @@
 // read it if it asked for that (Facts.Implicit), and of all when memory is short and nobody
 // knows it any more (Config.Alive).
 //
+// # Readers
+//
+// What is in memory somewhere is not read elsewhere, so who migrates a job has found out before what of it is there
+// (Config.Watch, Config.Resident). What is in memory anyhow and goes is placed anew.
+//
+// What comes into a node's memory without having been ordered somebody reads (Changed): the job itself, or another one with the
+// same input. That is left to them: the block is not read on another node as well, and nothing else of these jobs on that
+// node, whose disk the readers need, for a few seconds after it was last seen. A block of which all was read like that is one that the job has read.
+//
 // # Nodes
 //
 // A node is told which blocks to keep for which jobs, as what has changed since it asked last

@@ -36,7 +36,7 @@ func (j *Job) validate() error {
 	return nil
 }
 
-// Migrate has the blocks of a job read into memory. Of a job that is known, blocks that are not
+// Migrate has the blocks of a job read into memory; of a large one it leaves some to be placed by the next Looks. Of a job that is known, blocks that are not
 // known yet are added, those that have failed are tried again, and what is said of it
 // counts from now on, but that it was submitted when it was asked for first, and of leases the longest. It fails with
 // ErrJob and budget.ErrOver, and has changed nothing then.
@@ -56,7 +56,7 @@ func (m *Master) Migrate(q Job, now time.Time) error {
 	}
 	q.Lease = max(q.Lease, j.Lease)
 	delete(m.ended, q.Name)
-	j.adopted, j.since = false, now
+	j.adopted, j.since, j.ordered = false, now, nil
 	at := uint32(0)
 	known := make(map[string]uint32, len(j.files)+len(q.Files))
 	for i, name := range j.files {
@@ -70,7 +70,10 @@ func (m *Master) Migrate(q Job, now time.Time) error {
 		}
 	}
 	m.amend(j, q.Facts)
-	m.plan(j, 0, len(j.wants))
+	next, _ := m.plan(j, 0, m.tries, now)
+	if j.untried = next < len(j.wants); j.untried {
+		m.freed = true // the next Look goes on
+	}
 	return nil
 }
 
@@ -183,13 +186,11 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		b = &block{key: k, generation: of.Generation, bytes: of.Bytes}
 		m.blocks[k] = b
 	}
-	had := len(b.hosts)
+	wanted, more := b.wanted(), false
 	for _, name := range of.Hosts {
-		if h := unique.Make(name); len(b.hosts) < maxHosts && !slices.Contains(b.hosts, h) {
-			b.hosts = append(b.hosts, h)
-		}
+		more = b.addHost(unique.Make(name)) || more
 	}
-	if len(b.hosts) > had && len(b.refs) > 0 {
+	if more && len(b.refs) > 0 {
 		b.found(m)
 	}
 	if of.Generation > b.generation {
@@ -202,6 +203,11 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		b.refs = append(b.refs, r)
 		j.blocks[NotFit]++
 		j.bytes[NotFit] += b.bytes
+	}
+	if more && b.wanted() || b.wanted() != wanted {
+		b.watch(m, true)
+	}
+	if !known {
 		return r
 	}
 	w := r.want()
@@ -242,6 +248,7 @@ func (b *block) renew(m *Master, of *headrace.Block) {
 		m.charge(b, n, -1)
 	}
 	for _, r := range b.refs {
+		r.waits(m, false, time.Time{})
 		r.job.bytes[r.want().state] += of.Bytes - b.bytes
 	}
 	b.generation, b.bytes, m.freed = of.Generation, of.Bytes, true
@@ -281,21 +288,38 @@ func (m *Master) End(id headrace.JobID, now time.Time) (stood []Status) {
 	return stood
 }
 
-// end takes a job out.
+// end takes a job out. Of a large one the last blocks are let go by Tidy.
 func (m *Master) end(j *job, now time.Time) {
-	for pos := range j.wants {
-		r := ref{j, uint32(pos)}
+	m.quota.Give(j.Owner, int64(len(j.wants))+1)
+	j.gone, j.left = true, len(j.wants)
+	delete(m.jobs, j.Name)
+	m.ended[j.Name] = now
+	if m.resume == j {
+		m.resume, m.freed = nil, true // those behind it have not been tried yet
+	}
+	m.leaving = append(m.leaving, j)
+	m.Tidy(endedAtOnce)
+}
+
+// endedAtOnce is how many blocks are let go with the end of their job: a few milliseconds.
+const endedAtOnce = 2_000
+
+// Tidy lets go of so many blocks of jobs that have ended, and reports whether there are more. Until then they count against the
+// room of their nodes, and not against owners.
+func (m *Master) Tidy(most int) (more bool) {
+	for ; most > 0 && len(m.leaving) > 0; most-- {
+		j := m.leaving[0]
+		if j.left == 0 {
+			m.leaving = m.leaving[1:]
+			continue
+		}
+		j.left--
+		r := ref{j, uint32(j.left)}
 		m.move(r, nil, Read)
 		b := r.want().block
 		if b.refs = slices.DeleteFunc(b.refs, func(o ref) bool { return o == r }); len(b.refs) == 0 {
 			delete(m.blocks, b.key)
 		}
 	}
-	m.quota.Give(j.Owner, int64(len(j.wants))+1)
-	j.gone = true
-	delete(m.jobs, j.Name)
-	m.ended[j.Name] = now
-	if m.resume == j {
-		m.resume, m.freed = nil, true // those behind it have not been tried yet
-	}
+	return len(m.leaving) > 0
 }

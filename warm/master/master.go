@@ -45,9 +45,9 @@ type Config struct {
 	// Resident yields the nodes that have some of a block in memory, and how much. Nil: nothing is
 	// known.
 	Resident func(id headrace.BlockID, yield func(node string, bytes int64))
-	// Keep is called when a node is to begin and to cease to keep a block, for whichever jobs. Nil: nobody
-	// needs to know.
-	Keep func(node string, id headrace.BlockID, begin bool)
+	// Watch is called when a job wants a block, with the hosts that have it, when there are more of these, and with none when
+	// no job wants it any more: of what is in between Resident is to know, and Changed to be told. Nil: nobody needs to know.
+	Watch func(id headrace.BlockID, hosts []string)
 }
 
 // Name names a job. Owners do not see or hinder each other's, even of the same ID.
@@ -108,7 +108,10 @@ type Master struct {
 	// resume is the job that the next Look begins with, at its want from; nil: the first.
 	resume *job
 	from   int
-	tries  int // triedAtOnce, but for tests
+	tries  int       // triedAtOnce, but for tests
+	again  time.Time // when what waits for readers is tried again; zero: nothing does
+	// leaving are jobs that have ended, and whose blocks are let go in parts; see Tidy.
+	leaving []*job
 }
 
 // New makes a Master that knows nothing. It must be given a later time than an earlier one.
@@ -151,6 +154,7 @@ type block struct {
 	generation, bytes int64
 	hosts             []unique.Handle[string] // with a replica
 	refs              []ref
+	read              int64 // when somebody was last seen to read it, in Unix milliseconds
 }
 
 // ref is the place of a block among those that a job wants.
@@ -190,6 +194,7 @@ type want struct {
 	tried    uint16 // which of the block's hosts could not keep it
 	attempts uint8  // how many nodes those are: one may be among the hosts by several names
 	state    State
+	waits    bool // for those who read
 }
 
 const maxHosts = 16 // bits of want.tried
@@ -210,10 +215,14 @@ type job struct {
 	wants   []want
 	blocks  [states]int
 	bytes   [states]int64
+	waiting int64 // bytes that are on no node for now because somebody reads
+	// busy are nodes on which somebody reads its input, and when that was last seen.
+	busy    map[*node]time.Time
 	adopted bool
 	taken   bool // it was adopted: when it has begun to read is not known
 	gone    bool
 	full    bool // a block does not fit for want of room
+	untried bool // for some blocks it has not been looked for a node since it was migrated
 	since   time.Time
 
 	failures []Failure
@@ -222,6 +231,10 @@ type job struct {
 	read     time.Time // first
 	reads    map[string]reads
 	before   reads // what nodes have read for it before they were started again
+	// ordered are the wants of its files in their order, for Places; nil: to be made.
+	ordered map[string][]uint32
+	// left is how many of its wants nodes are still to let go, of one that has ended.
+	left int
 }
 
 type reads struct{ memory, disk int64 }
@@ -309,6 +322,8 @@ func (m *Master) move(r ref, n *node, s State) {
 		}
 	}
 	both(-1)
+	wanted := b.wanted()
+	r.waits(m, false, time.Time{})
 	begins := n != nil && n != from && !b.on(n)
 	j.blocks[w.state]--
 	j.bytes[w.state] -= b.bytes
@@ -321,23 +336,18 @@ func (m *Master) move(r ref, n *node, s State) {
 	j.blocks[s]++
 	j.bytes[s] += b.bytes
 	both(1)
+	if is := b.wanted(); is != wanted {
+		b.watch(m, is)
+	}
 	if from == n {
 		return
 	}
 	if from != nil {
 		delete(from.refs, r)
 		from.log.Touch(r)
-		m.keep(from, b, !b.on(from), false)
 	}
 	if n != nil {
 		n.refs[r] = struct{}{}
 		n.log.Touch(r)
-		m.keep(n, b, begins, true)
-	}
-}
-
-func (m *Master) keep(n *node, b *block, tell, begin bool) {
-	if tell && m.cfg.Keep != nil {
-		m.cfg.Keep(n.name, b.id(), begin)
 	}
 }

@@ -546,12 +546,58 @@ func TestBadJobs(t *testing.T) {
 // TestPlaces: where the blocks of files are, under the names that the file system has for nodes.
 func TestPlaces(t *testing.T) {
 	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1", "n2")
-	if _, err := f.Places(anna("j"), []string{"a"}); !errors.Is(err, ErrUnknown) {
+	if _, _, err := f.Places(anna("j"), "a", 0, 9); !errors.Is(err, ErrUnknown) {
 		t.Errorf("of no job: %v", err)
 	}
 	f.must(f.Migrate(Job{Files: []File{file("a", "1:40@n1", "2:40@n2", "3:40@n9"), file("b", "4:30@n2")}, Facts: Facts{Name: anna("j")}}, f.now))
-	all, err := f.Places(anna("j"), []string{"a", "c"})
-	if err != nil || len(all) != 1 || !slices.Equal(all["a"], []Place{{40, "n1"}, {40, "n2"}, {40, ""}}) {
-		t.Errorf("%v, %v", all, err)
+	want := func(file string, from, most int, rest int, want ...Place) {
+		t.Helper()
+		if got, left, err := f.Places(anna("j"), file, from, most); err != nil || left != rest || !slices.Equal(got, want) {
+			t.Errorf("%s from %d: %v, and %d more, %v; want %v, and %d", file, from, got, left, err, want, rest)
+		}
+	}
+	want("a", 0, 9, 0, Place{40, "n1"}, Place{40, "n2"}, Place{40, ""})
+	want("a", 0, 2, 1, Place{40, "n1"}, Place{40, "n2"})
+	want("a", 2, 2, 0, Place{40, ""})
+	want("a", 7, 2, 0)
+	want("c", 0, 9, 0)
+	f.must(f.Migrate(Job{Files: []File{file("c", "5:20@n1", "1:40@n1")}, Facts: Facts{Name: anna("j")}}, f.now)) // 1 is in both
+	want("c", 0, 9, 0, Place{20, "n1"}, Place{40, "n1"})
+	want("a", 0, 9, 0, Place{40, "n2"}, Place{40, ""})
+}
+
+// TestLargeJob: what does not fit into one call is placed, and let go, by the next ones.
+func TestLargeJob(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, PerOwner: 2*endedAtOnce + 1})
+	f.must(f.Join("n1", 1, nil, Load{Budget: 1 << 20, Speed: 10}, nil, nil, f.now))
+	f.tries = endedAtOnce
+	blocks := make([]headrace.Block, 2*endedAtOnce)
+	for i := range blocks {
+		blocks[i] = headrace.Block{ID: id(i), Bytes: 1, Hosts: []string{"n1"}}
+	}
+	job := Job{Files: []File{{Name: "a", Blocks: blocks}}, Facts: Facts{Name: anna("j")}}
+	f.must(f.Migrate(job, f.now))
+	planned := func(n int, untried bool) {
+		t.Helper()
+		j := f.jobs[job.Name]
+		if s, err := f.Status(job.Name, f.now); err != nil || j.blocks[Planned] != n || s.Untried != untried {
+			t.Errorf("%d of %d blocks are planned, untried: %v, %v", j.blocks[Planned], len(blocks), s.Untried, err)
+		}
+	}
+	planned(endedAtOnce, true)
+	f.Look(f.now)
+	planned(len(blocks), false)
+	_, err := f.Evict(job.Name, f.now)
+	f.must(err)
+	if n := f.Totals(); n.Blocks != endedAtOnce || n.Jobs != 0 {
+		t.Errorf("right after its end: %+v", n)
+	}
+	f.must(f.Migrate(job, f.now)) // anew, while the old one is going
+	for f.Tidy(endedAtOnce / 3) {
+	}
+	f.Look(f.now)
+	planned(len(blocks), false)
+	if n := f.Totals(); n.Blocks != len(blocks) || len(f.nodes["n1"].refs) != len(blocks) {
+		t.Errorf("in the end: %+v, %d on the node", n, len(f.nodes["n1"].refs))
 	}
 }

@@ -102,8 +102,8 @@ func (m *Master) take(n *node, h *Held, facts map[Name]Facts, now time.Time) (re
 	if w.state == Read || w.node != nil && w.node != n && (w.state != Planned || h.State == Planned) {
 		return r, false // the job has read it, or another node is as far
 	}
-	if b := w.block; len(b.hosts) < maxHosts && !slices.ContainsFunc(b.hosts, func(h unique.Handle[string]) bool { return m.hosts[h] == n }) {
-		b.hosts = append(b.hosts, unique.Make(n.name))
+	if b := w.block; !slices.ContainsFunc(b.hosts, func(h unique.Handle[string]) bool { return m.hosts[h] == n }) && b.addHost(unique.Make(n.name)) {
+		b.watch(m, true)
 	}
 	m.move(r, n, h.State)
 	return r, true

@@ -12,6 +12,7 @@ import (
 type planning struct {
 	m      *Master
 	j      *job
+	now    time.Time
 	nodes  []*node
 	index  map[*node]int
 	hosts  []prefetch.Host
@@ -21,8 +22,8 @@ type planning struct {
 
 // plan finds nodes for the blocks of a job that are on none, beginning with the want at from, for at
 // most so many. It returns at which want it stopped, and for how many it has tried.
-func (m *Master) plan(j *job, from, most int) (next, tried int) {
-	p := planning{m: m, j: j, index: map[*node]int{}}
+func (m *Master) plan(j *job, from, most int, now time.Time) (next, tried int) {
+	p := planning{m: m, j: j, now: now, index: map[*node]int{}}
 	next = from
 	for ; next < len(j.wants) && len(p.refs) < most; next++ {
 		if w := &j.wants[next]; w.state == NotFit && !w.given(m.cfg.Attempts) {
@@ -32,7 +33,9 @@ func (m *Master) plan(j *job, from, most int) (next, tried int) {
 	took := false
 	for i, c := range prefetch.Place(p.blocks, p.hosts, m.left(j)) {
 		r := p.refs[i]
+		r.waits(m, c.Do == prefetch.Wait, now)
 		switch {
+		case c.Do == prefetch.Wait:
 		case c.Do == prefetch.Skip:
 			j.why, j.full = c.Reason, j.full || len(p.blocks[i].Copies) > 0
 		case c.Do == prefetch.Refer && !p.kept(i, c.Host):
@@ -57,7 +60,7 @@ func (p *planning) kept(block, host int) bool {
 func (p *planning) add(r ref) {
 	w := r.want()
 	b := w.block
-	one := prefetch.Replicated{ID: b.id(), Bytes: b.bytes}
+	one := prefetch.Replicated{ID: b.id(), Bytes: b.bytes, Busy: b.isRead(p.now)}
 	for i, name := range b.hosts {
 		if n := p.m.hosts[name]; n != nil && w.tried&(1<<i) == 0 {
 			one.Copies = append(one.Copies, prefetch.Copy{Host: p.host(n)})
@@ -85,7 +88,7 @@ func (p *planning) add(r ref) {
 		case c == nil:
 		case w.state == Pinned:
 			c.Kept, c.Resident = true, b.bytes
-		case w.state == Planned, c.Resident < b.bytes:
+		case w.state == Planned, !prefetch.InMemory(c.Resident, b.bytes):
 			c.Kept = true // it was resident there for the other job, or will be in memory for it
 		}
 	}
@@ -109,7 +112,7 @@ func (p *planning) host(n *node) int {
 	p.index[n] = i
 	p.nodes = append(p.nodes, n)
 	p.hosts = append(p.hosts, prefetch.Host{
-		Name: n.name, Queued: queued, Room: n.load.Budget - n.pinned - queued, Speed: n.load.Speed, Reads: n.load.Reads,
+		Name: n.name, Queued: queued, Room: n.load.Budget - n.pinned - queued, Speed: n.load.Speed, Reads: n.load.Reads, Busy: p.j.readsOn(n, p.now),
 	})
 	return i
 }
@@ -228,6 +231,9 @@ func (m *Master) Look(now time.Time) {
 	for _, n := range m.nodes {
 		n.relieve(m)
 	}
+	if !m.again.IsZero() && !now.Before(m.again) {
+		m.freed, m.again = true, time.Time{}
+	}
 	if !m.freed && m.resume == nil {
 		return
 	}
@@ -251,13 +257,13 @@ func (m *Master) Look(now time.Time) {
 		if from == 0 {
 			j.full = false
 		}
-		next, tried := m.plan(j, from, rest)
+		next, tried := m.plan(j, from, rest, now)
 		rest -= tried
 		if next < len(j.wants) {
 			m.resume, m.from = j, next
 			return
 		}
-		from = 0
+		from, j.untried = 0, false
 	}
 }
 

@@ -154,13 +154,13 @@ type world struct {
 	count    int
 	resident map[place]bool
 	broken   map[place]bool
-	keeps    map[place]bool // as told by Config.Keep
+	watches  map[headrace.BlockID][]string // as told by Config.Watch
 	did      map[string]int
 }
 
 func newWorld(t *testing.T, seed uint64, did map[string]int) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 11)), now: t0, did: did, jobs: map[Name]*wish{},
-		resident: map[place]bool{}, broken: map[place]bool{}, keeps: map[place]bool{}}
+		resident: map[place]bool{}, broken: map[place]bool{}, watches: map[headrace.BlockID][]string{}}
 	for i := range 4 {
 		w.slaves = append(w.slaves, &slave{name: fmt.Sprintf("n%d", i), load: Load{Budget: int64(10 + w.r.IntN(40)), Speed: 10}})
 		w.slaves[i].restart()
@@ -186,13 +186,7 @@ func newWorld(t *testing.T, seed uint64, did map[string]int) *world {
 				}
 			}
 		},
-		Keep: func(node string, b headrace.BlockID, begin bool) {
-			if at := (place{b, node}); w.keeps[at] == begin {
-				t.Errorf("told twice that %v is kept: %v", at, begin)
-			} else {
-				w.keeps[at] = begin
-			}
-		},
+		Watch: func(b headrace.BlockID, hosts []string) { w.watches[b] = hosts },
 	}
 	w.start()
 	return w
@@ -367,7 +361,7 @@ func (w *world) read(b headrace.BlockID) error {
 func (w *world) restart() error {
 	w.did["restart"]++
 	w.start()
-	clear(w.keeps)
+	clear(w.watches)
 	for _, x := range w.jobs {
 		x.known = false
 		clear(x.read)
@@ -456,6 +450,17 @@ func (w *world) check() error {
 			return err
 		}
 	}
+	for _, b := range w.blocks {
+		var want []string
+		if known := w.m.blocks[keyOf(b.ID)]; known != nil && known.wanted() {
+			for _, h := range known.hosts {
+				want = append(want, h.Value())
+			}
+		}
+		if got := w.watches[b.ID]; !slices.Equal(got, want) {
+			return fmt.Errorf("of %v what is in memory of %v is to be known, it was told %v", b.ID, want, got)
+		}
+	}
 	for name, x := range w.jobs {
 		if j := w.m.jobs[name]; x.known && j == nil {
 			return fmt.Errorf("job %v is not known", name)
@@ -492,14 +497,6 @@ func (w *world) same(s *slave) error {
 	}
 	if !maps.Equal(want, got) {
 		return fmt.Errorf("%s keeps %v, and is to keep %v", s.name, got, want)
-	}
-	for at, keep := range w.keeps {
-		if at.node == s.name {
-			b := w.m.blocks[keyOf(at.block)]
-			if keep != (b != nil && b.on(n)) {
-				return fmt.Errorf("it was told that %v is kept: %v", at, keep)
-			}
-		}
 	}
 	return nil
 }

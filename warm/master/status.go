@@ -20,12 +20,14 @@ type Status struct {
 	Files, Blocks int
 	Bytes         int64
 
-	// Left is still to be read by nodes; Pinned is locked in their memory, Resident is in it
+	// Left is still to be read by nodes, or by those who read it now; Pinned is locked in their memory, Resident is in it
 	// without being locked. Read has been read by the job, which needs it no more.
 	Left, Pinned, Resident, Read int64
-	// NotFit is on no node. NotFitReason is that of the last such block.
+	// NotFit is on no node. NotFitReason is that of the last such block. Untried: for some of them it has not been looked
+	// for a node yet.
 	NotFit       int64
 	NotFitReason string
+	Untried      bool
 	// Failed is of blocks of which no replica could be read. Failures has the first failures,
 	// also of blocks that another replica was found for.
 	Failed       int64
@@ -86,15 +88,15 @@ func (m *Master) List(now time.Time, which func(Name) bool) (all []Status) {
 
 func (m *Master) status(j *job, now time.Time) Status {
 	s := Status{
-		Facts: j.facts(), Adopted: j.adopted, Files: len(j.files), Blocks: len(j.wants),
-		Left: j.bytes[Planned], Pinned: j.bytes[Pinned], Resident: j.bytes[Resident], Read: j.bytes[Read],
-		NotFit: j.bytes[NotFit], Failed: j.bytes[Failed], FailedBlocks: j.blocks[Failed], Failures: slices.Clone(j.failures),
+		Facts: j.facts(), Adopted: j.adopted, Untried: j.untried, Files: len(j.files), Blocks: len(j.wants),
+		Left: j.bytes[Planned] + j.waiting, Pinned: j.bytes[Pinned], Resident: j.bytes[Resident], Read: j.bytes[Read],
+		NotFit: j.bytes[NotFit] - j.waiting, Failed: j.bytes[Failed], FailedBlocks: j.blocks[Failed], Failures: slices.Clone(j.failures),
 		Warmed: j.warmed, FirstRead: j.read, FromMemory: j.before.memory, FromDisk: j.before.disk,
 	}
 	for _, n := range j.bytes {
 		s.Bytes += n
 	}
-	if j.blocks[NotFit] > 0 {
+	if s.NotFit > 0 {
 		s.NotFitReason = j.why
 	}
 	until := now
@@ -149,33 +151,40 @@ type Place struct {
 	Host  string
 }
 
-// Places returns where the blocks of a job's files are, in their order, of those files that are
-// asked for. It fails with ErrUnknown. It takes time in proportion to the job's blocks.
-func (m *Master) Places(name Name, files []string) (map[string][]Place, error) {
+// Places returns where the blocks of one of a job's files are, in their order: those after the first from, at most so many,
+// and how many come after them. There are none if the job has no such file. It fails with ErrUnknown. It takes time in proportion
+// to these blocks, but for the first time after a Migrate, which takes it to all of the job.
+func (m *Master) Places(name Name, file string, from, most int) (places []Place, rest int, err error) {
 	j := m.jobs[name]
 	if j == nil {
-		return nil, fmt.Errorf("job %s of %s: %w", name.Job, name.Owner, ErrUnknown)
+		return nil, 0, fmt.Errorf("job %s of %s: %w", name.Job, name.Owner, ErrUnknown)
 	}
-	wanted := make(map[string]bool, len(files))
-	for _, f := range files {
-		wanted[f] = true
+	all := j.inOrder()[file]
+	all = all[min(from, len(all)):]
+	for _, pos := range all[:min(most, len(all))] {
+		w := &j.wants[pos]
+		places = append(places, Place{w.block.bytes, w.host(m)})
 	}
-	blocks := map[uint32][]*want{}
-	for i := range j.wants {
-		if w := &j.wants[i]; w.file != unnamed && wanted[j.files[w.file]] {
-			blocks[w.file] = append(blocks[w.file], w)
+	return places, len(all) - len(places), nil
+}
+
+// inOrder returns which wants are of each file, in their order.
+func (j *job) inOrder() map[string][]uint32 {
+	if j.ordered != nil {
+		return j.ordered
+	}
+	files := make([][]uint32, len(j.files))
+	for pos := range j.wants {
+		if file := j.wants[pos].file; file != unnamed {
+			files[file] = append(files[file], uint32(pos))
 		}
 	}
-	all := make(map[string][]Place, len(blocks))
-	for file, wants := range blocks {
-		slices.SortFunc(wants, func(a, b *want) int { return cmp.Compare(a.at, b.at) })
-		places := make([]Place, 0, len(wants))
-		for _, w := range wants {
-			places = append(places, Place{w.block.bytes, w.host(m)})
-		}
-		all[j.files[file]] = places
+	j.ordered = make(map[string][]uint32, len(files))
+	for i, of := range files {
+		slices.SortFunc(of, func(a, b uint32) int { return cmp.Compare(j.wants[a].at, j.wants[b].at) })
+		j.ordered[j.files[i]] = of
 	}
-	return all, nil
+	return j.ordered
 }
 
 // host returns the host of the replica that is kept for w.

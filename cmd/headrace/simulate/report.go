@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -142,7 +141,7 @@ func readReport(flag, path string) ([]*sim.Result, page.About, error) {
 func aboutRuns(w *trace.Workload, m sim.Measurements) page.About {
 	d := trace.Describe(w)
 	about := page.About{Measured: m.From, Sources: map[string]string{}, Workload: &d, Facts: []report.Fact{
-		{Name: "command", Value: strings.Join(os.Args, " ")}, {Name: "version", Value: cli.Version}}}
+		{Name: "command", Value: cli.CommandLine(os.Args)}, {Name: "version", Value: cli.Version}}}
 	for _, x := range m.Media {
 		about.Sources[x.Name] = x.Source
 	}

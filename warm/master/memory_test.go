@@ -1,0 +1,127 @@
+package master
+
+import (
+	"testing"
+	"time"
+
+	"headrace"
+)
+
+// memory is what is known to be in memory where.
+type memory map[place]int64
+
+func (m memory) resident(b headrace.BlockID, yield func(string, int64)) {
+	for at, n := range m {
+		if at.block == b {
+			yield(at.node, n)
+		}
+	}
+}
+
+// changes has so many bytes of a block be in a node's memory.
+func (f *fixture) changes(m memory, node string, block int, bytes int64) {
+	at := place{id(block), node}
+	f.Changed(node, []Change{{id(block), m[at], bytes}}, f.now)
+	m[at] = bytes
+}
+
+// reader is a master with two nodes, and a job whose blocks are planned on both.
+func reader(t *testing.T, implicit bool) (*fixture, memory) {
+	m := memory{}
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Resident: m.resident}, "n1", "n2")
+	f.migrate(anna("a"), func(x *Facts) { x.Implicit = implicit }, file("/a", "1:20@n1", "2:20@n2", "3:40@n1", "4:20@n1,n2"))
+	f.keeps("n1", "a:1 a:3")
+	f.keeps("n2", "a:2 a:4")
+	return f, m
+}
+
+// TestLeftToReaders: what somebody reads is not read ahead on another node as well, nor anything else of the job where that is; when
+// nobody has read for a while it goes on with the rest.
+func TestLeftToReaders(t *testing.T) {
+	f, m := reader(t, true)
+	f.changes(m, "n1", 4, 1) // behind the end of what somebody has read
+	f.keeps("n2", "a:2 a:4")
+	f.changes(m, "n1", 4, 10)
+	f.keeps("n1", "")
+	f.keeps("n2", "a:2")
+	for range 3 {
+		f.Look(f.now)
+		if s := f.status(anna("a")); s.Left != 100 || s.NotFit != 0 {
+			t.Errorf("while somebody reads: %+v", s)
+		}
+		f.keeps("n1", "")
+		f.now = f.now.Add(readFor / 4)
+	}
+	f.changes(m, "n1", 4, 20)
+	if s := f.status(anna("a")); s.Read != 20 || s.Left != 80 || s.FirstRead != f.now {
+		t.Errorf("one that was read: %+v", s)
+	}
+	f.now = f.now.Add(readFor / 2)
+	f.Look(f.now)
+	f.keeps("n1", "")
+	f.now = f.now.Add(readFor)
+	f.Look(f.now)
+	f.keeps("n1", "a:1 a:3")
+	f.keeps("n2", "a:2")
+	// What is read as ordered nobody reads.
+	f.changes(m, "n1", 1, 20)
+	f.keeps("n1", "a:1 a:3")
+	f.report("n1", anna("a"), 1, Pinned, "")
+	if s := f.status(anna("a")); s.Pinned != 20 || s.Left != 60 {
+		t.Errorf("%+v", s)
+	}
+	if f.Changed("n9", []Change{{id(1), 0, 20}, {id(77), 0, 20}}, f.now); f.status(anna("a")).Pinned != 20 {
+		t.Error("a node that is not known has read a block")
+	}
+}
+
+// TestReadElsewhere: a job that lets go at its end has what others have read where they have read it.
+func TestReadElsewhere(t *testing.T) {
+	f, m := reader(t, false)
+	f.changes(m, "n1", 4, 20)
+	f.Look(f.now)
+	f.keeps("n1", "a:4")
+	if s := f.status(anna("a")); s.Resident != 20 || s.Left != 80 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestReadByOneOfSeveral: of jobs that want a block one has read it each time that all of it was read, though it is not known which.
+func TestReadByOneOfSeveral(t *testing.T) {
+	f, m := reader(t, true)
+	f.migrate(anna("later"), func(x *Facts) { x.Implicit, x.Input = true, 1000 }, file("/a", "4:20@n1,n2"))
+	f.keeps("n2", "a:2 a:4 later:4")
+	for _, want := range []int64{0, 20} {
+		f.changes(m, "n1", 4, 0)
+		f.changes(m, "n1", 4, 20)
+		if a, later := f.status(anna("a")), f.status(anna("later")); a.Read != 20 || later.Read != want {
+			t.Errorf("%+v, %+v", a, later)
+		}
+	}
+}
+
+// TestDropped: what was in memory and is not any more is placed anew, unless somebody reads there.
+func TestDropped(t *testing.T) {
+	m := memory{{id(1), "n1"}: 30, {id(2), "n1"}: 40}
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Resident: m.resident}, "n1", "n2")
+	f.migrate(anna("a"), nil, file("/a", "1:40@n1,n2", "2:40@n1,n2", "3:10@n1"))
+	f.keeps("n1", "a:1 a:2 a:3")
+	if s := f.status(anna("a")); s.Resident != 80 {
+		t.Fatalf("what is there is not taken as it is: %+v", s)
+	}
+	f.changes(m, "n1", 1, 20)
+	if s := f.status(anna("a")); s.Resident != 80 {
+		t.Errorf("half of one has gone: %+v", s)
+	}
+	m[place{id(1), "n2"}] = 40
+	f.changes(m, "n1", 1, 19)
+	f.Look(f.now)
+	f.keeps("n1", "a:2 a:3")
+	f.keeps("n2", "a:1")
+	f.changes(m, "n1", 2, 0)
+	f.now = f.now.Add(time.Second)
+	f.Look(f.now)
+	if s := f.status(anna("a")); s.Resident != 40 || s.Left != 50 {
+		t.Errorf("%+v", s)
+	}
+}
