@@ -264,11 +264,11 @@ type node struct {
 }
 
 // before reports whether a is served before b.
-func (m *Master) before(a, b *job) bool {
+func (c *Config) before(a, b *job) bool {
 	switch {
-	case m.cfg.Policy.Before(&a.rank, &b.rank):
+	case c.Policy.Before(&a.rank, &b.rank):
 		return true
-	case m.cfg.Policy.Before(&b.rank, &a.rank):
+	case c.Policy.Before(&b.rank, &a.rank):
 		return false
 	}
 	return strings.Compare(string(a.Job)+"\x00"+a.Owner, string(b.Job)+"\x00"+b.Owner) < 0
@@ -282,7 +282,7 @@ func (n *node) charged(m *Master, b *block) (first *job, pinned bool) {
 		case w.node != n:
 		case w.state == Pinned:
 			return nil, true
-		case w.state == Planned && (first == nil || m.before(r.job, first)):
+		case w.state == Planned && (first == nil || m.cfg.before(r.job, first)):
 			first = r.job
 		}
 	}

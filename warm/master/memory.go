@@ -123,7 +123,7 @@ func (r ref) waits(m *Master, is bool, now time.Time) {
 func (b *block) readAll(m *Master, now time.Time) {
 	var first ref
 	for _, r := range b.refs {
-		if r.want().state != Read && (first.job == nil || m.before(r.job, first.job)) {
+		if r.want().state != Read && (first.job == nil || m.cfg.before(r.job, first.job)) {
 			first = r
 		}
 	}

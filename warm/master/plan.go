@@ -104,7 +104,7 @@ func (p *planning) host(n *node) int {
 	}
 	var queued int64
 	for j, bytes := range n.queued {
-		if j == p.j || p.m.before(j, p.j) {
+		if j == p.j || p.m.cfg.before(j, p.j) {
 			queued += bytes
 		}
 	}
@@ -129,7 +129,7 @@ func (m *Master) left(j *job) int64 {
 	for _, o := range m.jobs {
 		if o.Owner == j.Owner {
 			owner -= o.bytes[Pinned]
-			if o == j || m.before(o, j) {
+			if o == j || m.cfg.before(o, j) {
 				owner -= o.bytes[Planned]
 			}
 		}
@@ -153,7 +153,7 @@ func (m *Master) yield(j *job) {
 	for _, o := range m.jobs {
 		if o.Owner == j.Owner {
 			over += o.held()
-			if m.before(j, o) && o.blocks[Planned] > 0 {
+			if m.cfg.before(j, o) && o.blocks[Planned] > 0 {
 				behind = append(behind, o)
 			}
 		}
@@ -208,7 +208,7 @@ func (n *node) relieve(m *Master) {
 // sort brings jobs into the order in which they are served.
 func (m *Master) sort(jobs []*job) {
 	slices.SortFunc(jobs, func(a, b *job) int {
-		if m.before(a, b) {
+		if m.cfg.before(a, b) {
 			return -1
 		}
 		return 1

@@ -559,7 +559,7 @@ func (w *world) noRoom(j *job, v *want) error {
 			if o == j && (x.state == Planned || x.state == Pinned) {
 				job += x.block.bytes
 			}
-			if o.Owner == j.Owner && (x.state == Pinned || x.state == Planned && !w.m.before(j, o)) {
+			if o.Owner == j.Owner && (x.state == Pinned || x.state == Planned && !w.m.cfg.before(j, o)) {
 				owner += x.block.bytes
 			}
 		}
@@ -578,7 +578,7 @@ func (w *world) noRoom(j *job, v *want) error {
 		for r := range n.refs {
 			x := r.want()
 			kept = kept || x.block == v.block
-			if counts := x.state == Pinned || x.state == Planned && (r.job == j || w.m.before(r.job, j)); counts && !counted[x.block] {
+			if counts := x.state == Pinned || x.state == Planned && (r.job == j || w.m.cfg.before(r.job, j)); counts && !counted[x.block] {
 				counted[x.block] = true
 				used += x.block.bytes
 			}
