@@ -26,10 +26,11 @@ type readBytes struct{ memory, disk int64 }
 // came into memory counts as from the disk. b.mu is held.
 func (b *Blocks) countReads() {
 	read, wants := map[want][]uint64{}, map[want][]want{} // by block
+	warm := map[want]int64{}                              // what the manager was told before of what is in memory
 	for id, at := range b.watched {
 		if file, ok := at.file.(pagecache.ReadWatched); ok {
 			if parts := file.TakeReads(); parts != nil {
-				read[want{BlockID: id}] = parts
+				read[want{BlockID: id}], warm[want{BlockID: id}] = parts, at.told
 			}
 		}
 	}
@@ -49,7 +50,7 @@ func (b *Blocks) countReads() {
 		if len(still) == 0 {
 			still = by
 		}
-		b.hasRead(slices.MinFunc(still, b.compare), read[id], len(by) == 1)
+		b.hasRead(slices.MinFunc(still, b.compare), read[id], warm[id], len(by) == 1)
 	}
 }
 
@@ -59,9 +60,9 @@ func (b *Blocks) compare(x, y want) int {
 	return cmp.Or(cmp.Compare(f.Input, g.Input), cmp.Compare(f.SubmittedMs, g.SubmittedMs), cmp.Compare(x.job, y.job), cmp.Compare(x.user, y.user))
 }
 
-// hasRead notes that a job has read parts of a block, which count as its own if it alone wants it. What it has read all of is let go if it
+// hasRead notes that a job has read parts of a block, of which so much was in memory, and which count as its own if it alone wants it. What it has read all of is let go if it
 // asked for that. b.mu is held.
-func (b *Blocks) hasRead(k want, parts []uint64, alone bool) {
+func (b *Blocks) hasRead(k want, parts []uint64, warm int64, alone bool) {
 	w := b.wanted[k]
 	before := pagecache.ReadBytes(w.read, w.block.Bytes)
 	if more := len(parts) - len(w.read); more > 0 {
@@ -72,7 +73,7 @@ func (b *Blocks) hasRead(k want, parts []uint64, alone bool) {
 	}
 	read := pagecache.ReadBytes(w.read, w.block.Bytes)
 	if alone {
-		b.count(k, w, read-before)
+		b.count(k, w, read-before, warm)
 	}
 	if read == w.block.Bytes && read > before && w.request != "" && w.job.facts.Implicit {
 		for _, f := range w.files {
@@ -82,15 +83,17 @@ func (b *Blocks) hasRead(k want, parts []uint64, alone bool) {
 	}
 }
 
-// count notes how much more of a block its job has read. b.mu is held.
-func (b *Blocks) count(k want, w *warming, n int64) {
+// count notes how much more of a block its job has read, of which so much was in memory. That alone tells where it came from as long as
+// it does not stand with the block as it was asked for: the manager may have placed it here because it is in memory, and the job
+// may begin at once. b.mu is held.
+func (b *Blocks) count(k want, w *warming, n, warm int64) {
 	r := b.reads[k.ofJob()]
 	if r == nil {
 		r = &reads{job: w.job.facts.Job}
 		b.reads[k.ofJob()] = r
 	}
-	switch w.now.state {
-	case wire.KeptState_KEPT_STATE_PINNED, wire.KeptState_KEPT_STATE_RESIDENT:
+	switch state := w.now.state; {
+	case state == wire.KeptState_KEPT_STATE_PINNED, state == wire.KeptState_KEPT_STATE_RESIDENT, warm >= w.block.Bytes:
 		r.now.memory += n
 	default:
 		r.now.disk += n

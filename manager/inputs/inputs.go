@@ -52,7 +52,7 @@ type timing struct {
 	silent time.Duration
 }
 
-var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 30 * time.Second, soon: 150 * time.Millisecond, place: 10 * time.Second, unnamed: 10 * time.Minute, silent: time.Minute}
+var usualTiming = timing{away: 10 * time.Second, look: 500 * time.Millisecond, settle: 30 * time.Second, soon: 150 * time.Millisecond, place: 2 * time.Second, unnamed: 10 * time.Minute, silent: time.Minute}
 
 // yarnPrefix begins the names of applications of YARN, which tells of all of them.
 const yarnPrefix = "application_"
