@@ -99,6 +99,7 @@ func (m *move) killNodes(t *testing.T) error {
 	if err := errors.Join(m.doom(t, m.from, "solo.op.before"), m.doom(t, m.to, "archive.claimed")); err != nil {
 		return err
 	}
+	m.interrupted = true
 	m.leaves.kill(t)
 	return errors.Join(m.afterDeath(t, m.from, "archive.before-manifest"), m.afterDeath(t, m.from, ""), m.afterDeath(t, m.to, ""))
 }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +98,8 @@ type departure struct {
 	from, to               int
 	// stays is the urgent job in its place, leaves the one on the other machine.
 	stays, leaves *job
+	// interrupted: the daemon died in an upload. That was offered to nobody; what is left of it a Sweep removes in an hour.
+	interrupted bool
 }
 
 // depart returns when the container has given way and both machines are full.
@@ -206,7 +210,14 @@ func (d *departure) goesOn(t *testing.T, place blob.Place) {
 	}
 	d.over(t)
 	for _, state := range []migrate.State{migrate.Uploading, migrate.Ready, migrate.Claimed, migrate.Used, "removed"} {
-		if left := must(place.List(t.Context(), string(state)))(t); len(left) > 0 {
+		left := must(place.List(t.Context(), string(state)))(t)
+		if d.interrupted && state == migrate.Uploading {
+			left = slices.DeleteFunc(left, func(e blob.Object) bool {
+				inside := must(place.List(t.Context(), path.Join(string(state), e.Name)))(t)
+				return !slices.ContainsFunc(inside, func(f blob.Object) bool { return f.Name == "manifest" })
+			})
+		}
+		if len(left) > 0 {
 			t.Errorf("in the archive is left, %s: %v", state, left)
 		}
 	}
