@@ -213,8 +213,15 @@ func (d *departure) goesOn(t *testing.T, place blob.Place) {
 		left := must(place.List(t.Context(), string(state)))(t)
 		if d.interrupted && state == migrate.Uploading {
 			left = slices.DeleteFunc(left, func(e blob.Object) bool {
-				inside := must(place.List(t.Context(), path.Join(string(state), e.Name)))(t)
-				return !slices.ContainsFunc(inside, func(f blob.Object) bool { return f.Name == "manifest" })
+				dir := path.Join(string(state), e.Name)
+				inside := must(place.List(t.Context(), dir))(t)
+				if slices.ContainsFunc(inside, func(f blob.Object) bool { return f.Name == "manifest" }) {
+					return false
+				}
+				if err := place.Remove(t.Context(), dir); err != nil {
+					t.Error(err)
+				}
+				return true
 			})
 		}
 		if len(left) > 0 {
