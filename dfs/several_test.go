@@ -219,14 +219,19 @@ func (s *sites) seated(want ...string) {
 			}
 		}
 		return true
-	}, func() string {
-		text := ""
-		for _, a := range s.living() {
-			v := a.node.View()
-			text += fmt.Sprintf("; %s: leader %q term %d seats %v voters %v", a.node.Identity.Node, v.Leader, v.Term, v.Seats, a.node.Voters())
-		}
-		return text
-	})
+	}, s.known)
+}
+
+// known is what those who live know of the ring, for a test that fails.
+func (s *sites) known() string {
+	text := ""
+	for _, a := range s.living() {
+		v := a.node.View()
+		raft, _ := a.node.Raft()
+		text += fmt.Sprintf("\n%s: leader %q term %d epoch %d index %d nodes %+v seats %v voters %v, raft %+v, failed: %v",
+			a.node.Identity.Node, v.Leader, v.Term, v.Table.Epoch(), v.Index, v.Table.Nodes(), v.Seats, a.node.Voters(), raft, a.node.Failure())
+	}
+	return text
 }
 
 // load has clients make directories and rename them, each step asked for until it is answered, and returns what stops
@@ -343,5 +348,5 @@ func TestSeveralNodes(t *testing.T) {
 	testkit.Await(t, "the one that has left to be forgotten", func() bool { // a follower hears of it a little later
 		v := fourth.node.View()
 		return v.Members[leaves].Name == "" && len(v.Table.Nodes()) == 3
-	})
+	}, s.known)
 }
