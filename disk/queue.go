@@ -146,7 +146,7 @@ func (q *queue) grant() *entry {
 		e := slices.MinFunc(w, earlier)
 		q.cancel(e)
 		e.granted = e.tag()
-		q.holder[e.class.side()], q.virtual[c] = e, e.granted
+		q.holder[reads], q.virtual[c] = e, e.granted
 		if e.flow != nil {
 			e.flow.virtual = e.start
 		}
@@ -155,9 +155,9 @@ func (q *queue) grant() *entry {
 	return nil
 }
 
-// free reports whether nobody has what keeps a turn of class c from beginning.
+// free reports whether nobody has what keeps readers of class c from a turn.
 func (q *queue) free(c Class) bool {
-	return q.holder[c.side()] == nil && (c != Warming || q.holder[moves] == nil) && !(q.shut && c.side() == reads)
+	return q.holder[reads] == nil && !q.shut && (c != Warming || q.holder[moves] == nil)
 }
 
 // earlier orders those who wait: by flow, and in a flow by reader.

@@ -25,12 +25,15 @@ type readBytes struct{ memory, disk int64 }
 // as there are jobs none does. It stands before how it stands with blocks is asked: what was read while a block
 // came into memory counts as from the disk. b.mu is held.
 func (b *Blocks) countReads() {
-	read, wants := map[want][]uint64{}, map[want][]want{} // by block
-	warm := map[want]int64{}                              // what the manager was told before of what is in memory
+	type reading struct {
+		parts []uint64
+		warm  int64 // what the manager was told before of what is in memory
+	}
+	read, wants := map[want]reading{}, map[want][]want{} // by block
 	for id, at := range b.watched {
 		if file, ok := at.file.(pagecache.ReadWatched); ok {
 			if parts := file.TakeReads(); parts != nil {
-				read[want{BlockID: id}], warm[want{BlockID: id}] = parts, at.told
+				read[want{BlockID: id}] = reading{parts, at.told}
 			}
 		}
 	}
@@ -38,7 +41,8 @@ func (b *Blocks) countReads() {
 		return
 	}
 	for k := range b.wanted {
-		if id := (want{BlockID: k.BlockID}); read[id] != nil {
+		id := want{BlockID: k.BlockID}
+		if _, is := read[id]; is {
 			wants[id] = append(wants[id], k)
 		}
 	}
@@ -50,7 +54,7 @@ func (b *Blocks) countReads() {
 		if len(still) == 0 {
 			still = by
 		}
-		b.hasRead(slices.MinFunc(still, b.compare), read[id], warm[id], len(by) == 1)
+		b.hasRead(slices.MinFunc(still, b.compare), read[id].parts, read[id].warm, len(by) == 1)
 	}
 }
 

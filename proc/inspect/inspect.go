@@ -33,8 +33,12 @@ func Find(tree []linux.Stat, root int) (*Loss, error) {
 	if l := lostSession(tree, root); l != nil {
 		return l, nil
 	}
+	room, err := descriptorsBelowCRIU()
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range tree {
-		l, err := ofProcess(p.PID)
+		l, err := ofProcess(p.PID, room)
 		if linux.Gone(err) {
 			continue // a zombie, or it has just ended: CRIU will see
 		}
@@ -49,7 +53,8 @@ func Find(tree []linux.Stat, root int) (*Loss, error) {
 	return nil, nil
 }
 
-func ofProcess(pid int) (*Loss, error) {
+// ofProcess returns what a checkpoint of one process would lose. Descriptors from room on leave CRIU none.
+func ofProcess(pid, room int) (*Loss, error) {
 	st, err := procs.Status(pid)
 	if err != nil {
 		return nil, err
@@ -58,10 +63,6 @@ func ofProcess(pid int) (*Loss, error) {
 		return &Loss{Has: fmt.Sprintf("a debugger or tracer (gdb, strace), process %d; end that first", st.Tracer)}, nil
 	}
 	open, err := procs.Descriptors(pid)
-	if err != nil {
-		return nil, err
-	}
-	room, err := descriptorsBelowCRIU()
 	if err != nil {
 		return nil, err
 	}
