@@ -50,8 +50,7 @@ func (f *follower) keep(ctx context.Context, once func(alive func()) error) erro
 			lost = time.Time{}
 			if !refused {
 				refused = true
-				_, line := cli.Outcome(err)
-				f.say("%s; what is refused so waits for its turn", line)
+				sayRefused(f.say, err)
 			}
 		case err == nil || !severed(err):
 			return err

@@ -21,6 +21,12 @@ func notNow(err error) bool {
 	return errors.As(err, &refused) && refused.Code() == connect.CodeResourceExhausted && refused.Meta().Get("Retry-After") != ""
 }
 
+// sayRefused tells whoever waits why.
+func sayRefused(say func(format string, args ...any), err error) {
+	_, line := cli.Outcome(err)
+	say("%s; what is refused so waits for its turn", line)
+}
+
 // turnTime is how long the calls of a command wait for their turn while nothing of that command is under way.
 const turnTime = 30 * time.Second
 
@@ -44,10 +50,7 @@ func (t *turns) take(ctx context.Context, call func() error) error {
 		if !t.again(notNow(err)) {
 			return err
 		}
-		t.once.Do(func() {
-			_, line := cli.Outcome(err)
-			t.say("%s; what is refused so waits for its turn", line)
-		})
+		t.once.Do(func() { sayRefused(t.say, err) })
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
