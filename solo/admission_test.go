@@ -108,6 +108,8 @@ func TestSharesSpareNobodyFromAbove(t *testing.T) {
 			for i := range greedy {
 				greedy[i] = b.run(headrace.Normal, as("daemon"), large)
 				b.awaitState(greedy[i], headrace.Running)
+				// One of which nobody knows yet what it holds may be suspended: that costs nothing.
+				b.await(greedy[i], "measured", func(w *wire.Task) bool { return w.Usage.GetResident() == 100<<20 })
 			}
 			modest := b.run(headrace.Normal, as("bin"), large)
 			b.await(modest, "in the queue, with a reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "waits for ") })
