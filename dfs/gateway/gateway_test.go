@@ -98,7 +98,7 @@ func TestWriterIsRead(t *testing.T) {
 	if r.Length() != 700 || !bytes.Equal(got, data[:700]) || !bytes.Equal(sums, appendSums(data[:700])) || r.Final() {
 		t.Errorf("%d bytes and %d of checksums of %d", len(got), len(sums), r.Length())
 	}
-	visible := s.dial("root", ipc.Options{Protocol: "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol", User: ipc.User{Name: "blk"}})
+	visible := s.dial("root", ipc.Options{Protocol: dataNodeProtocol, User: ipc.User{Name: "blk"}})
 	if n := ask[pb.GetReplicaVisibleLengthResponseProto](visible, "getReplicaVisibleLength", &pb.GetReplicaVisibleLengthRequestProto{Block: b.B}).GetLength(); n != 1300 {
 		t.Errorf("%d bytes are visible", n)
 	}
