@@ -42,8 +42,8 @@ func orDefault[T int | time.Duration](v *T, d T) {
 // keepAlive is how long a client may take for its next operation.
 const keepAlive = 4 * time.Second
 
-// perNode is how much longer an answer may take for each node that it passes.
-const perNode = 5 * time.Second
+// PerNode is how much longer an answer may take for each node that it passes: each is to hear who is to blame before it gives up the next one.
+const PerNode = 5 * time.Second
 
 // A Server is the data transfer of a data node. Set its fields before Serve.
 type Server struct {
