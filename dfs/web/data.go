@@ -123,13 +123,13 @@ func (r *request) open() (any, error) {
 }
 
 const (
-	mostPart   = 256 << 10 // how many bytes a client has BodyTime to take
+	mostPart   = 256 << 10 // how many bytes a client has SendTime to take
 	bufferSize = 64 << 10  // for those that it sends
 )
 
 func (r *request) sendBytes(p []byte) error {
 	for len(p) > 0 {
-		r.patience(r.w)
+		patience(r.w, r.SendTime)
 		n := min(len(p), mostPart)
 		if _, err := r.w.Write(p[:n]); err != nil {
 			return err
@@ -197,7 +197,6 @@ func (r *request) fill(w *dfs.Writer) error {
 	buf := make([]byte, bufferSize)
 	var err error
 	for err == nil {
-		r.patience(r.w)
 		var n int
 		n, err = r.r.Body.Read(buf)
 		if n > 0 {
@@ -227,7 +226,6 @@ func (r *request) fileChecksum() (any, error) {
 		if i == 0 && len(l.Blocks) > 1 {
 			perBlock = uint64(b.Size+xfer.Chunk-1) / xfer.Chunk
 		}
-		r.patience(r.w) // the answer takes as long as there are blocks
 		sum, err := r.Node.Keeper.Checksum(r.r.Context(), b)
 		if err != nil {
 			return nil, err
