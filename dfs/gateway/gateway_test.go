@@ -185,6 +185,11 @@ func TestRefused(t *testing.T) {
 	c.throws("UnsupportedOperationException", "setStoragePolicy", &pb.SetStoragePolicyRequestProto{Src: &root, PolicyName: cold})
 	c.throws("FileNotFoundException", "setStoragePolicy", &pb.SetStoragePolicyRequestProto{Src: &nowhere, PolicyName: hot})
 	c.s.as("alice").throws("AccessControlException", "unsetStoragePolicy", &pb.UnsetStoragePolicyRequestProto{Src: &root})
+	create := c.createRequest(f)
+	create.EcPolicyName = coded
+	c.throws("HadoopIllegalArgumentException", "create", create)
+	create.EcPolicyName, create.StoragePolicy = replicated, cold
+	c.throws("UnsupportedOperationException", "create", create)
 	c.write(f, []byte("a file"))
 	c.throws("IOException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &f, EcPolicyName: replicated})
 	if d := ask[pb.GetDelegationTokenResponseProto](c, "getDelegationToken", &pb.GetDelegationTokenRequestProto{Renewer: &f}); d.Token != nil {

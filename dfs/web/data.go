@@ -24,7 +24,7 @@ import (
 var data = table{
 	"GET OPEN":            redirected((*request).checkOpen, (*request).open),
 	"GET GETFILECHECKSUM": redirected(func(r *request) error { _, err := r.found(); return err }, (*request).fileChecksum),
-	"PUT CREATE":          redirected(func(*request) error { return nil }, (*request).create),
+	"PUT CREATE":          redirected((*request).checkCreate, (*request).create),
 	"POST APPEND":         redirected((*request).checkAppend, (*request).append),
 }
 
@@ -75,6 +75,17 @@ func (r *request) checkOpen() error {
 		return nil
 	}
 	return r.ask(func(q meta.Query) error { _, err := q.Blocks(r.path, offset, 1); return err })
+}
+
+// checkCreate refuses what a new file cannot have.
+func (r *request) checkCreate() error {
+	if p := r.text("ecpolicy"); p != "" && p != "replication" {
+		return thrown(classUnsupported, noCoding)
+	}
+	if p := r.text("storagepolicy"); p != "" && !strings.EqualFold(p, "HOT") {
+		return thrown(classUnsupported, noPolicies)
+	}
+	return nil
 }
 
 func (r *request) checkAppend() error {
@@ -146,6 +157,9 @@ func (r *request) machine() string {
 }
 
 func (r *request) create() (any, error) {
+	if err := r.checkCreate(); err != nil {
+		return nil, err
+	}
 	mode, asked := r.mode(0o644)
 	if asked == nil { // clients of HDFS apply a umask, which drops the sticky bit, and send both
 		all := mode

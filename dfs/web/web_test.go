@@ -334,6 +334,10 @@ func TestRefusals(t *testing.T) {
 	s.throws(400, "IllegalArgumentException", "GET", "/\xff", "op=GETFILESTATUS")
 	s.throws(403, "IOException", "GET", "/"+strings.Repeat("n", 40<<10), "op=GETFILESTATUS")
 	s.throws(400, "UnsupportedOperationException", "PUT", "/f", "op=SETSTORAGEPOLICY&storagepolicy=COLD")
+	for _, policy := range []string{"storagepolicy=ALL_SSD", "ecpolicy=RS-6-3-1024k"} {
+		s.throws(400, "UnsupportedOperationException", "PUT", "/new", "op=CREATE&"+policy)
+		s.throws(400, "UnsupportedOperationException", "PUT", "/new", "op=CREATE&data=true&"+policy)
+	}
 	s.throws(404, "FileNotFoundException", "PUT", "/nowhere", "op=SETSTORAGEPOLICY&storagepolicy=HOT")
 	for _, q := range [][2]string{{"PUT", "op=SETSTORAGEPOLICY&storagepolicy=HOT"}, {"POST", "op=UNSETSTORAGEPOLICY"}} {
 		if resp, body := s.ask(q[0], "/f", q[1]); resp.StatusCode != 200 || body != "" {
