@@ -42,15 +42,15 @@ func (c dataConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// dialData connects to a node that passes on what it is told to so many others, until ctx ends.
-func (n *Node) dialData(ctx context.Context, m Member, others int) (c dataConn, stop func(), err error) {
+// dialData connects to a node, which may take so long for each read and write, until ctx ends.
+func dialData(ctx context.Context, m Member, wait time.Duration) (c dataConn, stop func(), err error) {
 	d := net.Dialer{Timeout: dialTime}
 	nc, err := d.DialContext(ctx, "tcp", m.DataAddress())
 	if err != nil {
 		return c, nil, err
 	}
 	end := context.AfterFunc(ctx, func() { nc.Close() })
-	return dataConn{nc, n.Config.DataTime + time.Duration(others)*xfer.PerNode}, func() { end(); nc.Close() }, nil
+	return dataConn{nc, wait}, func() { end(); nc.Close() }, nil
 }
 
 // remote reads a part of a block at another node. Bytes that it gives are verified.
@@ -62,7 +62,7 @@ type remote struct {
 func (r *remote) Close() { r.stop() }
 
 func (k *Keeper) openAt(ctx context.Context, m Member, b meta.Block, offset, n int64) (*remote, error) {
-	nc, stop, err := k.n.dialData(ctx, m, 0)
+	nc, stop, err := dialData(ctx, m, k.n.Config.DataTime)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (k *Keeper) openAt(ctx context.Context, m Member, b meta.Block, offset, n i
 func (k *Keeper) Checksum(ctx context.Context, b meta.LocatedBlock) ([]byte, error) {
 	var failed error
 	for _, m := range k.n.Places().Readers(b, k.host()) {
-		nc, stop, err := k.n.dialData(ctx, m, 0)
+		nc, stop, err := dialData(ctx, m, k.n.Config.DataTime)
 		if err == nil {
 			h := xfer.Header(k.block(b.Block), "", k.n.Tokens().Issue(b.ID, pb.AccessModeProto_READ, "")).BaseHeader
 			var a *pb.OpBlockChecksumResponseProto
