@@ -25,9 +25,9 @@ func TestActivity(t *testing.T) {
 		is(false, time.Time{})
 		began = time.Now()
 		if n, err := a.Send(func() (int64, error) {
-			time.Sleep(Stalled - 1)
+			time.Sleep(Stalled - time.Nanosecond)
 			is(false, time.Time{})
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			is(true, began)
 			return 7, nil
 		}); n != 7 || err != nil {
