@@ -81,20 +81,25 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *fou
 	return f, done, nil
 }
 
-// questions returns what to ask about paths.
-func questions(in *Inputs, user string, paths []string) ([]question, error) {
-	clients, all := map[*FileSystem]*hdfs.Client{}, make([]question, len(paths))
-	for i, p := range paths {
+// questions returns what to ask about paths, but for those of which nothing can be asked: a job may read one of a file system
+// that is not known here, too. It fails when there is nothing else.
+func (f *found) questions(in *Inputs, user string, paths []string) ([]question, error) {
+	clients, all := map[*FileSystem]*hdfs.Client{}, make([]question, 0, len(paths))
+	for _, p := range paths {
 		at, err := in.locate(p)
-		if err != nil {
-			return nil, err
-		}
-		if clients[at.fs] == nil {
+		if err == nil && clients[at.fs] == nil {
 			if clients[at.fs], err = at.fs.as(user); err != nil {
-				return nil, invalid("%s: %v", p, err)
+				err = invalid("%s: %v", p, err)
 			}
 		}
-		all[i] = question{at, clients[at.fs]}
+		if err != nil {
+			f.problem(p, err)
+			continue
+		}
+		all = append(all, question{at, clients[at.fs]})
+	}
+	if len(all) == 0 {
+		return nil, f.err
 	}
 	return all, nil
 }
@@ -108,14 +113,14 @@ func (f *found) lookUp(ctx context.Context, in *Inputs, user string, paths []str
 	case <-ctx.Done():
 		return coded(ctx.Err())
 	}
-	all, err := questions(in, user, paths)
+	all, err := f.questions(in, user, paths)
 	if err != nil {
 		return err
 	}
 	files, meant := listed(ctx, all), make([]meaning, len(all))
 	err = sideBySide(ctx, len(all), func(ctx context.Context, i int) error {
 		if err := f.means(ctx, i, &all[i], files, &meant[i]); err != nil {
-			return asked(paths[i], err)
+			return asked(all[i].name(all[i].path), err)
 		}
 		return nil
 	})

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -42,6 +43,8 @@ public final class Warming {
     /** Files in a request, and characters of their names: less than daemon and manager take. */
     private static final int MOST_FILES = 10_000;
     private static final int MOST_CHARACTERS = 2 << 20;
+    /** Refusals that are about the files of one request: others may be taken. */
+    private static final Set<String> OF_FILES = Set.of("failed_precondition", "permission_denied");
     /** For an answer that no job waits for. */
     private static final Duration UNHURRIED = Duration.ofMinutes(1);
     /** After a silence whoever would ask is refused for so long. What waits else keeps what it would ask about, for very long. */
@@ -252,10 +255,27 @@ public final class Warming {
         CompletableFuture<Long> left = run(() -> {
             refuse();
             long rest = 0;
+            boolean some = false;
+            RefusedException refused = null;
             for (List<String> part : parts(new LinkedHashSet<>(inputs.files()))) {
-                rest = request(job, part, submitted, lease);
+                try {
+                    rest = request(job, part, submitted, lease);
+                } catch (RefusedException e) {
+                    if (!OF_FILES.contains(e.code())) {
+                        throw e;
+                    }
+                    refused = refused == null ? e : refused;
+                    continue;
+                }
+                some = true;
                 asked.incrementAndGet();
                 inputs.accepted(part);
+            }
+            if (refused != null && !some) {
+                throw refused;
+            } else if (refused != null) {
+                fails(job, refused);
+            } else if (some) {
                 works();
             }
             return rest;

@@ -117,6 +117,21 @@ class WarmingTest {
         }
     }
 
+    /** Such as those of a file system that the manager does not know. */
+    @Test
+    void filesThatAreRefusedDoNotKeepOthersCold() throws Exception {
+        List<String> many = IntStream.range(0, 20_000).mapToObj(i -> (i < 10_000 ? "hdfs://other/" : "hdfs://c/") + i).toList();
+        try (UnixServer node = UnixServer.answering(socket, request -> request.contains("hdfs://other/")
+                ? UnixServer.http("400 Bad Request", "{\"code\":\"failed_precondition\",\"message\":\"not known\"}")
+                : UnixServer.http("200 OK", "{\"left\":\"0\"}"))) {
+            assertTrue(warming.ask(job(LONG, LONG), System.nanoTime(), () -> many).warm(), "the others are waited for");
+            assertEquals(1, warming.asked());
+            assertEquals(1, warming.failed());
+            warming.ask(job(LONG, Duration.ZERO), System.nanoTime(), () -> many.subList(0, 2)).answered();
+            assertEquals(2, warming.failed());
+        }
+    }
+
     @Test
     void asksForNothingWhereThereIsNothing() throws Exception {
         try (UnixServer node = node("200 OK", "{}")) {
