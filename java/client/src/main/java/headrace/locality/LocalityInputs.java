@@ -2,6 +2,7 @@ package headrace.locality;
 
 import headrace.client.Residency;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -31,6 +32,10 @@ public final class LocalityInputs implements AutoCloseable {
 
     /** Stages and queries that wait for the thread; more are left in their framework's own order. */
     private static final int QUEUE = 10_000;
+    /** With so many waiting no more queries are taken: each keeps what it would list, which may be a table's files. */
+    private static final int QUERY_QUEUE = 100;
+    /** A query that has waited that long has stages by now, which are looked up themselves. */
+    private static final long QUERY_NANOS = 60_000_000_000L;
     /** About 50 MB. */
     private static final int MOST_BLOCKS = 200_000;
     /** What was found in between is followed, and ordered by. */
@@ -51,7 +56,7 @@ public final class LocalityInputs implements AutoCloseable {
     /** @param start a Residency that calls it when something has changed */
     public LocalityInputs(Configuration conf, Function<Runnable, Residency> start) {
         residency = start.apply(this::score);
-        blocks = new InputBlocks(conf, residency, MOST_BLOCKS);
+        blocks = new InputBlocks(conf, residency, MOST_BLOCKS, InputBlocks.SLOW);
         thread.setDaemon(true);
         thread.start();
     }
@@ -70,35 +75,50 @@ public final class LocalityInputs implements AutoCloseable {
         return doubts.get();
     }
 
-    /** Finds out what a stage reads. Does not wait. */
+    /** Finds out what a stage reads, unless nobody else refers to it any more when its turn comes. Does not wait. */
     public void add(StageInputs.Stage stage) {
+        WeakReference<StageInputs.Stage> waiting = new WeakReference<>(stage); // the turn may be far away
         enqueue(() -> {
-            begin(new StageInputs(stage));
+            StageInputs.Stage still = waiting.get();
+            if (still != null) {
+                begin(new StageInputs(still));
+            }
             return null;
         });
     }
 
     /** A query will read files. Does not wait. */
     public void query(Callable<Collection<Path>> files) {
+        long asked = System.nanoTime();
+        if (queue.size() >= QUERY_QUEUE) {
+            doubt(new IOException("the files of a query are not looked up, as " + QUERY_QUEUE + " queries and stages wait for that"));
+            return;
+        }
         enqueue(() -> {
-            lookUp(new ArrayDeque<>(expect(files.call())));
+            if (!late(asked)) {
+                lookUp(new ArrayDeque<>(expect(files.call())), asked);
+            }
             return null;
         });
     }
 
-    private void lookUp(Deque<Path> files) {
+    private static boolean late(long asked) {
+        return System.nanoTime() - asked > QUERY_NANOS;
+    }
+
+    private void lookUp(Deque<Path> files, long asked) {
         long began = System.nanoTime();
-        for (int done = 0; !files.isEmpty() && !othersTurn(done, began); done++) {
+        for (int done = 0; !files.isEmpty() && !late(asked) && !othersTurn(done, began); done++) {
             blocks.of(files.remove(), 0, 0, System.nanoTime());
             if (blocks.found() >= BATCH) {
                 blocks.follow();
             }
         }
         blocks.follow();
-        if (!files.isEmpty()) {
+        if (!files.isEmpty() && !late(asked)) {
             enqueue(() -> {
                 blocks.expect(files, System.nanoTime());
-                lookUp(files);
+                lookUp(files, asked);
                 return null;
             });
         }
