@@ -63,8 +63,8 @@ final class TaskSetOrder implements StageInputs.Stage {
     private int ordered;
     /** Attempts that had failed when Spark's additions were last looked for. */
     private int failed;
-    /** Tasks that were added to the list of a host, as host and number. */
-    private final Set<String> added = new HashSet<>();
+    /** Tasks that were added to the lists of hosts, and are there as far as is known. */
+    private final Map<String, Set<Integer>> added = new HashMap<>();
     private Set<String> hosts = Set.of();
     private boolean disturbed;
     private boolean moved;
@@ -179,7 +179,6 @@ final class TaskSetOrder implements StageInputs.Stage {
     /** Spark has added tasks that were lost, or may have. */
     void disturb() {
         disturbed = true;
-        added.clear();
     }
 
     /**
@@ -258,6 +257,9 @@ final class TaskSetOrder implements StageInputs.Stage {
     /** Finds the lists, all of which are to be ordered. */
     private void begin(ResidentShares now, Predicate<String> alive) {
         shares = now;
+        if (disturbed) {
+            recall();
+        }
         disturbed = false;
         failed = failures();
         ordered = 0;
@@ -294,19 +296,37 @@ final class TaskSetOrder implements StageInputs.Stage {
         if (!local && !pending.forHost().isEmpty()) {
             return;
         }
-        int before = added.size();
+        String[] hostOf = new String[useful.length];
+        for (int m = 0; m < useful.length; m++) {
+            hostOf[m] = useful[m] ? shares.machines().get(m).stream().filter(alive).findFirst().orElseThrow() : null;
+        }
+        boolean[] more = {false};
         shares.homes((task, machine) -> {
             if (useful[machine] && stage.copiesRunning()[task] == 0 && !stage.successful()[task]
                     && !preferred(task, shares.machines().get(machine))) {
-                String host = shares.machines().get(machine).stream().filter(alive).findFirst().orElseThrow();
-                if (added.add(host + " " + task)) {
+                String host = hostOf[machine];
+                if (added.computeIfAbsent(host, h -> new HashSet<>()).add(boxed(task))) {
                     listOf(host).addOne(boxed(task));
+                    more[0] = true;
                 }
             }
         });
-        if (!local && added.size() > before) {
+        if (!local && more[0]) {
             stage.recomputeLocality();
         }
+    }
+
+    /** Of the tasks that were added those count no longer that Spark has taken out, as they ran elsewhere: they may have been lost there. */
+    private void recall() {
+        added.replaceAll((host, tasks) -> {
+            Set<Integer> still = new HashSet<>();
+            for (Object task : CollectionConverters.asJava(listOf(host))) {
+                if (tasks.contains(task)) {
+                    still.add((Integer) task);
+                }
+            }
+            return still;
+        });
     }
 
     private ArrayBuffer<Object> listOf(String host) {
