@@ -110,9 +110,23 @@ public final class InputsClient {
         return all;
     }
 
-    /** Says that jobs go on for as long as their lease from now on. Of those that have ended it says nothing. */
-    public void renew(Collection<String> jobs, Duration lease) throws IOException {
-        node.call(SERVICE + "Inputs", naming(jobs).put("lease", seconds(lease)));
+    /**
+     * Says that jobs go on for as long as their lease from now on.
+     *
+     * @param lease zero: they have none
+     * @return how the input of each stands that the manager knows: adopted, when it was started since and does not know
+     *     all that was asked for; ended, when nothing is kept any more; or as headrace cluster jobs tells
+     */
+    public Map<String, String> renew(Collection<String> jobs, Duration lease) throws IOException {
+        ObjectNode request = naming(jobs);
+        if (!lease.isZero()) {
+            request.put("lease", seconds(lease));
+        }
+        Map<String, String> states = new HashMap<>();
+        for (JsonNode job : node.call(SERVICE + "Inputs", request).path("inputs")) {
+            states.put(job.path("job").asText(), job.path("state").asText());
+        }
+        return states;
     }
 
     /** Lets go what is kept for a job. */

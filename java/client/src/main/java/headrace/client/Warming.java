@@ -91,6 +91,17 @@ public final class Warming {
         default void accepted(List<String> files) { }
     }
 
+    /** Who runs a job, and may ask for its input once more. */
+    public interface Owner {
+        /**
+         * Nothing is kept for the job any more; or the manager was started again, and knows only what nodes have of it. Called
+         * now and then as long as that is so, by a thread of its own, and must not wait.
+         *
+         * @param ended somebody has ended it, or for too long nobody could say that it goes on
+         */
+        void lost(boolean ended);
+    }
+
     private final ThreadPoolExecutor thread =
         new ThreadPoolExecutor(1, 1, 10, TimeUnit.SECONDS, new ArrayBlockingQueue<>(QUEUE), Warming::daemon);
     private final AtomicLong asked = new AtomicLong();
@@ -140,7 +151,7 @@ public final class Warming {
         return failed.get();
     }
 
-    /** How many jobs have a lease. */
+    /** How many jobs have a lease, or are looked after. */
     int leased() {
         return leases.size();
     }
@@ -242,12 +253,23 @@ public final class Warming {
      * Asks for the input of a job that no scheduler names, and does not wait. It is let go some minutes after this
      * process has died, or nobody refers to its owner any more, if it is not ended before.
      *
-     * @param owner whoever runs the job
+     * @param owner whoever runs the job; an {@link Owner} is told when it is lost
      * @param began since when the job waits, by System.nanoTime
      */
     public Asked ask(Job job, Object owner, long began, Inputs inputs) {
-        leases.add(job, owner);
+        leases.add(job, owner, Leases.LENGTH);
         return ask(job, Leases.LENGTH, began, inputs);
+    }
+
+    /**
+     * Asks for the input of a job, and does not wait.
+     *
+     * @param owner is told when it is lost, as long as somebody refers to it
+     * @param began since when the job waits, by System.nanoTime
+     */
+    public Asked watch(Job job, Owner owner, long began, Inputs inputs) {
+        leases.add(job, owner, Duration.ZERO);
+        return ask(job, Duration.ZERO, began, inputs);
     }
 
     private Asked ask(Job job, Duration lease, long began, Inputs inputs) {

@@ -1,11 +1,13 @@
 package headrace.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.lang.ref.Reference;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -17,6 +19,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
@@ -344,6 +347,31 @@ class WarmingTest {
         }
         assertEquals(4, leasing.asked());
         assertEquals(0, leasing.failed());
+    }
+
+    @Test
+    void whoRunsAJobHearsThatItIsLost() throws Exception {
+        Warming watching = new Warming(Duration.ofMillis(20), LONG, LONG);
+        BlockingQueue<Boolean> lost = new LinkedBlockingQueue<>();
+        Warming.Owner owner = lost::add;
+        AtomicReference<String> state = new AtomicReference<>("{\"job\":\"application_1_0001\",\"state\":\"warming\"}");
+        try (UnixServer node = UnixServer.answering(socket, request -> {
+            requests.add(request);
+            return UnixServer.http("200 OK", request.contains("/Inputs ") ? "{\"inputs\":[" + state.get() + "]}" : "{}");
+        })) {
+            watching.watch(job(LONG, Duration.ZERO), owner, System.nanoTime(), () -> FILES).answered();
+            for (int i = 0; i < 3; i++) {
+                assertFalse(requests.take().contains("lease"));
+            }
+            assertEquals(0, lost.size());
+            state.set(state.get().replace("warming", "adopted"));
+            assertFalse(lost.take());
+            state.set(state.get().replace("adopted", "ended"));
+            while (!lost.take()) { } // else the test's time is over
+            state.set("");
+            while (lost.take()) { }
+            Reference.reachabilityFence(owner);
+        }
     }
 
     /** Waits for one of just these jobs. */

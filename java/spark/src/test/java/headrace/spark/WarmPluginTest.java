@@ -137,6 +137,27 @@ class WarmPluginTest {
         return new WeakReference<>(lines.rdd());
     }
 
+    @Test
+    void whatAManagerHasLostIsAskedForAgain() throws Exception {
+        String file = write("a", "x\n");
+        SparkSession spark = start();
+        assertEquals(1, spark.read().text(file).count());
+        awaitAsked();
+        asked.clear();
+        WarmDriver.current().lost(false);
+        awaitAsked();
+        WarmDriver.current().lost(true);
+        asked.clear();
+        assertEquals(1, spark.read().text(file).count());
+        awaitAsked();
+    }
+
+    private void awaitAsked() throws InterruptedException {
+        while (!asked.contains("a")) { // within the test's time
+            Thread.sleep(1);
+        }
+    }
+
     @ParameterizedTest
     @CsvSource({"true, text", "true, ''", "false, text", "false, ''"})
     void asksForWhatAQueryReadsBeforeItRuns(boolean adaptive, String firstVersion) throws Exception {
