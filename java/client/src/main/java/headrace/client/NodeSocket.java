@@ -99,7 +99,7 @@ public final class NodeSocket {
         if (answer.status() != 200) {
             String code = json == null ? "" : json.path("code").asText();
             String message = json == null ? "" : json.path("message").asText();
-            throw new RefusedException(code, method + ": " + why(answer.status(), code, message));
+            throw new RefusedException(code, answer.later(), method + ": " + why(answer.status(), code, message));
         }
         if (json == null || !json.isObject()) {
             throw new IOException(method + ": the answer is no JSON object");

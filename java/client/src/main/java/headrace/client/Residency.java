@@ -75,6 +75,8 @@ public final class Residency implements AutoCloseable {
     /** The manager takes no more: what is to be added waits until this time, by {@link System#nanoTime}. */
     private boolean full;
     private long fullUntil;
+    /** Since when the daemon says that it has too many questions at a time, by {@link System#nanoTime}; null: it does not. */
+    private Long busySince;
 
     private Residency(Path socket, String application, Timing timing, Runnable changed) {
         this.socket = socket;
@@ -190,7 +192,9 @@ public final class Residency implements AutoCloseable {
             } catch (InterruptedException e) {
                 again(question);
             } catch (Throwable e) { // in some frameworks an error that leaves a thread ends the whole process
-                if (!refuses(question, e) && fails(e)) {
+                if (busy(question, e)) {
+                    pause(timing.retry.toMillis(), false);
+                } else if (!refuses(question, e) && fails(e)) {
                     pause(retry, false);
                     retry = Math.min(2 * retry, 20 * timing.retry.toMillis());
                 }
@@ -278,6 +282,7 @@ public final class Residency implements AutoCloseable {
             }
             failing = false;
             asking = false;
+            busySince = null;
             full &= !adding.isEmpty();
             news = changes.full() || !changes.blocks().isEmpty() || !q.add.isEmpty();
         }
@@ -315,11 +320,34 @@ public final class Residency implements AutoCloseable {
     }
 
     /**
+     * Whether all that is wrong is that the daemon has too many questions at a time: soon it has room, as others have been
+     * answered. To begin anew would only have it asked for much more, by all that it refuses. After as long as silence may
+     * last it counts as that.
+     */
+    private synchronized boolean busy(Question q, Throwable e) {
+        if (q == null || q.version == 0 || !later(e)) {
+            return false;
+        }
+        long now = System.nanoTime();
+        busySince = busySince == null ? now : busySince;
+        if (now - busySince > timing.poll.plus(timing.patience).toNanos()) {
+            return false;
+        }
+        again(q);
+        failed.incrementAndGet();
+        return true;
+    }
+
+    private static boolean later(Throwable e) {
+        return e instanceof RefusedException && ((RefusedException) e).later();
+    }
+
+    /**
      * Whether all that is wrong is that the manager takes no more blocks. It may have taken some of the last, and nothing
      * changes for those that it has. To begin anew would only have it drop those and take them again.
      */
     private synchronized boolean refuses(Question q, Throwable e) {
-        boolean refused = q != null && q.version != 0 && !q.add.isEmpty()
+        boolean refused = q != null && q.version != 0 && !q.add.isEmpty() && !later(e)
             && e instanceof RefusedException && ((RefusedException) e).code().equals("resource_exhausted");
         if (refused) {
             again(q);

@@ -216,8 +216,7 @@ public final class Warming {
                     if (done && left.join() == 0) {
                         return true;
                     }
-                    boolean warm = client(job, patience).status(job.id).map(s -> s.left() == 0).orElse(true);
-                    if (done && warm) {
+                    if (Warming.warm(job, patience) && done) {
                         return true;
                     }
                     patience = job.patience;
@@ -237,6 +236,17 @@ public final class Warming {
                 fails(job, e);
             }
             return false;
+        }
+    }
+
+    private static boolean warm(Job job, Duration patience) throws IOException {
+        try {
+            return client(job, patience).status(job.id).map(s -> s.left() == 0).orElse(true);
+        } catch (RefusedException e) {
+            if (!e.code().equals("resource_exhausted")) {
+                throw e;
+            }
+            return false; // others of the application ask the same at this moment
         }
     }
 

@@ -223,6 +223,35 @@ class ResidencyTest {
         assertEquals(1, manager.requests.stream().filter(q -> q.contains("\"version\":0")).count());
     }
 
+    /** As where many applications of one account are on a machine. */
+    @Test
+    void whoIsToAskALittleLaterKeepsWhatItKnows() throws Exception {
+        manager.set(block(1), "h1", 100);
+        follow(1);
+        await(() -> known(1).equals("h1 100;"));
+        manager.instead(request -> "HTTP/1.0 429 Too Many Requests\r\nRetry-After: 1\r\n\r\n{\"code\":\"resource_exhausted\"}");
+        await(() -> residency.failed() > 2);
+        follow(2);
+        long failed = residency.failed();
+        await(() -> residency.failed() > failed + 2);
+        assertEquals("h1 100;", known(1));
+        manager.instead(request -> null);
+        manager.set(block(2), "h2", 100);
+        await(() -> known(2).equals("h2 100;"));
+        assertEquals(1, manager.requests.stream().filter(q -> q.contains("\"version\":0")).count());
+    }
+
+    @Test
+    void whoIsToAskALittleLaterForLongKnowsNothing() throws Exception {
+        residency.close();
+        residency = start(new Residency.Timing(Duration.ofMillis(50), Duration.ofMillis(50), Duration.ofMillis(1), Duration.ofMillis(5), Duration.ofHours(1)));
+        manager.set(block(1), "h1", 100);
+        follow(1);
+        await(() -> known(1).equals("h1 100;"));
+        manager.instead(request -> "HTTP/1.0 429 Too Many Requests\r\nRetry-After: 1\r\n\r\n{\"code\":\"resource_exhausted\"}");
+        await(() -> known(1).isEmpty());
+    }
+
     @Test
     void whatIsNotTakenIsTriedAgain() throws Exception {
         residency.close();

@@ -272,6 +272,20 @@ class WarmingTest {
         assertEquals(0, warming.failed());
     }
 
+    /** As where several queries of an application ask at a time. */
+    @Test
+    void whoseQuestionIsOneTooManyAsksAgain() throws Exception {
+        AtomicInteger questions = new AtomicInteger();
+        try (UnixServer node = UnixServer.answering(socket, request -> request.contains("/Warm ")
+                ? UnixServer.http("200 OK", "{\"left\":\"5\"}") : questions.getAndIncrement() == 0
+                ? UnixServer.http("429 Too Many Requests", "{\"code\":\"resource_exhausted\"}")
+                : UnixServer.http("200 OK", "{\"inputs\":[{\"left\":\"0\"}]}"))) {
+            assertTrue(warming.ask(job(LONG, LONG), System.nanoTime(), () -> FILES).warm());
+        }
+        assertEquals(2, questions.get());
+        assertEquals(0, warming.failed());
+    }
+
     /** Each answer may be long. */
     @Test
     void asksMoreSeldomTheLongerItTakes() throws Exception {
