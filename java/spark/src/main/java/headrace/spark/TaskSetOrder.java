@@ -13,6 +13,7 @@ import java.util.Set;
 import java.util.function.IntUnaryOperator;
 import java.util.function.Predicate;
 import org.apache.spark.Partition;
+import org.apache.spark.scheduler.ExecutorCacheTaskLocation;
 import org.apache.spark.scheduler.PendingTasksByLocality;
 import org.apache.spark.scheduler.Task;
 import org.apache.spark.scheduler.TaskLocality;
@@ -124,13 +125,26 @@ final class TaskSetOrder implements StageInputs.Stage {
 
     @Override
     public void ranges(int number, StageInputs.Taker taker) throws ReflectiveOperationException {
-        InputRanges.of(partition(stage, number), taker);
+        if (!cached(stage, number)) {
+            InputRanges.of(partition(stage, number), taker);
+        }
+    }
+
+    /** Whether an executor has what the first task computes from files. */
+    boolean cached() {
+        return tasks > 0 && cached(stage, 0);
+    }
+
+    /** Whether an executor has kept what a task would compute from files, which are not read then. */
+    private static boolean cached(TaskSetManager stage, int number) {
+        return CollectionConverters.asJava(stage.tasks()[number].preferredLocations()).stream()
+            .anyMatch(ExecutorCacheTaskLocation.class::isInstance);
     }
 
     /** Whether the first task of a stage reads files that have blocks, as far as is known without asking anybody. */
     static boolean readsBlocks(TaskSetManager stage) throws ReflectiveOperationException {
         boolean[] any = {false};
-        if (stage.numTasks() > 0) {
+        if (stage.numTasks() > 0 && !cached(stage, 0)) {
             InputRanges.of(partition(stage, 0), (file, start, length) -> any[0] |= LocalityInputs.hasBlocks(file));
         }
         return any[0];
@@ -339,10 +353,12 @@ final class TaskSetOrder implements StageInputs.Stage {
         return fresh;
     }
 
+    /** Whether a task prefers one of these, or an executor that has kept what it computes. */
     private boolean preferred(int task, List<String> names) {
         scala.collection.Iterator<TaskLocation> locations = stage.tasks()[task].preferredLocations().iterator();
         while (locations.hasNext()) {
-            if (names.contains(locations.next().host())) {
+            TaskLocation at = locations.next();
+            if (at instanceof ExecutorCacheTaskLocation || names.contains(at.host())) {
                 return true;
             }
         }

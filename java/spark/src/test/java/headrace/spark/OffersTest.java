@@ -1,6 +1,7 @@
 package headrace.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.locality.ResidentShares;
@@ -166,6 +167,23 @@ class OffersTest {
             assertEquals(Set.copyOf(tasks).size(), tasks.size(), () -> "of " + id + " on host " + host + ": " + tasks);
         });
         assertTrue(list(0, taken.get(1)).contains(taken.get(0)));
+    }
+
+    /** What an executor has kept is not read from files, wherever these are in memory. */
+    @Test
+    void tasksStayWithTheExecutorThatHasTheirInput() throws Exception {
+        assertTrue(TaskSetOrder.readsBlocks(all.get(0)));
+        TaskSetManager cached = stages.add(5, stages.cachedTasks(TASKS));
+        assertFalse(TaskSetOrder.readsBlocks(cached));
+        look();
+        orders.get(5).ranges(7, (file, start, length) -> {
+            throw new IllegalStateException(file + " is not read");
+        });
+        for (int host = 0; host < HOSTS; host++) {
+            for (Object task : CollectionConverters.asJava(cached.pendingTasks().forHost().apply("h" + host))) {
+                assertEquals(host, (Integer) task % HOSTS);
+            }
+        }
     }
 
     @Test
