@@ -112,6 +112,16 @@ public final class Residency implements AutoCloseable {
         return failing || !adds() && !asking;
     }
 
+    /** Whether there is no use in following more, as nothing is heard, or nobody listens. Does not wait. */
+    public boolean silent() {
+        synchronized (this) {
+            if (failing && !followed.isEmpty()) { // else nobody asks whether it still fails
+                return true;
+            }
+        }
+        return !NodeSocket.listens(socket);
+    }
+
     /** How many blocks are followed. */
     public synchronized int followed() {
         return followed.size();

@@ -50,6 +50,8 @@ public final class LocalityInputs implements AutoCloseable {
     private final InputBlocks blocks;
     private final BlockingQueue<Callable<Void>> queue = new ArrayBlockingQueue<>(QUEUE);
     private final List<StageInputs> stages = new ArrayList<>();
+    /** While there is nobody to ask what is in memory. Only the thread uses it. */
+    private final List<WeakReference<StageInputs.Stage>> putOff = new ArrayList<>();
     private final Thread thread = new Thread(this::run, "headrace locality");
     private final AtomicLong doubts = new AtomicLong();
 
@@ -75,19 +77,47 @@ public final class LocalityInputs implements AutoCloseable {
         return doubts.get();
     }
 
-    /** Finds out what a stage reads, unless nobody else refers to it any more when its turn comes. Does not wait. */
+    /**
+     * Finds out what a stage reads, as soon as there is somebody to ask what of that is in memory, and unless nobody else
+     * refers to it any more when its turn comes. Does not wait.
+     */
     public void add(StageInputs.Stage stage) {
         WeakReference<StageInputs.Stage> waiting = new WeakReference<>(stage); // the turn may be far away
         enqueue(() -> {
-            StageInputs.Stage still = waiting.get();
-            if (still != null) {
-                begin(new StageInputs(still));
-            }
+            begin(waiting);
             return null;
         });
     }
 
-    /** A query will read files. Does not wait. */
+    private void begin(WeakReference<StageInputs.Stage> waiting) throws ReflectiveOperationException, IOException, InterruptedException {
+        StageInputs.Stage stage = waiting.get();
+        if (stage != null && residency.silent()) { // a name node would be asked in vain, and the stage would wait for that
+            putOff.add(waiting);
+            stage.known();
+        } else if (stage != null) {
+            begin(new StageInputs(stage));
+        }
+    }
+
+    /** Those that were put off begin when there is somebody to ask what is in memory. */
+    private void resume() {
+        putOff.removeIf(waiting -> {
+            StageInputs.Stage stage = waiting.get();
+            return stage == null || stage.over();
+        });
+        if (putOff.isEmpty() || residency.silent()) {
+            return;
+        }
+        for (WeakReference<StageInputs.Stage> waiting : putOff) {
+            enqueue(() -> {
+                begin(waiting);
+                return null;
+            });
+        }
+        putOff.clear();
+    }
+
+    /** A query will read files; while nobody can be asked what is in memory that is passed over. Does not wait. */
     public void query(Callable<Collection<Path>> files) {
         long asked = System.nanoTime();
         if (queue.size() >= QUERY_QUEUE) {
@@ -95,7 +125,7 @@ public final class LocalityInputs implements AutoCloseable {
             return;
         }
         enqueue(() -> {
-            if (!late(asked)) {
+            if (!late(asked) && !residency.silent()) {
                 lookUp(new ArrayDeque<>(expect(files.call())), asked);
             }
             return null;
@@ -137,11 +167,12 @@ public final class LocalityInputs implements AutoCloseable {
     private void run() {
         try {
             while (true) {
-                Callable<Void> work = queue.poll(60, TimeUnit.SECONDS);
+                Callable<Void> work = queue.poll(putOff.isEmpty() ? 60 : 1, TimeUnit.SECONDS);
                 try {
                     if (work != null) {
                         work.call();
                     }
+                    resume();
                     blocks.tidy(System.nanoTime());
                     synchronized (stages) {
                         stages.removeIf(StageInputs::over);

@@ -301,6 +301,42 @@ class LocalityInputsTest {
     }
 
     @Test
+    void whereThereIsNoNodeNoNameNodeIsAsked() throws Exception {
+        node.close();
+        List<Path> all = files("few", 0, 3);
+        CountDownLatch known = new CountDownLatch(1);
+        inputs.query(() -> all);
+        add(new StageInputs.Stage() {
+            @Override
+            public int tasks() {
+                return all.size();
+            }
+
+            @Override
+            public void ranges(int task, StageInputs.Taker taker) {
+                taker.take(all.get(task), 0, 1);
+            }
+
+            @Override
+            public void publish(ResidentShares now) { }
+
+            @Override
+            public void known() {
+                known.countDown();
+            }
+
+            @Override
+            public boolean over() {
+                return false;
+            }
+        });
+        known.await();
+        assertEquals(0, FILES.get());
+        node = UnixServer.answering(dir.resolve("s"), manager);
+        await(() -> inputs.residency().followed() == 3);
+    }
+
+    @Test
     void aSlowFileSystemIsLeftAloneForAWhile() throws Exception {
         List<Path> slow = files("slow", 0, 3);
         InputBlocks blocks = new InputBlocks(conf, inputs.residency(), 100, 1_000_000);
