@@ -174,4 +174,9 @@ public final class InputsClient {
         }
         return MemoryChanges.of(node.call(SERVICE + "Follow", request));
     }
+
+    /** Returns about how long what {@link #follow} sends of blocks with the same hosts is, beside their numbers. */
+    static int characters(Block block, List<String> hosts) {
+        return hosts.stream().limit(MOST_HOSTS).mapToInt(host -> host.length() + 3).sum() + block.pool().length() + 60;
+    }
 }

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -45,6 +46,8 @@ public final class Residency implements AutoCloseable {
         new Timing(Duration.ofSeconds(5), Duration.ofSeconds(5), Duration.ofMillis(300), Duration.ofMillis(500), Duration.ofMinutes(1));
     /** Blocks in a request: what is told of them fits into an answer. */
     static final int PART = 20_000;
+    /** Characters of names of hosts in a request, about: each list of hosts that is another one is told once. */
+    private static final int PART_NAMES = NodeSocket.LIMIT / 2;
 
     private static final int MOST_NAMES = 10_000;
 
@@ -222,9 +225,15 @@ public final class Residency implements AutoCloseable {
         }
         Map<Block, List<String>> add = new HashMap<>();
         boolean adds = adds();
-        for (Iterator<Map.Entry<Block, List<String>>> i = adding.entrySet().iterator(); adds && i.hasNext() && add.size() < PART;) {
+        Set<List<String>> lists = new HashSet<>();
+        int characters = 0;
+        for (Iterator<Map.Entry<Block, List<String>>> i = adding.entrySet().iterator();
+                adds && i.hasNext() && add.size() < PART && characters < PART_NAMES;) {
             Map.Entry<Block, List<String>> entry = i.next();
             add.put(entry.getKey(), entry.getValue());
+            if (lists.add(entry.getValue())) {
+                characters += InputsClient.characters(entry.getKey(), entry.getValue());
+            }
             i.remove();
         }
         List<Block> remove = new ArrayList<>();

@@ -202,6 +202,22 @@ class ResidencyTest {
         assertEquals(n, manager.followed("app-1").size());
     }
 
+    /** With many replicas nearly each block has a list of hosts of its own. */
+    @Test
+    void tellsBlocksWithManyLongNamesInParts() throws Exception {
+        Map<Block, List<String>> blocks = new HashMap<>();
+        for (int i = 0; i < Residency.PART + 1; i++) {
+            List<String> hosts = new ArrayList<>();
+            for (int replica = 0; replica < 10; replica++) {
+                hosts.add(i + "-" + replica + "x".repeat(50));
+            }
+            blocks.put(block(i), hosts);
+        }
+        residency.follow(blocks);
+        await(() -> manager.followed("app-1").size() == blocks.size());
+        assertEquals(0, residency.failed());
+    }
+
     @Test
     void whoMayFollowNoMoreGoesOnWithWhatItHas() throws Exception {
         manager.most(3);
