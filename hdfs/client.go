@@ -152,8 +152,13 @@ func (c *Client) ReadDir(ctx context.Context, path string) ([]FileInfo, error) {
 // names. One answer has as many as the name node gives at once (dfs.ls.limit, 1000 as a
 // rule), so that a directory may be of any size. An error is the last that it yields.
 func (c *Client) Entries(ctx context.Context, path string) iter.Seq2[FileInfo, error] {
+	return c.EntriesAfter(ctx, path, "")
+}
+
+// EntriesAfter yields what Entries does, from behind a name on, which need not be there.
+func (c *Client) EntriesAfter(ctx context.Context, path, after string) iter.Seq2[FileInfo, error] {
 	return func(yield func(FileInfo, error) bool) {
-		for after, more := "", true; more; {
+		for after, more := after, true; more; {
 			var out struct {
 				DirectoryListing struct {
 					PartialListing struct {

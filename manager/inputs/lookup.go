@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sync/errgroup"
@@ -182,7 +185,7 @@ func listed(ctx context.Context, all []question) map[string]bool {
 	_ = sideBySide(ctx, len(list), func(ctx context.Context, i int) error { // who may not list may be told of files
 		d := list[i]
 		left := passedOver * len(d.wanted)
-		for info, err := range d.client.Entries(ctx, d.path) {
+		for info, err := range d.client.EntriesAfter(ctx, d.path, before(slices.Min(slices.Collect(maps.Keys(d.wanted))))) {
 			if err != nil {
 				break
 			}
@@ -199,6 +202,13 @@ func listed(ctx context.Context, all []question) map[string]bool {
 		return nil
 	})
 	return files
+}
+
+// before returns a name which comes before another one that is nearly as long: of a large directory whose files are asked for in several requests
+// each goes on where its own are.
+func before(name string) string {
+	_, last := utf8.DecodeLastRuneInString(name)
+	return name[:len(name)-last]
 }
 
 // means finds out what the path of number i means, unless it is one of files.

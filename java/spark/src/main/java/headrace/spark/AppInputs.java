@@ -26,8 +26,8 @@ import scala.Option;
  * <p>A file is asked for once, however often it is read: it is kept until the application ends.
  */
 final class AppInputs extends SparkListener implements Warming.Owner {
-    /** Bounds what is remembered; what is forgotten is asked for again, which does no harm. */
-    private static final int MOST_FILES = 200_000;
+    /** Remembered, and asked for; for a job the manager takes as many blocks. */
+    private static final int MOST_FILES = 500_000;
     private static final int MOST_QUERIES = 1000;
     private static final Logger LOG = LoggerFactory.getLogger(AppInputs.class);
 
@@ -36,6 +36,7 @@ final class AppInputs extends SparkListener implements Warming.Owner {
     private final Warming.Job job;
     /** Only the thread of warming uses it. */
     private final Set<String> known = new HashSet<>();
+    private boolean full;
     /** When each query's lead is over, by System.nanoTime. */
     private final Map<String, Long> deadlines = new LinkedHashMap<>() {
         @Override
@@ -60,14 +61,17 @@ final class AppInputs extends SparkListener implements Warming.Owner {
 
         @Override
         public Collection<String> files() throws Exception {
-            return all.call().stream().filter(file -> !known.contains(file)).toList();
+            List<String> fresh = all.call().stream().filter(file -> !known.contains(file)).distinct().toList();
+            int room = MOST_FILES - known.size();
+            if (fresh.size() > room && !full) {
+                full = true;
+                LOG.warn("Of more than {} files no more are read into memory before; only this is written of it", MOST_FILES);
+            }
+            return fresh.subList(0, Math.min(room, fresh.size()));
         }
 
         @Override
         public void accepted(List<String> files) {
-            if (known.size() + files.size() > MOST_FILES) {
-                known.clear();
-            }
             known.addAll(files);
         }
     }
