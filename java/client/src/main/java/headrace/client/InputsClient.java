@@ -92,20 +92,22 @@ public final class InputsClient {
      */
     public record Place(long bytes, String host) { }
 
-    /** Returns where the blocks of files are kept for a job, in their order, of the files that were asked for. */
+    /** Returns where the blocks of files are kept for a job, in their order, of the files that were asked for; in several calls for many. */
     public Map<String, List<Place>> places(String job, Collection<String> files) throws IOException {
-        ObjectNode request = NodeSocket.message().put("job", job);
-        ArrayNode paths = request.putArray("paths");
         Map<String, String> names = new HashMap<>(); // as requests name them, by what they are called
         files.forEach(file -> names.put(file.replaceAll("\\\\(.)", "$1"), file));
-        names.keySet().forEach(paths::add);
         Map<String, List<Place>> all = new HashMap<>();
-        for (JsonNode file : node.call(SERVICE + "Places", request).path("files")) {
-            List<Place> blocks = new ArrayList<>();
-            for (int i = 0; i < file.path("sizes").size(); i++) {
-                blocks.add(new Place(file.path("sizes").get(i).asLong(), file.path("hosts").path(i).asText()));
+        for (List<String> part : Warming.parts(names.keySet())) {
+            ObjectNode request = NodeSocket.message().put("job", job);
+            ArrayNode paths = request.putArray("paths");
+            part.forEach(paths::add);
+            for (JsonNode file : node.call(SERVICE + "Places", request).path("files")) {
+                List<Place> blocks = new ArrayList<>();
+                for (int i = 0; i < file.path("sizes").size(); i++) {
+                    blocks.add(new Place(file.path("sizes").get(i).asLong(), file.path("hosts").path(i).asText()));
+                }
+                all.put(names.get(file.path("path").asText()), blocks);
             }
-            all.put(names.get(file.path("path").asText()), blocks);
         }
         return all;
     }

@@ -371,7 +371,8 @@ public final class Warming {
         }
     }
 
-    private static List<List<String>> parts(Collection<String> files) {
+    /** Returns files in parts that daemon and manager take. */
+    static List<List<String>> parts(Collection<String> files) {
         List<List<String>> parts = new ArrayList<>();
         List<String> part = new ArrayList<>();
         int characters = 0;

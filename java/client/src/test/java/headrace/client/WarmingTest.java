@@ -107,6 +107,20 @@ class WarmingTest {
     }
 
     @Test
+    void asksInSeveralRequestsWhereBlocksOfManyFilesAre() throws Exception {
+        List<String> many = IntStream.range(0, 10_001).mapToObj(i -> "hdfs://c/" + i).toList();
+        try (UnixServer node = UnixServer.answering(socket, request -> {
+            String paths = request.split("\"paths\":")[1];
+            requests.add(paths);
+            return UnixServer.http("200 OK", "{\"files\":[{\"path\":" + paths.substring(1).split("[],]")[0] + ",\"sizes\":[\"7\"],\"hosts\":[\"x\"]}]}");
+        })) {
+            assertEquals(2, new InputsClient(socket, LONG).places("application_1_0001", many).size());
+        }
+        assertEquals(10_000, requests.take().split(",").length);
+        assertEquals(1, requests.take().split(",").length);
+    }
+
+    @Test
     void asksInSeveralRequestsForMany() throws Exception {
         List<String> many = IntStream.range(0, 25_000).mapToObj(i -> "hdfs://c/" + i).toList();
         try (UnixServer node = node("200 OK", "{}")) {
