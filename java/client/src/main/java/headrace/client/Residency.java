@@ -117,12 +117,18 @@ public final class Residency implements AutoCloseable {
 
     /** Whether there is no use in following more, as nothing is heard, or nobody listens. Does not wait. */
     public boolean silent() {
+        boolean listens = NodeSocket.listens(socket);
         synchronized (this) {
-            if (failing && !followed.isEmpty()) { // else nobody asks whether it still fails
-                return true;
+            if (!followed.isEmpty()) { // so the thread asks
+                return failing || !listens;
             }
+            if (!listens && !failing) {
+                failing = true;
+                failed.incrementAndGet();
+                warn(new IOException("Headrace's daemon does not listen at " + socket));
+            }
+            return !listens;
         }
-        return !NodeSocket.listens(socket);
     }
 
     /** How many blocks are followed. */

@@ -332,6 +332,7 @@ class LocalityInputsTest {
         });
         known.await();
         assertEquals(0, FILES.get());
+        assertEquals(1, inputs.residency().failed()); // which is written
         node = UnixServer.answering(dir.resolve("s"), manager);
         await(() -> inputs.residency().followed() == 3);
     }
