@@ -102,11 +102,12 @@ final class AppInputs extends SparkListener implements Warming.Owner {
     /** Asks again for what it had; of what was ended, or is let go as it is read, only for what is read from now on. */
     @Override
     public void lost(boolean ended) {
-        ask(job, new New(() -> {
-            List<String> before = List.copyOf(known);
-            known.clear();
-            return ended || job.implicit() ? List.of() : before;
-        }));
+        ask(job, () -> {
+            if (ended || job.implicit()) {
+                known.clear();
+            }
+            return List.copyOf(known);
+        });
     }
 
     private Duration leadOf(String query) {
