@@ -1,6 +1,7 @@
 package hdfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -150,11 +150,17 @@ func (c *Client) ReadDir(ctx context.Context, path string) ([]FileInfo, error) {
 }
 
 // Entries yields what is in a directory, in the order of the name node: by the bytes of
-// names, as Java has them, those that are not ASCII first. One answer has as many as the name node gives at once (dfs.ls.limit, 1000 as a
-// rule), so that a directory may be of any size. An error is the last that it yields.
+// names, as Java has them, those that are not ASCII first. One answer has as many as the
+// name node gives at once (dfs.ls.limit, 1000 as a rule), so that a directory may be of any
+// size. An error is the last that it yields.
 func (c *Client) Entries(ctx context.Context, path string) iter.Seq2[FileInfo, error] {
+	return c.EntriesAfter(ctx, path, "")
+}
+
+// EntriesAfter yields what Entries does, from behind a name on, which need not be there.
+func (c *Client) EntriesAfter(ctx context.Context, path, after string) iter.Seq2[FileInfo, error] {
 	return func(yield func(FileInfo, error) bool) {
-		for after, more := "", true; more; {
+		for after, more := after, true; more; {
 			var out struct {
 				DirectoryListing struct {
 					PartialListing struct {
@@ -186,7 +192,7 @@ func (c *Client) Entries(ctx context.Context, path string) iter.Seq2[FileInfo, e
 				}
 				after = f.Name
 			}
-			if more && slices.Compare(signed(after), signed(from)) <= 0 {
+			if more && CompareNames(after, from) <= 0 {
 				yield(FileInfo{}, fmt.Errorf("HDFS: the list of %s does not go on after %q", path, from))
 				return
 			}
@@ -194,13 +200,14 @@ func (c *Client) Entries(ctx context.Context, path string) iter.Seq2[FileInfo, e
 	}
 }
 
-// signed are the bytes of a name as Java has them.
-func signed(name string) []int8 {
-	s := make([]int8, len(name))
-	for i := range s {
-		s[i] = int8(name[i])
+// CompareNames compares two names of a directory as a name node lists them: less than 0 when a comes first.
+func CompareNames(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if c := cmp.Compare(int8(a[i]), int8(b[i])); c != 0 {
+			return c
+		}
 	}
-	return s
+	return cmp.Compare(len(a), len(b))
 }
 
 // Open returns the contents of a file. The caller closes them; reading ends with ctx.

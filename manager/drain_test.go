@@ -123,6 +123,11 @@ func TestApplications(t *testing.T) {
 	expect("c2", "low", 7)
 	tell(&wire.ContainersRequest{}) // says nothing
 	expect("c1", "root.night", 7)
+	long := strings.Repeat("q", maxName+1) // whoever submits an application may write what they like
+	tell(&wire.ContainersRequest{Applications: map[string]*wire.Application{"application_1": {Queue: "root.day", Priority: 7}, "application_2": {Queue: long}}})
+	expect("c1", "root.day", 7)
+	tell(&wire.ContainersRequest{Applications: map[string]*wire.Application{"application_1": {Queue: long}}})
+	expect("c1", long[:maxName], 0)
 	tell(&wire.ContainersRequest{AllApplications: true}) // none
 	expect("c1", "", 2)
 }

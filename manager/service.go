@@ -246,14 +246,18 @@ func applicationsOf(q *wire.ContainersRequest) map[string]*wire.Application {
 	return all
 }
 
-// checkApplications refuses what cannot be meant.
+// checkApplications refuses what cannot be meant, and cuts names of queues: whoever submits an application to YARN may write
+// any, and must not have all others refused.
 func checkApplications(all map[string]*wire.Application) error {
 	if len(all) > maxContainers {
 		return invalid("%d applications; name at most %d", len(all), maxContainers)
 	}
 	for name, app := range all {
-		if len(name) > maxName || clean(app.GetQueue(), maxName) != app.GetQueue() {
-			return invalid("the application %.80q is in no queue that has such a name", name)
+		if len(name) > maxName {
+			return invalid("%.80q is not the name of an application; give at most %d bytes", name, maxName)
+		}
+		if app != nil {
+			app.Queue = clean(app.Queue, maxName)
 		}
 		if app.GetPriority() > uint32(headrace.MaxPriority) {
 			return invalid("the application %.80q has the priority %d; give a number from 0 to %d", name, app.GetPriority(), headrace.MaxPriority)

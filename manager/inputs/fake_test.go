@@ -103,7 +103,7 @@ func (f *nameNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case op == "GETFILESTATUS":
 		answer(w, object{"FileStatus": f.status(at, "")})
 	case op == "LISTSTATUS_BATCH":
-		answer(w, object{"DirectoryListing": object{"partialListing": object{"FileStatuses": object{"FileStatus": f.list(at)}}, "remainingEntries": 0}})
+		answer(w, object{"DirectoryListing": object{"partialListing": object{"FileStatuses": object{"FileStatus": f.list(at, q.Get("startafter"))}}, "remainingEntries": 0}})
 	case op == "GET_BLOCK_LOCATIONS" && len(file.readers) > 0 && !slices.Contains(file.readers, user):
 		refuse(http.StatusForbidden, "org.apache.hadoop.security.AccessControlException")
 	case op == "GET_BLOCK_LOCATIONS":
@@ -147,12 +147,12 @@ func (f *nameNode) status(at, suffix string) object {
 	return object{"pathSuffix": suffix, "permission": "755", "type": "DIRECTORY"}
 }
 
-// list tells what is in a directory.
-func (f *nameNode) list(at string) (all []object) {
+// list tells what is in a directory, behind a name.
+func (f *nameNode) list(at, after string) (all []object) {
 	seen := map[string]bool{}
 	for _, name := range f.names() {
 		if rest, ok := strings.CutPrefix(name, strings.TrimSuffix(at, "/")+"/"); ok {
-			if child, _, _ := strings.Cut(rest, "/"); !seen[child] {
+			if child, _, _ := strings.Cut(rest, "/"); !seen[child] && child > after {
 				seen[child] = true
 				all = append(all, f.status(path.Join(at, child), child))
 			}

@@ -91,7 +91,11 @@ func (p *faults) problem(path string, err error) {
 		p.err = err
 	}
 	if len(p.problems) < maxProblems {
-		p.problems = append(p.problems, &wire.PathProblem{Path: path, Reason: err.Error()})
+		reason := err.Error()
+		if err, is := errors.AsType[*connect.Error](err); is { // its code is for programs
+			reason = err.Message()
+		}
+		p.problems = append(p.problems, &wire.PathProblem{Path: path, Reason: reason})
 	}
 }
 

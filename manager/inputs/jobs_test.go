@@ -45,6 +45,11 @@ func TestWarmWhat(t *testing.T) {
 		t.Errorf("paths for who does not ask for them: %v, %v", res, err)
 	}
 	wantEqual(t, "paths", standing(t, in, "alice", "j").Paths, []string{"hdfs://c/d", "hdfs://c/d/*", "hdfs://c/d/a/", "hdfs://c/d/a"})
+	const elsewhere = "hdfs://other/d"
+	part := warmJob(t, in, "alice", "part", elsewhere, "hdfs://c/d/b", "/d/b")
+	if part.Files != 1 || part.Failed != 2 || part.Failures[0].Path != elsewhere || !strings.HasPrefix(part.Failures[0].Reason, "the manager knows no") {
+		t.Errorf("with paths of which nothing can be asked: %v", part)
+	}
 	for what, c := range map[string]struct {
 		q     *wire.WarmInputsRequest
 		code  connect.Code

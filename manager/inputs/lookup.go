@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"golang.org/x/sync/errgroup"
@@ -81,20 +84,25 @@ func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *fou
 	return f, done, nil
 }
 
-// questions returns what to ask about paths.
-func questions(in *Inputs, user string, paths []string) ([]question, error) {
-	clients, all := map[*FileSystem]*hdfs.Client{}, make([]question, len(paths))
-	for i, p := range paths {
+// questions returns what to ask about paths, but for those of which nothing can be asked: a job may read one of a file system
+// that is not known here, too. It fails when there is nothing else.
+func (f *found) questions(in *Inputs, user string, paths []string) ([]question, error) {
+	clients, all := map[*FileSystem]*hdfs.Client{}, make([]question, 0, len(paths))
+	for _, p := range paths {
 		at, err := in.locate(p)
-		if err != nil {
-			return nil, err
-		}
-		if clients[at.fs] == nil {
+		if err == nil && clients[at.fs] == nil {
 			if clients[at.fs], err = at.fs.as(user); err != nil {
-				return nil, invalid("%s: %v", p, err)
+				err = invalid("%s: %v", p, err)
 			}
 		}
-		all[i] = question{at, clients[at.fs]}
+		if err != nil {
+			f.problem(p, err)
+			continue
+		}
+		all = append(all, question{at, clients[at.fs]})
+	}
+	if len(all) == 0 {
+		return nil, f.err
 	}
 	return all, nil
 }
@@ -108,14 +116,14 @@ func (f *found) lookUp(ctx context.Context, in *Inputs, user string, paths []str
 	case <-ctx.Done():
 		return coded(ctx.Err())
 	}
-	all, err := questions(in, user, paths)
+	all, err := f.questions(in, user, paths)
 	if err != nil {
 		return err
 	}
 	files, meant := listed(ctx, all), make([]meaning, len(all))
 	err = sideBySide(ctx, len(all), func(ctx context.Context, i int) error {
 		if err := f.means(ctx, i, &all[i], files, &meant[i]); err != nil {
-			return asked(paths[i], err)
+			return asked(all[i].name(all[i].path), err)
 		}
 		return nil
 	})
@@ -177,7 +185,7 @@ func listed(ctx context.Context, all []question) map[string]bool {
 	_ = sideBySide(ctx, len(list), func(ctx context.Context, i int) error { // who may not list may be told of files
 		d := list[i]
 		left := passedOver * len(d.wanted)
-		for info, err := range d.client.Entries(ctx, d.path) {
+		for info, err := range d.client.EntriesAfter(ctx, d.path, before(slices.MinFunc(slices.Collect(maps.Keys(d.wanted)), hdfs.CompareNames))) {
 			if err != nil {
 				break
 			}
@@ -194,6 +202,13 @@ func listed(ctx context.Context, all []question) map[string]bool {
 		return nil
 	})
 	return files
+}
+
+// before returns a name which comes before another one that is nearly as long: of a large directory whose files are asked for in several requests
+// each goes on where its own are.
+func before(name string) string {
+	_, last := utf8.DecodeLastRuneInString(name)
+	return name[:len(name)-last]
 }
 
 // means finds out what the path of number i means, unless it is one of files.

@@ -61,8 +61,12 @@ func TestManySiblings(t *testing.T) {
 	if names, _, asked := look(few...); !slices.Equal(names, few) || asked["LISTSTATUS_BATCH"] != 0 {
 		t.Errorf("%d of a few files; the name node was asked %v", len(names), asked)
 	}
-	if names, _, asked := look(large...); !slices.Equal(names, large) || asked["GETFILESTATUS"] != siblings {
+	if names, _, asked := look(large...); !slices.Equal(names, large) || asked["GETFILESTATUS"] != 0 {
 		t.Errorf("%d of files behind many others; the name node was asked %v", len(names), asked)
+	}
+	large[0] = "hdfs://c/large/000"
+	if names, _, asked := look(large...); !slices.Equal(names, large) || asked["GETFILESTATUS"] != siblings-1 {
+		t.Errorf("%d of files far behind the first; the name node was asked %v", len(names), asked)
 	}
 }
 

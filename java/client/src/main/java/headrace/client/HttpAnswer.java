@@ -5,8 +5,12 @@ import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.Locale;
 
-/** An answer of a server to an HTTP/1.0 request: everything up to the end of the connection. */
-record HttpAnswer(int status, byte[] body) {
+/**
+ * An answer of a server to an HTTP/1.0 request: everything up to the end of the connection.
+ *
+ * @param later the request may be made again a moment later
+ */
+record HttpAnswer(int status, boolean later, byte[] body) {
 
     /** @throws IOException when the bytes are no such answer, or not all of it */
     static HttpAnswer parse(byte[] bytes) throws IOException {
@@ -17,7 +21,7 @@ record HttpAnswer(int status, byte[] body) {
         }
         String[] lines = new String(bytes, 0, end, StandardCharsets.ISO_8859_1).split("\r\n");
         byte[] body = Arrays.copyOfRange(bytes, end + 4, bytes.length);
-        return new HttpAnswer(status(lines[0]), whole(body, contentLength(lines)));
+        return new HttpAnswer(status(lines[0]), header(lines, "retry-after:") != null, whole(body, contentLength(lines)));
     }
 
     private static int endOfHead(byte[] bytes) {
@@ -37,18 +41,24 @@ record HttpAnswer(int status, byte[] body) {
         return Integer.parseInt(words[1]);
     }
 
-    /** Returns -1 when the head does not say. */
-    private static long contentLength(String[] lines) throws IOException {
+    /** Returns what follows a name, which is in lower case and has its colon; null: nothing does. */
+    private static String header(String[] lines, String name) {
         for (String line : lines) {
-            if (line.toLowerCase(Locale.ROOT).startsWith("content-length:")) {
-                try {
-                    return Long.parseLong(line.substring("content-length:".length()).trim());
-                } catch (NumberFormatException e) {
-                    throw new IOException("the answer has a bad length: \"" + line + "\"", e);
-                }
+            if (line.toLowerCase(Locale.ROOT).startsWith(name)) {
+                return line.substring(name.length()).trim();
             }
         }
-        return -1;
+        return null;
+    }
+
+    /** Returns -1 when the head does not say. */
+    private static long contentLength(String[] lines) throws IOException {
+        String length = header(lines, "content-length:");
+        try {
+            return length == null ? -1 : Long.parseLong(length);
+        } catch (NumberFormatException e) {
+            throw new IOException("the answer has a bad length: \"" + length + "\"", e);
+        }
     }
 
     private static byte[] whole(byte[] body, long length) throws IOException {

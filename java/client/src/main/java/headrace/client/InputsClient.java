@@ -92,27 +92,43 @@ public final class InputsClient {
      */
     public record Place(long bytes, String host) { }
 
-    /** Returns where the blocks of files are kept for a job, in their order, of the files that were asked for. */
+    /** Returns where the blocks of files are kept for a job, in their order, of the files that were asked for; in several calls for many. */
     public Map<String, List<Place>> places(String job, Collection<String> files) throws IOException {
-        ObjectNode request = NodeSocket.message().put("job", job);
-        ArrayNode paths = request.putArray("paths");
         Map<String, String> names = new HashMap<>(); // as requests name them, by what they are called
         files.forEach(file -> names.put(file.replaceAll("\\\\(.)", "$1"), file));
-        names.keySet().forEach(paths::add);
         Map<String, List<Place>> all = new HashMap<>();
-        for (JsonNode file : node.call(SERVICE + "Places", request).path("files")) {
-            List<Place> blocks = new ArrayList<>();
-            for (int i = 0; i < file.path("sizes").size(); i++) {
-                blocks.add(new Place(file.path("sizes").get(i).asLong(), file.path("hosts").path(i).asText()));
+        for (List<String> part : Warming.parts(names.keySet())) {
+            ObjectNode request = NodeSocket.message().put("job", job);
+            ArrayNode paths = request.putArray("paths");
+            part.forEach(paths::add);
+            for (JsonNode file : node.call(SERVICE + "Places", request).path("files")) {
+                List<Place> blocks = new ArrayList<>();
+                for (int i = 0; i < file.path("sizes").size(); i++) {
+                    blocks.add(new Place(file.path("sizes").get(i).asLong(), file.path("hosts").path(i).asText()));
+                }
+                all.put(names.get(file.path("path").asText()), blocks);
             }
-            all.put(names.get(file.path("path").asText()), blocks);
         }
         return all;
     }
 
-    /** Says that jobs go on for as long as their lease from now on. Of those that have ended it says nothing. */
-    public void renew(Collection<String> jobs, Duration lease) throws IOException {
-        node.call(SERVICE + "Inputs", naming(jobs).put("lease", seconds(lease)));
+    /**
+     * Says that jobs go on for as long as their lease from now on.
+     *
+     * @param lease zero: they have none
+     * @return how the input of each stands that the manager knows: adopted, when it was started since and does not know
+     *     all that was asked for; ended, when nothing is kept any more; or as headrace cluster jobs tells
+     */
+    public Map<String, String> renew(Collection<String> jobs, Duration lease) throws IOException {
+        ObjectNode request = naming(jobs);
+        if (!lease.isZero()) {
+            request.put("lease", seconds(lease));
+        }
+        Map<String, String> states = new HashMap<>();
+        for (JsonNode job : node.call(SERVICE + "Inputs", request).path("inputs")) {
+            states.put(job.path("job").asText(), job.path("state").asText());
+        }
+        return states;
     }
 
     /** Lets go what is kept for a job. */
@@ -159,5 +175,10 @@ public final class InputsClient {
                 removing.addObject().put("pool", pool).putArray("numbers")).add(block.number());
         }
         return MemoryChanges.of(node.call(SERVICE + "Follow", request));
+    }
+
+    /** Returns about how long what {@link #follow} sends of blocks with the same hosts is, beside their numbers. */
+    static int characters(Block block, List<String> hosts) {
+        return hosts.stream().limit(MOST_HOSTS).mapToInt(host -> host.length() + 3).sum() + block.pool().length() + 60;
     }
 }

@@ -79,8 +79,18 @@ public final class ManagerClient {
     public record Victim(String id, int forPriority) {
     }
 
-    /** @param priority on Headrace's scale */
+    /**
+     * @param queue its name, cut where it is longer than any: whoever submits an application may write what they like
+     * @param priority on Headrace's scale
+     */
     public record Application(String queue, int priority) {
+        private static final int LONGEST = 255;
+
+        public Application {
+            if (queue != null && queue.length() > LONGEST) {
+                queue = queue.substring(0, Character.isHighSurrogate(queue.charAt(LONGEST - 1)) ? LONGEST - 1 : LONGEST);
+            }
+        }
     }
 
     /** The containers that do not only run; those of an older manager are all that have not ended. */

@@ -6,6 +6,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.InterruptedIOException;
+import java.net.StandardProtocolFamily;
+import java.net.UnixDomainSocketAddress;
+import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -35,6 +38,17 @@ public final class NodeSocket {
         }
         this.socket = socket;
         this.timeout = timeout;
+    }
+
+    /** Whether somebody listens on a socket. Does not wait. */
+    static boolean listens(Path socket) {
+        try (SocketChannel channel = SocketChannel.open(StandardProtocolFamily.UNIX)) {
+            channel.configureBlocking(false); // else it would wait for one who does not accept
+            channel.connect(UnixDomainSocketAddress.of(socket));
+            return true;
+        } catch (IOException e) {
+            return false;
+        }
     }
 
     /** An empty message, to be filled for {@link #call}. */
@@ -99,7 +113,7 @@ public final class NodeSocket {
         if (answer.status() != 200) {
             String code = json == null ? "" : json.path("code").asText();
             String message = json == null ? "" : json.path("message").asText();
-            throw new RefusedException(code, method + ": " + why(answer.status(), code, message));
+            throw new RefusedException(code, answer.later(), method + ": " + why(answer.status(), code, message));
         }
         if (json == null || !json.isObject()) {
             throw new IOException(method + ": the answer is no JSON object");

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
@@ -45,6 +46,8 @@ public final class Residency implements AutoCloseable {
         new Timing(Duration.ofSeconds(5), Duration.ofSeconds(5), Duration.ofMillis(300), Duration.ofMillis(500), Duration.ofMinutes(1));
     /** Blocks in a request: what is told of them fits into an answer. */
     static final int PART = 20_000;
+    /** Characters of names of hosts in a request, about: each list of hosts that is another one is told once. */
+    private static final int PART_NAMES = NodeSocket.LIMIT / 2;
 
     private static final int MOST_NAMES = 10_000;
 
@@ -75,6 +78,8 @@ public final class Residency implements AutoCloseable {
     /** The manager takes no more: what is to be added waits until this time, by {@link System#nanoTime}. */
     private boolean full;
     private long fullUntil;
+    /** Since when the daemon says that it has too many questions at a time, by {@link System#nanoTime}; null: it does not. */
+    private Long busySince;
 
     private Residency(Path socket, String application, Timing timing, Runnable changed) {
         this.socket = socket;
@@ -108,6 +113,22 @@ public final class Residency implements AutoCloseable {
     /** Whether everything that is followed was answered, or nothing is heard at all: there is no use in waiting. */
     public synchronized boolean answered() {
         return failing || !adds() && !asking;
+    }
+
+    /** Whether there is no use in following more, as nothing is heard, or nobody listens. Does not wait. */
+    public boolean silent() {
+        boolean listens = NodeSocket.listens(socket);
+        synchronized (this) {
+            if (!followed.isEmpty()) { // so the thread asks
+                return failing || !listens;
+            }
+            if (!listens && !failing) {
+                failing = true;
+                failed.incrementAndGet();
+                warn(new IOException("Headrace's daemon does not listen at " + socket));
+            }
+            return !listens;
+        }
     }
 
     /** How many blocks are followed. */
@@ -190,7 +211,9 @@ public final class Residency implements AutoCloseable {
             } catch (InterruptedException e) {
                 again(question);
             } catch (Throwable e) { // in some frameworks an error that leaves a thread ends the whole process
-                if (!refuses(question, e) && fails(e)) {
+                if (busy(question, e)) {
+                    pause(timing.retry.toMillis(), false);
+                } else if (!refuses(question, e) && fails(e)) {
                     pause(retry, false);
                     retry = Math.min(2 * retry, 20 * timing.retry.toMillis());
                 }
@@ -208,9 +231,15 @@ public final class Residency implements AutoCloseable {
         }
         Map<Block, List<String>> add = new HashMap<>();
         boolean adds = adds();
-        for (Iterator<Map.Entry<Block, List<String>>> i = adding.entrySet().iterator(); adds && i.hasNext() && add.size() < PART;) {
+        Set<List<String>> lists = new HashSet<>();
+        int characters = 0;
+        for (Iterator<Map.Entry<Block, List<String>>> i = adding.entrySet().iterator();
+                adds && i.hasNext() && add.size() < PART && characters < PART_NAMES;) {
             Map.Entry<Block, List<String>> entry = i.next();
             add.put(entry.getKey(), entry.getValue());
+            if (lists.add(entry.getValue())) {
+                characters += InputsClient.characters(entry.getKey(), entry.getValue());
+            }
             i.remove();
         }
         List<Block> remove = new ArrayList<>();
@@ -278,6 +307,7 @@ public final class Residency implements AutoCloseable {
             }
             failing = false;
             asking = false;
+            busySince = null;
             full &= !adding.isEmpty();
             news = changes.full() || !changes.blocks().isEmpty() || !q.add.isEmpty();
         }
@@ -315,11 +345,34 @@ public final class Residency implements AutoCloseable {
     }
 
     /**
+     * Whether all that is wrong is that the daemon has too many questions at a time: soon it has room, as others have been
+     * answered. To begin anew would only have it asked for much more, by all that it refuses. After as long as silence may
+     * last it counts as that.
+     */
+    private synchronized boolean busy(Question q, Throwable e) {
+        if (q == null || q.version == 0 || !later(e)) {
+            return false;
+        }
+        long now = System.nanoTime();
+        busySince = busySince == null ? now : busySince;
+        if (now - busySince > timing.poll.plus(timing.patience).toNanos()) {
+            return false;
+        }
+        again(q);
+        failed.incrementAndGet();
+        return true;
+    }
+
+    private static boolean later(Throwable e) {
+        return e instanceof RefusedException && ((RefusedException) e).later();
+    }
+
+    /**
      * Whether all that is wrong is that the manager takes no more blocks. It may have taken some of the last, and nothing
      * changes for those that it has. To begin anew would only have it drop those and take them again.
      */
     private synchronized boolean refuses(Question q, Throwable e) {
-        boolean refused = q != null && q.version != 0 && !q.add.isEmpty()
+        boolean refused = q != null && q.version != 0 && !q.add.isEmpty() && !later(e)
             && e instanceof RefusedException && ((RefusedException) e).code().equals("resource_exhausted");
         if (refused) {
             again(q);

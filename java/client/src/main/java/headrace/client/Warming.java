@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -42,6 +43,8 @@ public final class Warming {
     /** Files in a request, and characters of their names: less than daemon and manager take. */
     private static final int MOST_FILES = 10_000;
     private static final int MOST_CHARACTERS = 2 << 20;
+    /** Refusals that are about the files of one request: others may be taken. */
+    private static final Set<String> OF_FILES = Set.of("failed_precondition", "permission_denied");
     /** For an answer that no job waits for. */
     private static final Duration UNHURRIED = Duration.ofMinutes(1);
     /** After a silence whoever would ask is refused for so long. What waits else keeps what it would ask about, for very long. */
@@ -86,6 +89,17 @@ public final class Warming {
 
         /** These were asked for. Called by the thread. */
         default void accepted(List<String> files) { }
+    }
+
+    /** Who runs a job, and may ask for its input once more. */
+    public interface Owner {
+        /**
+         * Nothing is kept for the job any more; or the manager was started again, and knows only what nodes have of it. Called
+         * now and then as long as that is so, by a thread of its own, and must not wait.
+         *
+         * @param ended somebody has ended it, or for too long nobody could say that it goes on
+         */
+        void lost(boolean ended);
     }
 
     private final ThreadPoolExecutor thread =
@@ -137,7 +151,7 @@ public final class Warming {
         return failed.get();
     }
 
-    /** How many jobs have a lease. */
+    /** How many jobs have a lease, or are looked after. */
     int leased() {
         return leases.size();
     }
@@ -202,8 +216,7 @@ public final class Warming {
                     if (done && left.join() == 0) {
                         return true;
                     }
-                    boolean warm = client(job, patience).status(job.id).map(s -> s.left() == 0).orElse(true);
-                    if (done && warm) {
+                    if (Warming.warm(job, patience) && done) {
                         return true;
                     }
                     patience = job.patience;
@@ -226,6 +239,17 @@ public final class Warming {
         }
     }
 
+    private static boolean warm(Job job, Duration patience) throws IOException {
+        try {
+            return client(job, patience).status(job.id).map(s -> s.left() == 0).orElse(true);
+        } catch (RefusedException e) {
+            if (!e.code().equals("resource_exhausted")) {
+                throw e;
+            }
+            return false; // others of the application ask the same at this moment
+        }
+    }
+
     /**
      * Asks for the input of a job, and does not wait.
      *
@@ -239,12 +263,23 @@ public final class Warming {
      * Asks for the input of a job that no scheduler names, and does not wait. It is let go some minutes after this
      * process has died, or nobody refers to its owner any more, if it is not ended before.
      *
-     * @param owner whoever runs the job
+     * @param owner whoever runs the job; an {@link Owner} is told when it is lost
      * @param began since when the job waits, by System.nanoTime
      */
     public Asked ask(Job job, Object owner, long began, Inputs inputs) {
-        leases.add(job, owner);
+        leases.add(job, owner, Leases.LENGTH);
         return ask(job, Leases.LENGTH, began, inputs);
+    }
+
+    /**
+     * Asks for the input of a job, and does not wait.
+     *
+     * @param owner is told when it is lost, as long as somebody refers to it
+     * @param began since when the job waits, by System.nanoTime
+     */
+    public Asked watch(Job job, Owner owner, long began, Inputs inputs) {
+        leases.add(job, owner, Duration.ZERO);
+        return ask(job, Duration.ZERO, began, inputs);
     }
 
     private Asked ask(Job job, Duration lease, long began, Inputs inputs) {
@@ -252,10 +287,27 @@ public final class Warming {
         CompletableFuture<Long> left = run(() -> {
             refuse();
             long rest = 0;
+            boolean some = false;
+            RefusedException refused = null;
             for (List<String> part : parts(new LinkedHashSet<>(inputs.files()))) {
-                rest = request(job, part, submitted, lease);
+                try {
+                    rest = request(job, part, submitted, lease);
+                } catch (RefusedException e) {
+                    if (!OF_FILES.contains(e.code())) {
+                        throw e;
+                    }
+                    refused = refused == null ? e : refused;
+                    continue;
+                }
+                some = true;
                 asked.incrementAndGet();
                 inputs.accepted(part);
+            }
+            if (refused != null && !some) {
+                throw refused;
+            } else if (refused != null) {
+                fails(job, refused);
+            } else if (some) {
                 works();
             }
             return rest;
@@ -319,7 +371,8 @@ public final class Warming {
         }
     }
 
-    private static List<List<String>> parts(Collection<String> files) {
+    /** Returns files in parts that daemon and manager take. */
+    static List<List<String>> parts(Collection<String> files) {
         List<List<String>> parts = new ArrayList<>();
         List<String> part = new ArrayList<>();
         int characters = 0;

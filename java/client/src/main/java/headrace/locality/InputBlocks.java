@@ -60,6 +60,8 @@ final class InputBlocks {
     /** A file may have been replaced. */
     private static final long FRESH = 300 * SECOND;
     private static final long UNUSED = 600 * SECOND;
+    /** A file system that takes longer to answer is left alone for ten times as long as it took: meanwhile nobody else's files are looked up. */
+    static final long SLOW = 10 * SECOND;
     /** So many questions about files are more work for a name node than one about their directory. */
     private static final int SEVERAL = 10;
     /** Of a directory at most so many files are looked at for each that is wanted. */
@@ -69,6 +71,9 @@ final class InputBlocks {
     private final Configuration conf;
     private final Residency residency;
     private final int most;
+    private final long slow;
+    /** Until when file systems are left alone, by {@link System#nanoTime}. */
+    private final Map<String, Long> leftAlone = new HashMap<>();
     /** Used last at the end. A file counts as a block itself. */
     private final LinkedHashMap<Path, Known> files = new LinkedHashMap<>(16, 0.75f, true);
     private int size;
@@ -77,11 +82,15 @@ final class InputBlocks {
     private final Map<Block, List<String>> found = new HashMap<>();
     private long failed;
 
-    /** @param most blocks to follow */
-    InputBlocks(Configuration conf, Residency residency, int most) {
+    /**
+     * @param most blocks to follow
+     * @param slow a file system that takes so many nanoseconds to answer is left alone for a while
+     */
+    InputBlocks(Configuration conf, Residency residency, int most, long slow) {
         this.conf = conf;
         this.residency = residency;
         this.most = most;
+        this.slow = slow;
     }
 
     /** How many files could not be looked up. */
@@ -111,18 +120,22 @@ final class InputBlocks {
 
     /**
      * Returns the blocks of a file that a part of it is in; none when it is in no file system with blocks, or cannot be
-     * looked up. What was not known before is followed with the next {@link #follow}.
+     * looked up, or not now, as its file system was slow to answer a moment ago. What was not known before is followed with the next {@link #follow}.
      *
      * @param length negative: up to the end
      */
     List<Located> of(Path file, long start, long length, long now) {
         long end = length < 0 || start + length < 0 ? Long.MAX_VALUE : start + length;
         Known known = files.get(file);
-        if (stale(known, now) && list(file.getParent(), now)) {
+        if (stale(known, now) && mayAsk(file, now) && list(file.getParent(), now)) {
             known = files.get(file);
         }
-        if (stale(known, now) || length > 0 && end > known.end() && now - known.asked > SECOND) {
+        boolean lacking = stale(known, now) || length > 0 && end > known.end() && now - known.asked > SECOND;
+        if (lacking && mayAsk(file, now)) {
             known = keep(file, new Known(ask(file), now));
+        }
+        if (known == null) {
+            return List.of();
         }
         known.used = now;
         List<Located> within = new ArrayList<>();
@@ -132,6 +145,25 @@ final class InputBlocks {
             }
         }
         return within;
+    }
+
+    private static String system(Path file) {
+        return file.toUri().getScheme() + "://" + file.toUri().getAuthority();
+    }
+
+    private boolean mayAsk(Path file, long now) {
+        Long until = leftAlone.isEmpty() ? null : leftAlone.get(system(file));
+        return until == null || now - until >= 0;
+    }
+
+    /** The file system of a file has answered, or failed. */
+    private void answered(Path file, long began) {
+        long now = System.nanoTime();
+        if (now - began > slow) {
+            leftAlone.put(system(file), now + 10 * (now - began));
+            LOG.info("{} took {} s to answer; where blocks of its files are in memory is not looked at for {} s",
+                system(file), (now - began) / SECOND, 10 * (now - began) / SECOND);
+        }
     }
 
     private Known keep(Path file, Known known) {
@@ -164,6 +196,7 @@ final class InputBlocks {
         if (!hasBlocks(file)) {
             return blocks;
         }
+        long began = System.nanoTime();
         try {
             for (BlockLocation at : file.getFileSystem(conf).getFileBlockLocations(file, 0, Long.MAX_VALUE)) {
                 if (at instanceof HdfsBlockLocation) {
@@ -173,6 +206,8 @@ final class InputBlocks {
         } catch (IOException | RuntimeException e) { // the tasks that read it will tell
             failed++;
             LOG.debug("The blocks of {} are not known", file, e);
+        } finally {
+            answered(file, began);
         }
         return blocks;
     }
@@ -192,6 +227,7 @@ final class InputBlocks {
         if (wanted == null) {
             return false;
         }
+        long began = System.nanoTime();
         try {
             RemoteIterator<LocatedFileStatus> all = directory.getFileSystem(conf).listLocatedStatus(directory);
             for (int left = PASSED_OVER * wanted.size(); left > 0 && !wanted.isEmpty() && all.hasNext(); left--) {
@@ -211,6 +247,8 @@ final class InputBlocks {
             }
         } catch (IOException | RuntimeException e) { // it may not be listed; its files are asked for one by one
             LOG.debug("The blocks of {} are not known", directory, e);
+        } finally {
+            answered(directory, began);
         }
         return true;
     }

@@ -2,6 +2,7 @@ package headrace.locality;
 
 import headrace.client.Residency;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -31,6 +32,10 @@ public final class LocalityInputs implements AutoCloseable {
 
     /** Stages and queries that wait for the thread; more are left in their framework's own order. */
     private static final int QUEUE = 10_000;
+    /** With so many waiting no more queries are taken: each keeps what it would list, which may be a table's files. */
+    private static final int QUERY_QUEUE = 100;
+    /** A query that has waited that long has stages by now, which are looked up themselves. */
+    private static final long QUERY_NANOS = 60_000_000_000L;
     /** About 50 MB. */
     private static final int MOST_BLOCKS = 200_000;
     /** What was found in between is followed, and ordered by. */
@@ -45,13 +50,15 @@ public final class LocalityInputs implements AutoCloseable {
     private final InputBlocks blocks;
     private final BlockingQueue<Callable<Void>> queue = new ArrayBlockingQueue<>(QUEUE);
     private final List<StageInputs> stages = new ArrayList<>();
+    /** While there is nobody to ask what is in memory. Only the thread uses it. */
+    private final List<WeakReference<StageInputs.Stage>> putOff = new ArrayList<>();
     private final Thread thread = new Thread(this::run, "headrace locality");
     private final AtomicLong doubts = new AtomicLong();
 
     /** @param start a Residency that calls it when something has changed */
     public LocalityInputs(Configuration conf, Function<Runnable, Residency> start) {
         residency = start.apply(this::score);
-        blocks = new InputBlocks(conf, residency, MOST_BLOCKS);
+        blocks = new InputBlocks(conf, residency, MOST_BLOCKS, InputBlocks.SLOW);
         thread.setDaemon(true);
         thread.start();
     }
@@ -70,35 +77,78 @@ public final class LocalityInputs implements AutoCloseable {
         return doubts.get();
     }
 
-    /** Finds out what a stage reads. Does not wait. */
+    /**
+     * Finds out what a stage reads, as soon as there is somebody to ask what of that is in memory, and unless nobody else
+     * refers to it any more when its turn comes. Does not wait.
+     */
     public void add(StageInputs.Stage stage) {
+        WeakReference<StageInputs.Stage> waiting = new WeakReference<>(stage); // the turn may be far away
         enqueue(() -> {
+            begin(waiting);
+            return null;
+        });
+    }
+
+    private void begin(WeakReference<StageInputs.Stage> waiting) throws ReflectiveOperationException, IOException, InterruptedException {
+        StageInputs.Stage stage = waiting.get();
+        if (stage != null && residency.silent()) { // a name node would be asked in vain, and the stage would wait for that
+            putOff.add(waiting);
+            stage.known();
+        } else if (stage != null) {
             begin(new StageInputs(stage));
-            return null;
-        });
+        }
     }
 
-    /** A query will read files. Does not wait. */
+    /** Those that were put off begin when there is somebody to ask what is in memory. */
+    private void resume() {
+        putOff.removeIf(waiting -> {
+            StageInputs.Stage stage = waiting.get();
+            return stage == null || stage.over();
+        });
+        if (putOff.isEmpty() || residency.silent()) {
+            return;
+        }
+        for (WeakReference<StageInputs.Stage> waiting : putOff) {
+            enqueue(() -> {
+                begin(waiting);
+                return null;
+            });
+        }
+        putOff.clear();
+    }
+
+    /** A query will read files; while nobody can be asked what is in memory that is passed over. Does not wait. */
     public void query(Callable<Collection<Path>> files) {
+        long asked = System.nanoTime();
+        if (queue.size() >= QUERY_QUEUE) {
+            doubt(new IOException("the files of a query are not looked up, as " + QUERY_QUEUE + " queries and stages wait for that"));
+            return;
+        }
         enqueue(() -> {
-            lookUp(new ArrayDeque<>(expect(files.call())));
+            if (!late(asked) && !residency.silent()) {
+                lookUp(new ArrayDeque<>(expect(files.call())), asked);
+            }
             return null;
         });
     }
 
-    private void lookUp(Deque<Path> files) {
+    private static boolean late(long asked) {
+        return System.nanoTime() - asked > QUERY_NANOS;
+    }
+
+    private void lookUp(Deque<Path> files, long asked) {
         long began = System.nanoTime();
-        for (int done = 0; !files.isEmpty() && !othersTurn(done, began); done++) {
+        for (int done = 0; !files.isEmpty() && !late(asked) && !othersTurn(done, began); done++) {
             blocks.of(files.remove(), 0, 0, System.nanoTime());
             if (blocks.found() >= BATCH) {
                 blocks.follow();
             }
         }
         blocks.follow();
-        if (!files.isEmpty()) {
+        if (!files.isEmpty() && !late(asked)) {
             enqueue(() -> {
                 blocks.expect(files, System.nanoTime());
-                lookUp(files);
+                lookUp(files, asked);
                 return null;
             });
         }
@@ -117,11 +167,12 @@ public final class LocalityInputs implements AutoCloseable {
     private void run() {
         try {
             while (true) {
-                Callable<Void> work = queue.poll(60, TimeUnit.SECONDS);
+                Callable<Void> work = queue.poll(putOff.isEmpty() ? 60 : 1, TimeUnit.SECONDS);
                 try {
                     if (work != null) {
                         work.call();
                     }
+                    resume();
                     blocks.tidy(System.nanoTime());
                     synchronized (stages) {
                         stages.removeIf(StageInputs::over);

@@ -202,6 +202,22 @@ class ResidencyTest {
         assertEquals(n, manager.followed("app-1").size());
     }
 
+    /** With many replicas nearly each block has a list of hosts of its own. */
+    @Test
+    void tellsBlocksWithManyLongNamesInParts() throws Exception {
+        Map<Block, List<String>> blocks = new HashMap<>();
+        for (int i = 0; i < Residency.PART + 1; i++) {
+            List<String> hosts = new ArrayList<>();
+            for (int replica = 0; replica < 10; replica++) {
+                hosts.add(i + "-" + replica + "x".repeat(50));
+            }
+            blocks.put(block(i), hosts);
+        }
+        residency.follow(blocks);
+        await(() -> manager.followed("app-1").size() == blocks.size());
+        assertEquals(0, residency.failed());
+    }
+
     @Test
     void whoMayFollowNoMoreGoesOnWithWhatItHas() throws Exception {
         manager.most(3);
@@ -221,6 +237,35 @@ class ResidencyTest {
         await(() -> manager.followed("app-1").equals(Set.of(block(1))));
         assertEquals(1, residency.failed());
         assertEquals(1, manager.requests.stream().filter(q -> q.contains("\"version\":0")).count());
+    }
+
+    /** As where many applications of one account are on a machine. */
+    @Test
+    void whoIsToAskALittleLaterKeepsWhatItKnows() throws Exception {
+        manager.set(block(1), "h1", 100);
+        follow(1);
+        await(() -> known(1).equals("h1 100;"));
+        manager.instead(request -> "HTTP/1.0 429 Too Many Requests\r\nRetry-After: 1\r\n\r\n{\"code\":\"resource_exhausted\"}");
+        await(() -> residency.failed() > 2);
+        follow(2);
+        long failed = residency.failed();
+        await(() -> residency.failed() > failed + 2);
+        assertEquals("h1 100;", known(1));
+        manager.instead(request -> null);
+        manager.set(block(2), "h2", 100);
+        await(() -> known(2).equals("h2 100;"));
+        assertEquals(1, manager.requests.stream().filter(q -> q.contains("\"version\":0")).count());
+    }
+
+    @Test
+    void whoIsToAskALittleLaterForLongKnowsNothing() throws Exception {
+        residency.close();
+        residency = start(new Residency.Timing(Duration.ofMillis(50), Duration.ofMillis(50), Duration.ofMillis(1), Duration.ofMillis(5), Duration.ofHours(1)));
+        manager.set(block(1), "h1", 100);
+        follow(1);
+        await(() -> known(1).equals("h1 100;"));
+        manager.instead(request -> "HTTP/1.0 429 Too Many Requests\r\nRetry-After: 1\r\n\r\n{\"code\":\"resource_exhausted\"}");
+        await(() -> known(1).isEmpty());
     }
 
     @Test

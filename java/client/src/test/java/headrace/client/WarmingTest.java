@@ -1,11 +1,13 @@
 package headrace.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.lang.ref.Reference;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -17,6 +19,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
@@ -104,6 +107,20 @@ class WarmingTest {
     }
 
     @Test
+    void asksInSeveralRequestsWhereBlocksOfManyFilesAre() throws Exception {
+        List<String> many = IntStream.range(0, 10_001).mapToObj(i -> "hdfs://c/" + i).toList();
+        try (UnixServer node = UnixServer.answering(socket, request -> {
+            String paths = request.split("\"paths\":")[1];
+            requests.add(paths);
+            return UnixServer.http("200 OK", "{\"files\":[{\"path\":" + paths.substring(1).split("[],]")[0] + ",\"sizes\":[\"7\"],\"hosts\":[\"x\"]}]}");
+        })) {
+            assertEquals(2, new InputsClient(socket, LONG).places("application_1_0001", many).size());
+        }
+        assertEquals(10_000, requests.take().split(",").length);
+        assertEquals(1, requests.take().split(",").length);
+    }
+
+    @Test
     void asksInSeveralRequestsForMany() throws Exception {
         List<String> many = IntStream.range(0, 25_000).mapToObj(i -> "hdfs://c/" + i).toList();
         try (UnixServer node = node("200 OK", "{}")) {
@@ -114,6 +131,21 @@ class WarmingTest {
         assertEquals(5, requests.size());
         for (int part : new int[] {10_000, 10_000, 5_000, 1, 1}) {
             assertEquals(part, requests.take().split("\"paths\":")[1].split(",").length);
+        }
+    }
+
+    /** Such as those of a file system that the manager does not know. */
+    @Test
+    void filesThatAreRefusedDoNotKeepOthersCold() throws Exception {
+        List<String> many = IntStream.range(0, 20_000).mapToObj(i -> (i < 10_000 ? "hdfs://other/" : "hdfs://c/") + i).toList();
+        try (UnixServer node = UnixServer.answering(socket, request -> request.contains("hdfs://other/")
+                ? UnixServer.http("400 Bad Request", "{\"code\":\"failed_precondition\",\"message\":\"not known\"}")
+                : UnixServer.http("200 OK", "{\"left\":\"0\"}"))) {
+            assertTrue(warming.ask(job(LONG, LONG), System.nanoTime(), () -> many).warm(), "the others are waited for");
+            assertEquals(1, warming.asked());
+            assertEquals(1, warming.failed());
+            warming.ask(job(LONG, Duration.ZERO), System.nanoTime(), () -> many.subList(0, 2)).answered();
+            assertEquals(2, warming.failed());
         }
     }
 
@@ -254,6 +286,20 @@ class WarmingTest {
         assertEquals(0, warming.failed());
     }
 
+    /** As where several queries of an application ask at a time. */
+    @Test
+    void whoseQuestionIsOneTooManyAsksAgain() throws Exception {
+        AtomicInteger questions = new AtomicInteger();
+        try (UnixServer node = UnixServer.answering(socket, request -> request.contains("/Warm ")
+                ? UnixServer.http("200 OK", "{\"left\":\"5\"}") : questions.getAndIncrement() == 0
+                ? UnixServer.http("429 Too Many Requests", "{\"code\":\"resource_exhausted\"}")
+                : UnixServer.http("200 OK", "{\"inputs\":[{\"left\":\"0\"}]}"))) {
+            assertTrue(warming.ask(job(LONG, LONG), System.nanoTime(), () -> FILES).warm());
+        }
+        assertEquals(2, questions.get());
+        assertEquals(0, warming.failed());
+    }
+
     /** Each answer may be long. */
     @Test
     void asksMoreSeldomTheLongerItTakes() throws Exception {
@@ -329,6 +375,31 @@ class WarmingTest {
         }
         assertEquals(4, leasing.asked());
         assertEquals(0, leasing.failed());
+    }
+
+    @Test
+    void whoRunsAJobHearsThatItIsLost() throws Exception {
+        Warming watching = new Warming(Duration.ofMillis(20), LONG, LONG);
+        BlockingQueue<Boolean> lost = new LinkedBlockingQueue<>();
+        Warming.Owner owner = lost::add;
+        AtomicReference<String> state = new AtomicReference<>("{\"job\":\"application_1_0001\",\"state\":\"warming\"}");
+        try (UnixServer node = UnixServer.answering(socket, request -> {
+            requests.add(request);
+            return UnixServer.http("200 OK", request.contains("/Inputs ") ? "{\"inputs\":[" + state.get() + "]}" : "{}");
+        })) {
+            watching.watch(job(LONG, Duration.ZERO), owner, System.nanoTime(), () -> FILES).answered();
+            for (int i = 0; i < 3; i++) {
+                assertFalse(requests.take().contains("lease"));
+            }
+            assertEquals(0, lost.size());
+            state.set(state.get().replace("warming", "adopted"));
+            assertFalse(lost.take());
+            state.set(state.get().replace("adopted", "ended"));
+            while (!lost.take()) { } // else the test's time is over
+            state.set("");
+            while (lost.take()) { }
+            Reference.reachabilityFence(owner);
+        }
     }
 
     /** Waits for one of just these jobs. */

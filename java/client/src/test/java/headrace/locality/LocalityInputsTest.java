@@ -9,6 +9,7 @@ import headrace.client.FakeFollow;
 import headrace.client.Residency;
 import headrace.client.UnixServer;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -99,6 +100,7 @@ class LocalityInputsTest {
     private final Configuration conf = new Configuration(false);
     private UnixServer node;
     private LocalityInputs inputs;
+    private final List<StageInputs.Stage> held = new ArrayList<>();
 
     @BeforeEach
     void start() throws IOException {
@@ -125,6 +127,16 @@ class LocalityInputsTest {
         return files;
     }
 
+    private void add(StageInputs.Stage stage) {
+        held.add(stage);
+        inputs.add(stage);
+    }
+
+    private WeakReference<Object> addAndForget(StageInputs.Stage stage) {
+        inputs.add(stage);
+        return new WeakReference<>(stage);
+    }
+
     private static void await(BooleanSupplier what) throws InterruptedException {
         while (!what.getAsBoolean()) {
             Thread.sleep(5);
@@ -149,7 +161,7 @@ class LocalityInputsTest {
         List<Path> all = files("many", 0, 50);
         manager.set(new Block("BP-1", 7), "h1", 100);
         CountDownLatch known = new CountDownLatch(1);
-        inputs.add(new StageInputs.Stage() {
+        add(new StageInputs.Stage() {
             private ResidentShares shares;
 
             @Override
@@ -217,7 +229,7 @@ class LocalityInputsTest {
             all.await();
             return many;
         });
-        inputs.add(new Lone(many));
+        add(new Lone(many));
         inputs.query(() -> one);
         all.countDown();
         await(() -> inputs.residency().followed() == 101);
@@ -255,5 +267,86 @@ class LocalityInputsTest {
         inputs.query(() -> next);
         await(() -> inputs.residency().followed() == 1);
         assertEquals(1, FILES.get());
+    }
+
+    /** So a file system that does not answer costs no memory, however many stages of others come and go. */
+    @Test
+    void whatWaitsKeepsNoStageThatHasEnded() throws Exception {
+        CountDownLatch over = new CountDownLatch(1);
+        CountDownLatch busy = new CountDownLatch(1);
+        inputs.query(() -> {
+            busy.countDown();
+            over.await();
+            return List.of();
+        });
+        busy.await();
+        List<WeakReference<Object>> gone = new ArrayList<>();
+        for (int i = 0; i < 50; i++) {
+            gone.add(addAndForget(new Lone(files("few", i, 1))));
+        }
+        await(() -> {
+            System.gc();
+            return gone.stream().allMatch(stage -> stage.refersTo(null));
+        });
+        AtomicInteger listed = new AtomicInteger();
+        for (int i = 0; i < 200; i++) {
+            inputs.query(() -> {
+                listed.incrementAndGet();
+                return List.of();
+            });
+        }
+        assertEquals(150, inputs.doubts());
+        over.countDown();
+        await(() -> listed.get() == 50);
+    }
+
+    @Test
+    void whereThereIsNoNodeNoNameNodeIsAsked() throws Exception {
+        node.close();
+        List<Path> all = files("few", 0, 3);
+        CountDownLatch known = new CountDownLatch(1);
+        inputs.query(() -> all);
+        add(new StageInputs.Stage() {
+            @Override
+            public int tasks() {
+                return all.size();
+            }
+
+            @Override
+            public void ranges(int task, StageInputs.Taker taker) {
+                taker.take(all.get(task), 0, 1);
+            }
+
+            @Override
+            public void publish(ResidentShares now) { }
+
+            @Override
+            public void known() {
+                known.countDown();
+            }
+
+            @Override
+            public boolean over() {
+                return false;
+            }
+        });
+        known.await();
+        assertEquals(0, FILES.get());
+        assertEquals(1, inputs.residency().failed()); // which is written
+        node = UnixServer.answering(dir.resolve("s"), manager);
+        await(() -> inputs.residency().followed() == 3);
+    }
+
+    @Test
+    void aSlowFileSystemIsLeftAloneForAWhile() throws Exception {
+        List<Path> slow = files("slow", 0, 3);
+        InputBlocks blocks = new InputBlocks(conf, inputs.residency(), 100, 1_000_000);
+        long now = System.nanoTime();
+        assertEquals(1, blocks.of(slow.get(0), 0, 1, now).size());
+        assertEquals(List.of(), blocks.of(slow.get(1), 0, 1, now));
+        assertEquals(1, blocks.of(slow.get(0), 0, 1, now).size());
+        assertEquals(1, FILES.get());
+        assertEquals(1, blocks.of(slow.get(1), 0, 1, now + 60_000_000_000L).size());
+        assertEquals(2, FILES.get());
     }
 }

@@ -15,7 +15,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /** What was asked for, for one job. */
-final class JobWarming {
+final class JobWarming implements Warming.Owner {
     private static final Logger LOG = LoggerFactory.getLogger(JobWarming.class);
 
     /** That of all jobs that this process submits. */
@@ -25,12 +25,13 @@ final class JobWarming {
 
     private final JobID id;
     private final Warming.Job job;
-    private final Warming.Asked asked;
+    private final Warming.Inputs files;
+    private Warming.Asked asked;
 
-    private JobWarming(JobID id, Warming.Job job, Warming.Asked asked) {
+    private JobWarming(JobID id, Warming.Job job, Warming.Inputs files) {
         this.id = id;
         this.job = job;
-        this.asked = asked;
+        this.files = files;
     }
 
     /**
@@ -45,7 +46,8 @@ final class JobWarming {
             Warming.Job job = Settings.job(TypeConverter.toYarn(id).getAppId().toString(), conf);
             UserGroupInformation user = UserGroupInformation.getCurrentUser();
             PrivilegedExceptionAction<Set<String>> read = () -> SplitFiles.of(id, new org.apache.hadoop.fs.Path(dir), conf);
-            JobWarming warming = new JobWarming(id, job, Of.PROCESS.ask(job, began, () -> user.doAs(read)));
+            JobWarming warming = new JobWarming(id, job, () -> user.doAs(read));
+            warming.asked = Of.PROCESS.watch(job, warming, began, warming.files);
             boolean heard = warming.asked.warm();
             if (heard && !job.lead().isZero() && conf.getBoolean(Warming.HOSTS, true)) {
                 warming.nameHosts(new org.apache.hadoop.fs.Path(dir), conf);
@@ -84,6 +86,16 @@ final class JobWarming {
             }
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt(); // the job is submitted all the same
+        }
+    }
+
+    /** Asks again, unless it was ended: then so has the job, or somebody wants the memory. */
+    @Override
+    public void lost(boolean ended) {
+        if (ended || job.implicit()) {
+            Of.PROCESS.leave(job);
+        } else {
+            Of.PROCESS.watch(job, this, System.nanoTime(), files);
         }
     }
 

@@ -3,6 +3,7 @@ package headrace.mapreduce;
 import headrace.locality.ResidentShares;
 import headrace.locality.StageInputs;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -37,8 +38,12 @@ final class MapInputs implements StageInputs.Stage {
 
     @Override
     public int tasks() {
-        if (splits == null) {
-            throw new IllegalStateException("the splits were not read");
+        try {
+            if (splits == null) { // nobody could be asked before
+                files();
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
         }
         return splits.size();
     }

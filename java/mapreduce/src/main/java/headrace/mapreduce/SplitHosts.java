@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataOutputStream;
@@ -28,6 +29,9 @@ import org.apache.hadoop.mapreduce.split.SplitMetaInfoReader;
  */
 final class SplitHosts {
     private static final int HEADER = 8; // of the file: META-SPL, then its version, then the number of splits
+
+    /** File systems that replace a file when another one is renamed to it; others remove it first, and may fail before there is another. */
+    private static final Set<String> REPLACE = Set.of("hdfs", "file");
 
     private SplitHosts() { }
 
@@ -92,6 +96,10 @@ final class SplitHosts {
             version = WritableUtils.readVInt(in);
         }
         FileStatus old = fs.getFileStatus(file);
+        String scheme = fs.resolvePath(file).toUri().getScheme(); // of viewfs what it stands for
+        if (!REPLACE.contains(scheme)) {
+            throw new IOException("on " + scheme + " a file is not replaced as a whole: have the staging directory in HDFS");
+        }
         Path next = new Path(file.getParent(), file.getName() + ".headrace");
         try (FSDataOutputStream out = fs.create(next, true, conf.getInt("io.file.buffer.size", 4096), old.getReplication(),
             fs.getDefaultBlockSize(next))) {

@@ -358,10 +358,10 @@ class MapLocalityTest {
         conf.set("headrace.node.socket", dir.resolve("nobody").toString());
         memory(5, A);
         start();
-        awaitKnown(0);
         allocator.heartbeat(MAP, A, B);
         assertEquals(List.of(0), on(A));
         assertEquals(List.of(1), on(B));
+        assertNull(policy.locality().shares());
     }
 
     @Test

@@ -3,14 +3,21 @@ package headrace.mapreduce;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.client.InputsClient.Place;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.file.Files;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.mapreduce.InputSplit;
 import org.apache.hadoop.mapreduce.JobID;
@@ -98,5 +105,39 @@ class SplitHostsTest {
         assertEquals(List.of(A, B), List.copyOf(SplitFiles.of(JOB, dir, conf)));
         assertEquals(new FsPermission("640"), fs.getFileStatus(meta).getPermission());
         assertEquals(2, Arrays.stream(temporary.toFile().list()).filter(name -> !name.startsWith(".")).count());
+    }
+
+    /** Local files as other://c/.... */
+    public static final class Other extends RawLocalFileSystem {
+        @Override
+        public URI getUri() {
+            return URI.create("other://c");
+        }
+
+        @Override
+        protected void checkPath(Path path) { }
+
+        @Override
+        public FileStatus getFileStatus(Path path) throws IOException {
+            FileStatus status = super.getFileStatus(path);
+            status.setPath(new Path("other://c" + status.getPath().toUri().getPath()));
+            return status;
+        }
+    }
+
+    /** There a rename that fails half way would leave the job without the file. */
+    @Test
+    void leavesAFileWhereItCannotBeReplacedAsAWhole() throws Exception {
+        Configuration conf = new Configuration();
+        conf.set("fs.defaultFS", "hdfs://c");
+        conf.setClass("fs.other.impl", Other.class, FileSystem.class);
+        Path dir = new Path("other://c" + temporary);
+        JobSplitWriter.createSplitFiles(dir, conf, dir.getFileSystem(conf),
+            new InputSplit[] {new FileSplit(new Path(A), 0, 100, new String[] {"x", "y"})});
+        byte[] before = Files.readAllBytes(temporary.resolve("job.splitmetainfo"));
+        IOException e = assertThrows(IOException.class,
+            () -> SplitHosts.name(JOB, dir, conf, SplitFiles.parts(JOB, dir, conf), places(A, on("y", 100))));
+        assertTrue(e.getMessage().contains("other"), e.getMessage());
+        assertArrayEquals(before, Files.readAllBytes(temporary.resolve("job.splitmetainfo")));
     }
 }

@@ -25,9 +25,9 @@ import scala.Option;
  *
  * <p>A file is asked for once, however often it is read: it is kept until the application ends.
  */
-final class AppInputs extends SparkListener {
-    /** Bounds what is remembered; what is forgotten is asked for again, which does no harm. */
-    private static final int MOST_FILES = 200_000;
+final class AppInputs extends SparkListener implements Warming.Owner {
+    /** Remembered, and asked for; for a job the manager takes as many blocks. */
+    private static final int MOST_FILES = 500_000;
     private static final int MOST_QUERIES = 1000;
     private static final Logger LOG = LoggerFactory.getLogger(AppInputs.class);
 
@@ -36,6 +36,7 @@ final class AppInputs extends SparkListener {
     private final Warming.Job job;
     /** Only the thread of warming uses it. */
     private final Set<String> known = new HashSet<>();
+    private boolean full;
     /** When each query's lead is over, by System.nanoTime. */
     private final Map<String, Long> deadlines = new LinkedHashMap<>() {
         @Override
@@ -60,14 +61,17 @@ final class AppInputs extends SparkListener {
 
         @Override
         public Collection<String> files() throws Exception {
-            return all.call().stream().filter(file -> !known.contains(file)).toList();
+            List<String> fresh = all.call().stream().filter(file -> !known.contains(file)).distinct().toList();
+            int room = MOST_FILES - known.size();
+            if (fresh.size() > room && !full) {
+                full = true;
+                LOG.warn("Of more than {} files no more are read into memory before; only this is written of it", MOST_FILES);
+            }
+            return fresh.subList(0, Math.min(room, fresh.size()));
         }
 
         @Override
         public void accepted(List<String> files) {
-            if (known.size() + files.size() > MOST_FILES) {
-                known.clear();
-            }
             known.addAll(files);
         }
     }
@@ -76,12 +80,12 @@ final class AppInputs extends SparkListener {
     void query(String query, Callable<Collection<String>> files) {
         Duration left = leadOf(query);
         if (left.isNegative() || left.isZero()) {
-            ask(job, files);
+            ask(job, new New(files));
             return;
         }
         try {
             Warming.Job waiting = new Warming.Job(job.socket(), job.id(), job.patience(), left, job.implicit());
-            if (!ask(waiting, files).warm()) {
+            if (!ask(waiting, new New(files)).warm()) {
                 giveUp(query);
             }
         } catch (InterruptedException e) {
@@ -90,9 +94,20 @@ final class AppInputs extends SparkListener {
     }
 
     // YARN says when its applications end. Of others nobody does if the driver does not live to say it.
-    private Warming.Asked ask(Warming.Job as, Callable<Collection<String>> files) {
+    private Warming.Asked ask(Warming.Job as, Warming.Inputs inputs) {
         long now = System.nanoTime();
-        return spark.master().startsWith("yarn") ? warming.ask(as, now, new New(files)) : warming.ask(as, this, now, new New(files));
+        return spark.master().startsWith("yarn") ? warming.watch(as, this, now, inputs) : warming.ask(as, this, now, inputs);
+    }
+
+    /** Asks again for what it had; of what was ended, or is let go as it is read, only for what is read from now on. */
+    @Override
+    public void lost(boolean ended) {
+        ask(job, () -> {
+            if (ended || job.implicit()) {
+                known.clear();
+            }
+            return List.copyOf(known);
+        });
     }
 
     private Duration leadOf(String query) {
@@ -120,10 +135,10 @@ final class AppInputs extends SparkListener {
             if (active.isDefined()) {
                 // It may wait for long, and Spark frees what a job has left in executors when nobody knows its RDDs any more.
                 WeakReference<ActiveJob> running = new WeakReference<>(active.get());
-                ask(job, () -> {
+                ask(job, new New(() -> {
                     ActiveJob still = running.get();
                     return still == null ? List.of() : JobFiles.of(still);
-                });
+                }));
             }
         } catch (RuntimeException | LinkageError e) {
             LOG.debug("It is not known what job {} reads", event.jobId(), e);

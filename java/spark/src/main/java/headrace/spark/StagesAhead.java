@@ -89,7 +89,7 @@ final class StagesAhead extends SparkListener {
     /** The stage has begun. Publishes what is known of it. Waits for nothing. */
     void begin(TaskSetOrder order) {
         Ahead ahead = take(order.stageId());
-        if (ahead != null && ahead.shares != null && ahead.tasks() == order.tasks()) {
+        if (ahead != null && ahead.shares != null && ahead.tasks() == order.tasks() && !order.cached()) {
             order.publish(ahead.shares);
         }
         inputs.add(order);

@@ -13,6 +13,7 @@ import java.util.Set;
 import java.util.function.IntUnaryOperator;
 import java.util.function.Predicate;
 import org.apache.spark.Partition;
+import org.apache.spark.scheduler.ExecutorCacheTaskLocation;
 import org.apache.spark.scheduler.PendingTasksByLocality;
 import org.apache.spark.scheduler.Task;
 import org.apache.spark.scheduler.TaskLocality;
@@ -63,8 +64,8 @@ final class TaskSetOrder implements StageInputs.Stage {
     private int ordered;
     /** Attempts that had failed when Spark's additions were last looked for. */
     private int failed;
-    /** Tasks that were added to the list of a host, as host and number. */
-    private final Set<String> added = new HashSet<>();
+    /** Tasks that were added to the lists of hosts, and are there as far as is known. */
+    private final Map<String, Set<Integer>> added = new HashMap<>();
     private Set<String> hosts = Set.of();
     private boolean disturbed;
     private boolean moved;
@@ -124,13 +125,26 @@ final class TaskSetOrder implements StageInputs.Stage {
 
     @Override
     public void ranges(int number, StageInputs.Taker taker) throws ReflectiveOperationException {
-        InputRanges.of(partition(stage, number), taker);
+        if (!cached(stage, number)) {
+            InputRanges.of(partition(stage, number), taker);
+        }
+    }
+
+    /** Whether an executor has what the first task computes from files. */
+    boolean cached() {
+        return tasks > 0 && cached(stage, 0);
+    }
+
+    /** Whether an executor has kept what a task would compute from files, which are not read then. */
+    private static boolean cached(TaskSetManager stage, int number) {
+        return CollectionConverters.asJava(stage.tasks()[number].preferredLocations()).stream()
+            .anyMatch(ExecutorCacheTaskLocation.class::isInstance);
     }
 
     /** Whether the first task of a stage reads files that have blocks, as far as is known without asking anybody. */
     static boolean readsBlocks(TaskSetManager stage) throws ReflectiveOperationException {
         boolean[] any = {false};
-        if (stage.numTasks() > 0) {
+        if (stage.numTasks() > 0 && !cached(stage, 0)) {
             InputRanges.of(partition(stage, 0), (file, start, length) -> any[0] |= LocalityInputs.hasBlocks(file));
         }
         return any[0];
@@ -179,7 +193,6 @@ final class TaskSetOrder implements StageInputs.Stage {
     /** Spark has added tasks that were lost, or may have. */
     void disturb() {
         disturbed = true;
-        added.clear();
     }
 
     /**
@@ -258,6 +271,9 @@ final class TaskSetOrder implements StageInputs.Stage {
     /** Finds the lists, all of which are to be ordered. */
     private void begin(ResidentShares now, Predicate<String> alive) {
         shares = now;
+        if (disturbed) {
+            recall();
+        }
         disturbed = false;
         failed = failures();
         ordered = 0;
@@ -294,19 +310,37 @@ final class TaskSetOrder implements StageInputs.Stage {
         if (!local && !pending.forHost().isEmpty()) {
             return;
         }
-        int before = added.size();
+        String[] hostOf = new String[useful.length];
+        for (int m = 0; m < useful.length; m++) {
+            hostOf[m] = useful[m] ? shares.machines().get(m).stream().filter(alive).findFirst().orElseThrow() : null;
+        }
+        boolean[] more = {false};
         shares.homes((task, machine) -> {
             if (useful[machine] && stage.copiesRunning()[task] == 0 && !stage.successful()[task]
                     && !preferred(task, shares.machines().get(machine))) {
-                String host = shares.machines().get(machine).stream().filter(alive).findFirst().orElseThrow();
-                if (added.add(host + " " + task)) {
+                String host = hostOf[machine];
+                if (added.computeIfAbsent(host, h -> new HashSet<>()).add(boxed(task))) {
                     listOf(host).addOne(boxed(task));
+                    more[0] = true;
                 }
             }
         });
-        if (!local && added.size() > before) {
+        if (!local && more[0]) {
             stage.recomputeLocality();
         }
+    }
+
+    /** Of the tasks that were added those count no longer that Spark has taken out, as they ran elsewhere: they may have been lost there. */
+    private void recall() {
+        added.replaceAll((host, tasks) -> {
+            Set<Integer> still = new HashSet<>();
+            for (Object task : CollectionConverters.asJava(listOf(host))) {
+                if (tasks.contains(task)) {
+                    still.add((Integer) task);
+                }
+            }
+            return still;
+        });
     }
 
     private ArrayBuffer<Object> listOf(String host) {
@@ -319,10 +353,12 @@ final class TaskSetOrder implements StageInputs.Stage {
         return fresh;
     }
 
+    /** Whether a task prefers one of these, or an executor that has kept what it computes. */
     private boolean preferred(int task, List<String> names) {
         scala.collection.Iterator<TaskLocation> locations = stage.tasks()[task].preferredLocations().iterator();
         while (locations.hasNext()) {
-            if (names.contains(locations.next().host())) {
+            TaskLocation at = locations.next();
+            if (at instanceof ExecutorCacheTaskLocation || names.contains(at.host())) {
                 return true;
             }
         }

@@ -1,6 +1,7 @@
 package headrace.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.locality.ResidentShares;
@@ -9,6 +10,7 @@ import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
 import java.util.function.BiConsumer;
 import org.apache.spark.TaskState;
 import org.apache.spark.UnknownReason$;
@@ -141,6 +143,47 @@ class OffersTest {
         }
         assertTrue(offers < 15, offers + " offers");
         assertOrder();
+    }
+
+    /** A task is added to the list of a host that has its input in memory: again when Spark has taken it out, as it ran elsewhere. */
+    @Test
+    void executorsThatGoPutNoTaskIntoAListTwice() {
+        List<Integer> taken = new ArrayList<>();
+        shares.get(0).homes((task, host) -> {
+            boolean prefers = CollectionConverters.asJava(all.get(0).tasks()[task].preferredLocations()).stream()
+                .anyMatch(location -> location.host().equals("h" + host));
+            if (taken.isEmpty() && host > 10 && !prefers) {
+                list(0, host).subtractOne(task);
+                taken.addAll(List.of(task, host));
+            }
+        });
+        for (int gone = 0; gone < 10; gone++) {
+            stages.scheduler.executorLost("e" + gone, new ExecutorProcessLost("test", Option.empty(), false));
+            useful[gone] = false;
+            look();
+        }
+        eachList((id, host) -> {
+            List<Object> tasks = CollectionConverters.asJava(list(id, host));
+            assertEquals(Set.copyOf(tasks).size(), tasks.size(), () -> "of " + id + " on host " + host + ": " + tasks);
+        });
+        assertTrue(list(0, taken.get(1)).contains(taken.get(0)));
+    }
+
+    /** What an executor has kept is not read from files, wherever these are in memory. */
+    @Test
+    void tasksStayWithTheExecutorThatHasTheirInput() throws Exception {
+        assertTrue(TaskSetOrder.readsBlocks(all.get(0)));
+        TaskSetManager cached = stages.add(5, stages.cachedTasks(TASKS));
+        assertFalse(TaskSetOrder.readsBlocks(cached));
+        look();
+        orders.get(5).ranges(7, (file, start, length) -> {
+            throw new IllegalStateException(file + " is not read");
+        });
+        for (int host = 0; host < HOSTS; host++) {
+            for (Object task : CollectionConverters.asJava(cached.pendingTasks().forHost().apply("h" + host))) {
+                assertEquals(host, (Integer) task % HOSTS);
+            }
+        }
     }
 
     @Test

@@ -7,10 +7,14 @@ import java.util.List;
 import java.util.Properties;
 import java.util.Random;
 import java.util.stream.IntStream;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.mapreduce.lib.input.FileSplit;
 import org.apache.spark.JobArtifactSet;
+import org.apache.spark.Partition;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
+import org.apache.spark.rdd.NewHadoopPartition;
 import org.apache.spark.scheduler.SchedulerBackend;
 import org.apache.spark.scheduler.Task;
 import org.apache.spark.scheduler.TaskDescription;
@@ -58,15 +62,17 @@ final class Stages implements AutoCloseable {
         return launched;
     }
 
-    /** Reads what three hosts have on their disks. */
+    /** Reads a file of HDFS. */
     private static final class Reading extends Task<Object> {
         private static final long serialVersionUID = 1L;
         private final transient Seq<TaskLocation> at;
+        private final transient Partition partition;
 
         Reading(int number, int of, List<TaskLocation> at) {
             super(0, 0, number, of, JobArtifactSet.emptyJobArtifactSet(), new Properties(), new byte[0], Option.empty(),
                 Option.empty(), Option.empty(), false);
             this.at = CollectionConverters.asScala(at).toList();
+            this.partition = new NewHadoopPartition(0, number, new FileSplit(new Path("hdfs://c/" + number), 0, 1, new String[0]));
         }
 
         @Override
@@ -87,6 +93,15 @@ final class Stages implements AutoCloseable {
             int first = random.nextInt(hosts);
             all[i] = new Reading(i, n, IntStream.range(first, first + 3)
                 .mapToObj(host -> TaskLocation$.MODULE$.apply("h" + host % hosts)).toList());
+        }
+        return all;
+    }
+
+    /** Returns tasks whose input each has an executor. */
+    Task<?>[] cachedTasks(int n) {
+        Task<?>[] all = new Task<?>[n];
+        for (int i = 0; i < n; i++) {
+            all[i] = new Reading(i, n, List.of(TaskLocation$.MODULE$.apply("h" + i % hosts, "e" + i % hosts)));
         }
         return all;
     }

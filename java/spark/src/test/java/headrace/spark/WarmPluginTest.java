@@ -19,6 +19,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaRDD;
@@ -135,6 +136,38 @@ class WarmPluginTest {
         JavaRDD<String> lines = spark.textFile(file);
         lines.count();
         return new WeakReference<>(lines.rdd());
+    }
+
+    @Test
+    void whatAManagerHasLostIsAskedForAgain() throws Exception {
+        String file = write("a", "x\n");
+        SparkSession spark = start();
+        assertEquals(1, spark.read().text(file).count());
+        awaitAsked();
+        asked.clear();
+        WarmDriver.current().lost(false);
+        awaitAsked();
+        WarmDriver.current().lost(true);
+        asked.clear();
+        assertEquals(1, spark.read().text(file).count());
+        awaitAsked();
+    }
+
+    @Test
+    void aLargeTableIsAskedForOnce() throws Exception {
+        start("spark.hadoop.headrace.warm.patience", "60s");
+        List<String> many = IntStream.range(0, 250_000).mapToObj(i -> "hdfs://d/" + i).toList();
+        for (String query : List.of("1", "2")) {
+            WarmDriver.current().query(query, () -> many);
+        }
+        askedInAll();
+        assertEquals(25, requests.stream().filter(request -> request.contains("hdfs://d/")).count());
+    }
+
+    private void awaitAsked() throws InterruptedException {
+        while (!asked.contains("a")) { // within the test's time
+            Thread.sleep(1);
+        }
     }
 
     @ParameterizedTest

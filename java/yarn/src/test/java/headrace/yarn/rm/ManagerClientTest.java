@@ -72,6 +72,15 @@ class ManagerClientTest {
         assertFalse(ofYarn(next).get(0).parked());
     }
 
+    /** Whoever submits an application may write any, and everybody's containers are asked about in the same request. */
+    @Test
+    void aQueueWithALongNameIsToldCut() throws IOException {
+        String name = "q".repeat(254);
+        ManagerClient.Application app = new ManagerClient.Application(name + "\uD83D\uDE00".repeat(1000), 3);
+        client.containers(0, Duration.ZERO, Map.of("application_1_0001", app));
+        assertEquals(name, manager.applications().get("application_1_0001").queue());
+    }
+
     private static List<RemoteContainer> ofYarn(ManagerClient.Answer answer) {
         return answer.containers().stream().flatMap(c -> RemoteContainer.of(c).stream()).toList();
     }
