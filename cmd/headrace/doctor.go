@@ -36,7 +36,7 @@ be found out is unknown.`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := loadSettings(daemon.Flags(), &f.configFlags); err != nil {
+			if _, err := f.load(daemon.Flags()); err != nil {
 				return err
 			}
 			o := doctor.Options{NoSmoke: noSmoke}
