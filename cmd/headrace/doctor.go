@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/filesystem"
 	"headrace/doctor"
 	"headrace/report"
 	"headrace/wire"
@@ -20,6 +21,7 @@ func doctorVerb(a *app) *cobra.Command {
 	var f soloFlags
 	daemon := &cobra.Command{}
 	f.define(daemon)
+	defineBeside(daemon, new(filesystem.StartFlags))
 	noSmoke := false
 	cmd := &cobra.Command{
 		Use:   "doctor",
