@@ -80,20 +80,33 @@ func (e *entry) tag() int64 {
 	return e.start
 }
 
+// line is the readers of one class that wait, and the virtual time of the class. That never goes back, and those who
+// wait do not change it.
+type line struct {
+	waiting []*entry
+	virtual int64
+}
+
 // queue decides who has the turns at one device. The rules are in the comment of
-// the package. It is not safe for concurrent use. Of its fields moves has the dumps and restores that wait, waiting the readers.
+// the package. It is not safe for concurrent use. Of its fields moves has the dumps and restores that wait.
 type queue struct {
 	// least is the number of bytes that every turn counts for.
 	least int64
 	// held: no turn of warming begins; shut: none of reading.
 	held, shut bool
 	holder     [sides]*entry
-	waiting    [classes][]*entry
 	moves      Moves[*entry]
-	// virtual is the virtual time of each class. It never goes back, and those who
-	// wait do not change it.
-	virtual [classes]int64
-	asked   uint64
+
+	demand, warming line
+	asked           uint64
+}
+
+// line returns that of readers of class c.
+func (q *queue) line(c Class) *line {
+	if c == Warming {
+		return &q.warming
+	}
+	return &q.demand
 }
 
 // ask lets e, which neither waits nor has the turn, wait for it.
@@ -104,7 +117,8 @@ func (q *queue) ask(e *entry) {
 	}
 	q.asked++
 	e.asked = q.asked
-	virtual := q.virtual[e.class]
+	l := q.line(e.class)
+	virtual := l.virtual
 	if f := e.flow; f != nil {
 		if f.waiting == 0 {
 			f.start, f.asked = max(f.finish, virtual), e.asked
@@ -113,7 +127,7 @@ func (q *queue) ask(e *entry) {
 		virtual = f.virtual
 	}
 	e.start = max(e.finish, virtual)
-	q.waiting[e.class] = append(q.waiting[e.class], e)
+	l.waiting = append(l.waiting, e)
 }
 
 // cancel takes e from those who wait, as if it had never asked.
@@ -122,9 +136,9 @@ func (q *queue) cancel(e *entry) {
 		q.moves.Withdraw(e)
 		return
 	}
-	w := q.waiting[e.class]
-	if i := slices.Index(w, e); i >= 0 {
-		q.waiting[e.class] = slices.Delete(w, i, i+1)
+	l := q.line(e.class)
+	if i := slices.Index(l.waiting, e); i >= 0 {
+		l.waiting = slices.Delete(l.waiting, i, i+1)
 		if e.flow != nil {
 			e.flow.waiting--
 		}
@@ -139,14 +153,15 @@ func (q *queue) grant() *entry {
 			return e
 		}
 	}
-	for c, w := range q.waiting {
-		if len(w) == 0 || !q.free(Class(c)) || Class(c) == Warming && q.held {
+	for _, c := range [...]Class{Demand, Warming} {
+		l := q.line(c)
+		if len(l.waiting) == 0 || !q.free(c) || c == Warming && q.held {
 			continue
 		}
-		e := slices.MinFunc(w, earlier)
+		e := slices.MinFunc(l.waiting, earlier)
 		q.cancel(e)
 		e.granted = e.tag()
-		q.holder[reads], q.virtual[c] = e, e.granted
+		q.holder[reads], l.virtual = e, e.granted
 		if e.flow != nil {
 			e.flow.virtual = e.start
 		}

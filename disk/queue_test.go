@@ -232,7 +232,7 @@ func TestFairness(t *testing.T) {
 		for step := range 2000 {
 			i := rnd.IntN(len(all))
 			c := all[i]
-			waits := slices.Contains(q.waiting[c.class], &c.entry)
+			waits := slices.Contains(q.line(c.class).waiting, &c.entry)
 			switch {
 			case q.holder[reads] == &c.entry:
 				n := size(i)

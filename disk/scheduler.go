@@ -321,7 +321,7 @@ func (s *Scheduler) dispatch(at *station) {
 	for next := q.grant(); next != nil; next = q.grant() {
 		next.reader.granted()
 	}
-	if !q.free(Warming) || len(q.waiting[Warming]) == 0 {
+	if !q.free(Warming) || len(q.warming.waiting) == 0 {
 		return
 	}
 	if at.timer != nil {

@@ -187,7 +187,7 @@ func TestPlainHTTP(t *testing.T) {
 		{"Containers", `{}`, 200, `"id":"c1"`},
 		{"Containers", `{"version":"1","wait":0.1}`, 200, `"nodes":1`},
 		{"Containers", `{"version":1,"wait":"NaN"}`, 200, `"id":"c1"`},
-		{"Preempt", `{"victims":[{"container":"c1"},{"container":"zzz"}],"observe":true}`, 200, `"mechanism":"suspend"`},
+		{"Preempt", `{"victims":[{"container":"c1"},{"container":"zzz"}],"observe":true}`, 200, `"by":"MECHANISM_SUSPEND"`},
 		{"Preempt", `{"victims":[{"container":"c1","forPriority":12}]}`, 400, "from 0 to 11"},
 		{"Resume", `{"container":"c1"}`, 200, `{}`},
 		{"Resume", `{"container":"zzz"}`, 404, "not known here"},

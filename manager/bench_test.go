@@ -12,6 +12,7 @@ import (
 
 	"headrace/policy"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // bigSite returns a manager with so many nodes, each with so many containers.
@@ -112,7 +113,7 @@ func BenchmarkPreempt(b *testing.B) {
 					}
 				}
 				for b.Loop() {
-					if d := c.preempt(victims, true); d[0].Mechanism != "suspend" {
+					if d := c.preempt(victims, true); convert.MechanismName(d[0]) != "suspend" {
 						b.Fatal(d[0])
 					}
 				}

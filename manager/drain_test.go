@@ -9,6 +9,7 @@ import (
 
 	"headrace/policy"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // Draining has everything go on, also what a user holds, and nothing give way, until it
@@ -32,7 +33,7 @@ func TestDrain(t *testing.T) {
 	}
 	fails, works := m.order(), m.order()
 	for _, o := range []*wire.NodeOrder{fails, works} {
-		if o.Verb != "resume" || !o.Force {
+		if verb(o) != "resume" || !o.Force {
 			t.Errorf("order %v, want a forced resume", o)
 		}
 	}
@@ -61,7 +62,7 @@ func TestDrainAway(t *testing.T) {
 	m.join()
 	m.report()
 	defer m.keep()()
-	if o := m.order(); o.Verb != "resume" || !o.Force {
+	if o := m.order(); verb(o) != "resume" || !o.Force {
 		t.Errorf("order %v", o)
 	}
 }
@@ -116,7 +117,7 @@ func TestApplications(t *testing.T) {
 			t.Errorf("%s is in the queue %q with priority %d, want %q and %d", id, c.Hosting.Queue, c.Priority, queue, priority)
 		}
 	}
-	tell(&wire.ContainersRequest{Queues: map[string]string{"application_1": "root.day"}}) // an older plug-in
+	tell(&wire.ContainersRequest{Applications: map[string]*wire.Application{"application_1": {Queue: "root.day"}}})
 	expect("c1", "root.day", 0)
 	tell(&wire.ContainersRequest{Applications: map[string]*wire.Application{"application_1": {Queue: "root.night", Priority: 7}}})
 	expect("c1", "root.night", 7)
@@ -155,8 +156,8 @@ func TestPrioritiesCount(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := res.Decisions[0]; d.Mechanism != c.want {
-			t.Errorf("of priority %d, for %d: %s (%s), want %s", c.own, c.waits, d.Mechanism, d.Reason, c.want)
+		if d := res.Decisions[0]; convert.MechanismName(d) != c.want {
+			t.Errorf("of priority %d, for %d: %s (%s), want %s", c.own, c.waits, convert.MechanismName(d), d.Reason, c.want)
 		}
 	}
 }

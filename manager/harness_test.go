@@ -17,6 +17,7 @@ import (
 
 	"headrace/policy"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -355,7 +356,13 @@ func (s *site) until(id, what string, ok func(*wire.Container) bool) *wire.Conta
 
 func wantDecision(t *testing.T, d *wire.PreemptDecision, mechanism, reason string) {
 	t.Helper()
-	if d.Mechanism != mechanism || !strings.Contains(d.Reason, reason) {
+	if convert.MechanismName(d) != mechanism || !strings.Contains(d.Reason, reason) {
 		t.Fatalf("decision %v, want %s because of %q", d, mechanism, reason)
 	}
+}
+
+// verb returns what a node is to do.
+func verb(o *wire.NodeOrder) string {
+	c, _ := convert.Command(o)
+	return c.String()
 }

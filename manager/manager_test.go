@@ -14,6 +14,7 @@ import (
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 // TestSuspendAndResume goes the usual way of a container.
@@ -26,14 +27,14 @@ func TestSuspendAndResume(t *testing.T) {
 	d := s.preempt("c1")[0]
 	wantDecision(t, d, "suspend", "")
 	o := m.order()
-	if o.Container != "c1" || o.Verb != "suspend" || o.Number == 0 || o.ExpectedDelay != d.Delay || o.Reason == "" {
+	if o.Container != "c1" || verb(o) != "suspend" || o.Number == 0 || o.ExpectedDelay != d.Delay || o.Reason == "" {
 		t.Fatalf("order %v for decision %v", o, d)
 	}
 	if c := s.container("c1"); c.Ordered != "suspend" || c.State != "running" || c.Node != "n1" || c.User != "ada" || c.Hosting.Queue != "low" {
 		t.Fatalf("while it is ordered: %v", c)
 	}
 	again := s.preempt("c1")[0]
-	if again.Mechanism != "suspend" || again.Delay != d.Delay || again.Reason != d.Reason {
+	if convert.MechanismName(again) != "suspend" || again.Delay != d.Delay || again.Reason != d.Reason {
 		t.Fatalf("asked again: %v, want %v", again, d)
 	}
 	if len(s.outstandingOf("n1")) != 1 {
@@ -54,7 +55,7 @@ func TestSuspendAndResume(t *testing.T) {
 		}
 	}
 	o = m.order()
-	if o.Container != "c1" || o.Verb != "resume" {
+	if o.Container != "c1" || verb(o) != "resume" {
 		t.Fatalf("order %v", o)
 	}
 	if c := s.container("c1"); c.Ordered != "resume" || c.State != "suspended" {
@@ -74,9 +75,9 @@ func (m *machine) finish(o *wire.NodeOrder, err string) {
 	m.s.t.Helper()
 	if err == "" {
 		m.set(o.Container, func(t *wire.Task) {
-			t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[o.Verb]
+			t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[verb(o)]
 			t.SinceMs, t.Doing = time.Now().UnixMilli(), ""
-			switch o.Verb {
+			switch verb(o) {
 			case "archive":
 				t.State, t.Archived = "checkpointed", true
 			case "suspend":
@@ -100,7 +101,7 @@ func TestCheckpoint(t *testing.T) {
 	d := s.preempt("c1")[0]
 	wantDecision(t, d, "checkpoint", "")
 	o := m.order()
-	if o.Verb != "checkpoint" || o.Store != "disk" || d.Store != "disk" || d.Delay < 5 || d.Waste < 10 {
+	if verb(o) != "checkpoint" || o.Store != "disk" || d.Store != "disk" || d.Delay < 5 || d.Waste < 10 {
 		t.Fatalf("order %v, decision %v", o, d)
 	}
 	m.finish(o, "")
@@ -108,7 +109,7 @@ func TestCheckpoint(t *testing.T) {
 	if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); err != nil {
 		t.Fatal(err)
 	}
-	if o := m.order(); o.Verb != "resume" || o.ExpectedDelay < 5 {
+	if o := m.order(); verb(o) != "resume" || o.ExpectedDelay < 5 {
 		t.Fatalf("order %v", o)
 	}
 }
@@ -315,7 +316,7 @@ func TestObserve(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := res.Decisions
-		if d[0].Mechanism != "checkpoint" || d[1].Delay < 1.9*d[0].Delay || d[2].Delay != d[0].Delay || d[3].Mechanism != "wait" {
+		if convert.MechanismName(d[0]) != "checkpoint" || d[1].Delay < 1.9*d[0].Delay || d[2].Delay != d[0].Delay || convert.MechanismName(d[3]) != "wait" {
 			t.Fatalf("decisions %v", d)
 		}
 	}
@@ -414,7 +415,7 @@ func TestHostileNumbers(t *testing.T) {
 		}
 		for _, d := range c.preempt(victims, r.IntN(2) == 0) {
 			sane := func(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }
-			if d.Mechanism == "" || d.Reason == "" || !sane(d.Delay) || !sane(d.Waste) {
+			if convert.MechanismName(d) == "" || d.Reason == "" || !sane(d.Delay) || !sane(d.Waste) {
 				t.Fatalf("round %d, %s: %v of\n%v", i, p, d, rep)
 			}
 		}

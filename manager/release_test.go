@@ -45,7 +45,7 @@ func TestRelease(t *testing.T) {
 	if !r.Ordered || r.Here != 60 || r.Elsewhere < 11 || r.Elsewhere > 13 {
 		t.Fatalf("%v", r) // dump and restore of half a GB at 100 MB/s, twice over the network
 	}
-	if o := m.order(); o.Verb != "checkpoint" {
+	if o := m.order(); verb(o) != "checkpoint" {
 		t.Fatalf("%v", o)
 	} else {
 		m.finish(o, "")
@@ -55,7 +55,7 @@ func TestRelease(t *testing.T) {
 		t.Fatalf("%v", r)
 	}
 	o := m.order()
-	if o.Verb != "archive" {
+	if verb(o) != "archive" {
 		t.Fatalf("%v", o)
 	}
 	if r := s.release("c1", 60); !r.Ordered || len(s.outstandingOf("n1")) != 1 {

@@ -152,7 +152,7 @@ func refused(container string, err error) error {
 
 // Containers tells what the containers are doing.
 func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
-	if applications := applicationsOf(q); len(applications) > 0 || q.AllApplications {
+	if applications := q.Applications; len(applications) > 0 || q.AllApplications {
 		if err := checkApplications(applications); err != nil {
 			return nil, err
 		}
@@ -231,19 +231,6 @@ func checkReport(r *wire.NodeReport) error {
 		res.Error = clean(res.Error, maxText)
 	}
 	return nil
-}
-
-// applicationsOf returns what a scheduler tells of its applications; an older plug-in
-// tells their queues alone.
-func applicationsOf(q *wire.ContainersRequest) map[string]*wire.Application {
-	if len(q.Applications) > 0 || len(q.Queues) == 0 {
-		return q.Applications
-	}
-	all := make(map[string]*wire.Application, len(q.Queues))
-	for name, queue := range q.Queues {
-		all[name] = &wire.Application{Queue: queue}
-	}
-	return all
 }
 
 // checkApplications refuses what cannot be meant, and cuts names of queues: whoever submits an application to YARN may write

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace/wire"
+	"headrace/wire/convert"
 )
 
 func TestStandingAnswers(t *testing.T) {
@@ -74,7 +75,7 @@ func TestGivenTime(t *testing.T) {
 		wantDecision(t, s.preempt(id)[0], "wait", "it is given 300ms")
 		end := time.Now().Add(patience)
 		d := s.preempt(id)[0]
-		for ; d.Mechanism == "wait" && time.Now().Before(end); d = s.preempt(id)[0] {
+		for ; convert.MechanismName(d) == "wait" && time.Now().Before(end); d = s.preempt(id)[0] {
 			time.Sleep(20 * time.Millisecond)
 		}
 		wantDecision(t, d, "", "and that for")

@@ -136,7 +136,7 @@ func carryOut(r *rand.Rand, o *wire.NodeOrder, tasks []*wire.Task) *wire.OrderRe
 	}
 	for _, t := range tasks {
 		if t.Id == o.Container {
-			t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[o.Verb]
+			t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[verb(o)]
 			t.SinceMs++
 		}
 	}
@@ -167,7 +167,7 @@ func (s *site) consistent(t *testing.T) {
 			}
 			ordered := ""
 			if k.order != nil {
-				ordered = k.order.wire.Verb
+				ordered = verb(k.order.wire)
 			}
 			if k.public.Ordered != ordered || k.public.State != k.state.String() || k.public.Away != n.away || k.state > headrace.Checkpointed {
 				t.Errorf("%s is shown as %v", id, k.public)

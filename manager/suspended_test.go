@@ -24,7 +24,7 @@ func TestSuspendedByItsUser(t *testing.T) {
 	}
 	defer m.keep()()
 	o := m.order()
-	if o.Verb != "suspend" || o.PageOut != 0 {
+	if verb(o) != "suspend" || o.PageOut != 0 {
 		t.Fatalf("order %v", o)
 	}
 	if c := s.container("c1"); !c.KeepsRoom || c.Ordered != "suspend" {
@@ -68,7 +68,7 @@ func TestSuspendedInMemory(t *testing.T) {
 	m.info.SwapFree, m.info.SwapTotal = 16*gb, 16*gb
 	m.mu.Unlock()
 	o := m.order()
-	if o.Container != "c2" || o.Verb != "suspend" || o.PageOut == 0 {
+	if o.Container != "c2" || verb(o) != "suspend" || o.PageOut == 0 {
 		t.Fatalf("with swap: %v", o)
 	}
 	m.finish(o, "")

@@ -260,13 +260,22 @@ func (q Query) BlockSize(path string) (int64, error) {
 
 // Check refuses what the caller may not do with what lies at a path (checkAccess).
 func (q Query) Check(path string, need Access) error {
+	return q.check(path, need, "Path not found: %s")
+}
+
+// MayWrite is Check for what changes nothing because it is as it is to be (setStoragePolicy).
+func (q Query) MayWrite(path string) error {
+	return q.check(path, Write, "File/Directory does not exist: %s")
+}
+
+func (q Query) check(path string, need Access, missing string) error {
 	s := q.state()
 	t, err := s.resolve(path, toRead)
 	if err != nil {
 		return err
 	}
 	if t.last() == nil {
-		return fail(classNotFound, "Path not found: %s", t.path())
+		return fail(classNotFound, missing, t.path())
 	}
 	return s.permit(t, demands{last: need})
 }

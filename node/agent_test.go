@@ -33,7 +33,7 @@ func TestOrders(t *testing.T) {
 	f, h := newManager(t), newHost("c1", "c2")
 	run(t, f, h, nil)
 	f.until("joined and reported", func() bool { return f.joins == 1 && len(f.last().Tasks) == 2 && f.last().Info.GetSlots() == 2 })
-	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "suspend"}, &wire.NodeOrder{Number: 8, Container: "c9", Verb: "suspend"})
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Command: wire.Command_COMMAND_SUSPEND}, &wire.NodeOrder{Number: 8, Container: "c9", Command: wire.Command_COMMAND_SUSPEND})
 	f.until("both results", func() bool {
 		good, _ := f.resultOf(7)
 		bad, _ := f.resultOf(8)
@@ -62,7 +62,7 @@ func TestChanges(t *testing.T) {
 	f.until("a report", func() bool { return len(f.reports) == 1 })
 	h.set("c1", "suspended")
 	f.until("the change", func() bool { return stateOf(f.last(), "c1") == "suspended" })
-	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "resume"})
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Command: wire.Command_COMMAND_RESUME})
 	f.until("the result", func() bool { _, n := f.resultOf(7); return n == 1 })
 }
 
@@ -98,7 +98,7 @@ func TestLostStream(t *testing.T) {
 	h.hold = make(chan struct{})
 	_, log, _ := run(t, f, h, nil)
 	f.until("a report", func() bool { return len(f.reports) > 0 })
-	o := &wire.NodeOrder{Number: 7, Container: "c1", Verb: "suspend"}
+	o := &wire.NodeOrder{Number: 7, Container: "c1", Command: wire.Command_COMMAND_SUSPEND}
 	f.send(o)
 	f.until("begun", func() bool { return h.times(7) == 1 })
 	f.change(func() { f.end <- connect.NewError(connect.CodeUnavailable, errors.New("lost")) })
@@ -132,7 +132,7 @@ func TestRestart(t *testing.T) {
 	h.hold = make(chan struct{})
 	_, log, _ := run(t, f, h, nil)
 	f.until("a report", func() bool { return len(f.reports) > 0 })
-	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "checkpoint"})
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Command: wire.Command_COMMAND_CHECKPOINT})
 	f.until("begun", func() bool { return h.times(7) == 1 })
 	f.stop()
 	close(h.hold)
@@ -169,7 +169,7 @@ func TestSlowManager(t *testing.T) {
 	run(t, f, h, func(c *Config) { c.timing.call = 100 * time.Millisecond })
 	for end := time.Now().Add(patience); h.times(7) == 0 && time.Now().Before(end); { // on a machine that is busy the session may end at any moment
 		f.until("a report", func() bool { return len(f.reports) > 0 })
-		f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "suspend"})
+		f.send(&wire.NodeOrder{Number: 7, Container: "c1", Command: wire.Command_COMMAND_SUSPEND})
 		time.Sleep(10 * time.Millisecond)
 	}
 	slow := make(chan struct{})
@@ -218,7 +218,7 @@ func TestStop(t *testing.T) {
 	h.hold = make(chan struct{})
 	_, _, stop := run(t, f, h, nil)
 	f.until("a report", func() bool { return len(f.reports) > 0 })
-	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Verb: "checkpoint"})
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Command: wire.Command_COMMAND_CHECKPOINT})
 	f.until("begun", func() bool { return h.times(7) == 1 })
 	stop()
 	if h.stopped != 1 {
@@ -235,7 +235,7 @@ func TestManyOrders(t *testing.T) {
 	const n = 1500
 	var all []*wire.NodeOrder
 	for i := range n {
-		all = append(all, &wire.NodeOrder{Number: uint64(i + 1), Container: "c1", Verb: "suspend"})
+		all = append(all, &wire.NodeOrder{Number: uint64(i + 1), Container: "c1", Command: wire.Command_COMMAND_SUSPEND})
 	}
 	f.send(all...)
 	f.until("refusals", func() bool { r, _ := f.resultOf(n); return r != nil })
@@ -258,7 +258,7 @@ func TestSeenIsBounded(t *testing.T) {
 	h := newHost("c1")
 	o := newOrders(h, slog.New(slog.DiscardHandler))
 	for i := range uint64(maxSeen + 100) {
-		o.begin(&wire.NodeOrder{Number: i + 1, Container: "c1", Verb: "suspend"})
+		o.begin(&wire.NodeOrder{Number: i + 1, Container: "c1", Command: wire.Command_COMMAND_SUSPEND})
 		o.work.Wait()
 	}
 	if len(o.seen) != maxSeen || len(o.recent) != maxSeen || o.seen[1] || !o.seen[maxSeen+100] {

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -324,7 +325,7 @@ func (h *fakeHost) Do(ctx context.Context, o *wire.NodeOrder) error {
 	if t == nil {
 		return fmt.Errorf("no container %s", o.Container)
 	}
-	t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[o.Verb]
+	t.State = map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[verb(o)]
 	h.finished++
 	return nil
 }
@@ -401,4 +402,10 @@ func run(t *testing.T, f *fakeManager, h Host, change func(*Config)) (a *Agent, 
 	}
 	t.Cleanup(stop)
 	return a, log, stop
+}
+
+// verb returns what a node is to do.
+func verb(o *wire.NodeOrder) string {
+	c, _ := convert.Command(o)
+	return c.String()
 }

@@ -57,10 +57,10 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 	case headrace.Resuming:
 		err = live.Resume(ctx)
 	case headrace.Checkpointing:
-		if err = o.stores.there(ctx, in.Dir); err != nil {
+		if err = o.stores.There(ctx, in.Dir); err != nil {
 			break
 		}
-		opts.StoreID = o.stores.get(in.Dir).id
+		opts.StoreID = o.stores.ID(in.Dir)
 		_, err = live.Checkpoint(ctx, opts)
 	}
 	if err != nil && !errors.Is(err, proc.ErrState) {

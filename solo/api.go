@@ -15,6 +15,7 @@ import (
 	"headrace/data"
 	"headrace/proc"
 	"headrace/serve"
+	"headrace/solo/request"
 	"headrace/wire"
 	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
@@ -60,13 +61,23 @@ func (s *service) handler() http.Handler {
 	return mux
 }
 
+// newTask makes what a request asks for a task. It may block, in the user database.
+func (s *service) newTask(q *wire.RunRequest, by serve.Caller) (*task, error) {
+	c := s.loop.cfg
+	want, err := request.Run(q, by, request.Bounds{Slots: c.Slots, Memory: c.Memory, PIDs: c.TaskPIDs})
+	if err != nil {
+		return nil, err
+	}
+	return &task{rec: want.Record, spec: want.Spec}, nil
+}
+
 // Run accepts a task.
 func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunResponse, error) {
 	by := serve.CallerOf(ctx)
 	if q.Input != nil {
 		return s.runInput(ctx, q, by)
 	}
-	t, err := newTask(q, by, s.loop.cfg)
+	t, err := s.newTask(q, by)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +207,7 @@ func (s *service) Forget(ctx context.Context, q *wire.VerbRequest) (*wire.Forget
 
 func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.VerbRequest) (*wire.Task, error) {
 	by := serve.CallerOf(ctx)
-	grace, err := parseGrace(q.Grace)
+	grace, err := request.Grace(q.Grace)
 	if err != nil {
 		return nil, err
 	}

@@ -11,13 +11,14 @@ import (
 	"headrace/internal/linux"
 	"headrace/proc/attach"
 	"headrace/serve"
+	"headrace/solo/statedir"
 )
 
 // listenAttach takes in the processes of hosted tasks. The function it returns
 // closes the socket and waits until nobody is served any more; what was started
 // goes on.
 func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
-	path := d.cfg.attachSocket()
+	path := statedir.AttachSocket(d.cfg.StateDir)
 	socket, err := listenSocket(path)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/solo/journal"
+	"headrace/solo/statedir"
 )
 
 // checkpoint dumps a running or suspended task to in.Store. The task goes on
@@ -31,7 +32,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 		var at int64
 		asked := false
 		write := func() (bytes int64, err error) {
-			if err := o.stores.there(ctx, opts.Store); err != nil {
+			if err := o.stores.There(ctx, opts.Store); err != nil {
 				return 0, err
 			}
 			free, err := o.stores.fits(ctx, opts.Store, need)
@@ -42,7 +43,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 				opts.MaxDeleted = max(1, min(opts.MaxDeleted, free-need))
 			}
 			o.offer(func() { p.before = free })
-			opts.StoreID = o.stores.get(opts.Store).id
+			opts.StoreID = o.stores.ID(opts.Store)
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
 			asked = true
@@ -132,7 +133,7 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 // restore brings a checkpointed task back.
 func (o *operations) restore(t *task, in *journal.Intent) {
 	im, spec, stored := *t.rec.Checkpoint, o.specOf(t), t.stored
-	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, SharedOutput: t.rec.SharedOutput, Scratch: o.cfg.scratchDir(), SeenExit: t.rec.SeenExit}
+	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, SharedOutput: t.rec.SharedOutput, Scratch: statedir.Scratch(o.cfg.StateDir), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
 	o.detach(t)
 	var m *disk.Reader
@@ -145,10 +146,10 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 		var res proc.RestoreResult
 		err := inTurn(ctx, m, nil, func() (bytes int64, err error) {
 			watch = o.stopwatch() // without the waiting
-			if err = o.stores.there(ctx, im.Dir); err != nil {
+			if err = o.stores.There(ctx, im.Dir); err != nil {
 				return 0, err
 			}
-			opts.StoreID = o.stores.get(im.Dir).id
+			opts.StoreID = o.stores.ID(im.Dir)
 			if spec, err = o.ledger.whole(spec, stored); err == nil {
 				live, res, err = o.rt.Restore(ctx, spec, opts)
 			}

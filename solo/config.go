@@ -17,12 +17,13 @@ import (
 	"headrace/policy"
 	"headrace/policy/prefetch"
 	"headrace/report"
+	"headrace/solo/statedir"
 	"headrace/stream"
 )
 
 // Config is what a daemon is told. Only StateDir and Shim must be set.
 type Config struct {
-	// StateDir is an absolute path; it is created. See the package comment for
+	// StateDir is an absolute path; it is created. See package statedir for
 	// what it holds.
 	StateDir string
 	// Shim is the path of headrace-shim.
@@ -223,7 +224,7 @@ func (c *Config) completeBudgets() error {
 
 func (c *Config) completeStores() error {
 	if len(c.Stores) == 0 {
-		c.Stores = []StoreConfig{{Name: "state", Dir: filepath.Join(c.StateDir, "checkpoints")}}
+		c.Stores = []StoreConfig{{Name: "state", Dir: statedir.Checkpoints(c.StateDir)}}
 	}
 	for i, dir := range c.NewStores {
 		c.NewStores[i] = filepath.Clean(dir)

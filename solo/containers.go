@@ -56,20 +56,20 @@ func (h *containers) takeIn(a arrival, c *call) {
 // arrived returns the announced task with its command, or why it cannot be run here.
 func (h *containers) arrived(a arrival) (*task, error) {
 	id, from := headrace.TaskID(a.ID), a.from
-	t, err := h.announced.expected(id, from.UID)
+	want, err := h.announced.expected(id, from.UID)
 	if err != nil {
 		return nil, err
 	}
 	if err := h.admission.refuses(1); err != nil {
 		return nil, err
 	}
+	t := &task{rec: want.Record, spec: a.Spec(from)}
 	if old := h.tasks.all[id]; old != nil {
 		if !old.rec.State.Final() || old.op != nil {
 			return nil, fmt.Errorf("%w: container %s runs already", serve.ErrState, id)
 		}
 		h.succeed(t, old)
 	}
-	t.spec = a.Spec(from)
 	t.spec.Cgroups = a.cgroups
 	t.rec.UID = from.UID
 	return t, nil

@@ -27,6 +27,7 @@ import (
 	"headrace/proc/attach"
 	"headrace/serve"
 	"headrace/solo/journal"
+	"headrace/solo/request"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -126,7 +127,7 @@ func (b *hostBed) launch(id string) headrace.TaskID {
 func (b *hostBed) order(id headrace.TaskID, verb string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return b.daemon.Host().Do(ctx, &wire.NodeOrder{Number: 1, Container: string(id), Verb: verb, Reason: "yarn wants it"})
+	return b.daemon.Host().Do(ctx, &wire.NodeOrder{Number: 1, Container: string(id), Command: wire.Command(wire.Command_value["COMMAND_"+strings.ToUpper(verb)]), Reason: "yarn wants it"})
 }
 
 func (b *hostBed) mustOrder(id headrace.TaskID, verb string) {
@@ -256,7 +257,7 @@ func TestHostedForced(t *testing.T) {
 	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.daemon.Host().Do(b.ctx(), &wire.NodeOrder{Container: string(id), Verb: "resume", Force: true}); err != nil {
+	if err := b.daemon.Host().Do(b.ctx(), &wire.NodeOrder{Container: string(id), Command: wire.Command_COMMAND_RESUME, Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if task := b.is(id, headrace.Running); task.Held {
@@ -329,20 +330,20 @@ func TestHostedOwner(t *testing.T) {
 	other := serve.Caller{UID: 54321, GID: 54321} // an operator
 	q := announced("container_owned")
 	q.User = "root"
-	mine, err := newHosted(q, other)
-	if err != nil || os.Geteuid() == 0 && mine.rec.UID != 0 {
+	mine, err := request.Hosted(q, other)
+	if err != nil || os.Geteuid() == 0 && mine.Record.UID != 0 {
 		t.Fatalf("announced for root: %v, %v", mine, err)
 	}
 	q.User = ""
-	theirs, err := newHosted(q, other)
+	theirs, err := request.Hosted(q, other)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("not root: every container belongs to the daemon's user")
 	}
-	if theirs.rec.UID != other.UID {
-		t.Errorf("announced for themselves: user %d", theirs.rec.UID)
+	if theirs.Record.UID != other.UID {
+		t.Errorf("announced for themselves: user %d", theirs.Record.UID)
 	}
 	a := newAnnouncements(systemClock{})
 	if err := a.add(mine); err != nil {
@@ -732,7 +733,7 @@ func TestHostedPageOut(t *testing.T) {
 	b.mustOrder(id, "suspend")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	order := &wire.NodeOrder{Number: 2, Container: string(id), Verb: "suspend", PageOut: 20 << 20, Reason: "its memory is needed"}
+	order := &wire.NodeOrder{Number: 2, Container: string(id), Command: wire.Command_COMMAND_SUSPEND, PageOut: 20 << 20, Reason: "its memory is needed"}
 	if err := b.daemon.Host().Do(ctx, order); err != nil {
 		t.Fatal(err)
 	}

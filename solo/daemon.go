@@ -1,19 +1,12 @@
 package solo
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"headrace"
 	"headrace/data"
@@ -26,6 +19,7 @@ import (
 	"headrace/proc"
 	"headrace/proc/checkpoint"
 	"headrace/solo/journal"
+	"headrace/solo/statedir"
 	"headrace/wire"
 )
 
@@ -67,7 +61,7 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find out which boot of the machine this is: %w", err)
 	}
-	rt := &proc.Runtime{Shim: cfg.Shim, CRIU: cfg.CRIU, StallLimit: cfg.StallLimit, Dir: filepath.Join(filepath.Clean(cfg.StateDir), "tasks")}
+	rt := &proc.Runtime{Shim: cfg.Shim, CRIU: cfg.CRIU, StallLimit: cfg.StallLimit, Dir: statedir.Tasks(filepath.Clean(cfg.StateDir))}
 	p := parts{
 		runtime: runtimeOf{rt},
 		swap:    rt.MeasureSwap,
@@ -118,10 +112,10 @@ func (d *Daemon) Socket() string { return wire.SocketPath(d.cfg.StateDir) }
 // on; in both cases the tasks go on and the next daemon finds them. It may be
 // called once.
 func (d *Daemon) Run(ctx context.Context) error {
-	if err := d.makeDirs(); err != nil {
+	if err := statedir.Make(d.cfg.StateDir); err != nil {
 		return err
 	}
-	lock, err := lockState(d.cfg.StateDir)
+	lock, err := statedir.Lock(d.cfg.StateDir)
 	if err != nil {
 		return err
 	}
@@ -136,7 +130,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 	files, err := data.Open(data.Config{
-		Streams: filepath.Join(d.cfg.StateDir, "streams"),
+		Streams: statedir.Streams(d.cfg.StateDir),
 		Budget:  d.cfg.WarmBudget, NoWarm: d.cfg.NoWarm, Warm: d.cfg.Warm,
 		Buffer: d.cfg.Buffer, NoResidentFirst: d.cfg.Policy.NoResidencyOrder,
 		Disks: l.stores.disks, Hangs: d.hangs, Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.Requests(), Jobs: jobs{l.board}, Log: l.log,
@@ -160,80 +154,6 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return d.serve(ctx, l, files)
 }
 
-// streamSocket returns where consumers connect.
-func (c *Config) streamSocket() string { return filepath.Join(c.StateDir, "stream.sock") }
-
-// makeDirs makes the state directory and what is in it. Tasks of other users
-// must be able to reach their own directories by name, and nothing else.
-func (d *Daemon) makeDirs() error {
-	dirs := []struct {
-		path string
-		mode fs.FileMode
-	}{
-		{d.cfg.StateDir, 0o711},
-		{filepath.Join(d.cfg.StateDir, "tasks"), 0o711},
-		{d.cfg.scratchDir(), 0o700},
-	}
-	for _, dir := range dirs {
-		if err := os.MkdirAll(dir.path, dir.mode); err != nil {
-			return fmt.Errorf("make the state directory: %w; choose another with --state-dir", err)
-		}
-		st, err := os.Stat(dir.path)
-		if err != nil {
-			return fmt.Errorf("look at the state directory: %w", err)
-		}
-		if st.Mode().Perm() == dir.mode {
-			continue
-		}
-		if err := os.Chmod(dir.path, dir.mode); err != nil {
-			return fmt.Errorf("protect the state directory: %w; choose one of your own with --state-dir", err)
-		}
-	}
-	return nil
-}
-
-func (c *Config) scratchDir() string { return filepath.Join(c.StateDir, "scratch") }
-
-// lockState makes sure that one daemon has the state directory.
-func lockState(dir string) (*os.File, error) {
-	path := filepath.Join(dir, "lock")
-	f, err := linux.LockFile(path, os.O_CREATE, unix.LOCK_EX)
-	// A daemon that was killed while it started a program has left it to a child that is about to be that program.
-	for late := time.Now().Add(lockTime); errors.Is(err, linux.ErrLocked) && leftBehind(path) && time.Now().Before(late); {
-		time.Sleep(10 * time.Millisecond)
-		f, err = linux.LockFile(path, os.O_CREATE, unix.LOCK_EX)
-	}
-	if errors.Is(err, linux.ErrLocked) {
-		pid, _ := os.ReadFile(path)
-		return nil, fmt.Errorf("another daemon (pid %s) has the state directory %s; end it first, or choose another with --state-dir",
-			bytes.TrimSpace(pid), dir)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("lock the state directory: %w", err)
-	}
-	if err = f.Truncate(0); err == nil {
-		_, err = fmt.Fprintf(f, "%d\n", os.Getpid())
-	}
-	if err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock the state directory %s: %w", dir, err)
-	}
-	return f, nil
-}
-
-// lockTime is how long a lock may outlive the daemon that had it.
-const lockTime = 5 * time.Second
-
-// leftBehind reports whether the daemon that a lock names is gone.
-func leftBehind(path string) bool {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return false
-	}
-	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
-	return err == nil && pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
-}
-
 // serve recovers, opens the API and runs the loop.
 func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	var closers []func()
@@ -253,11 +173,11 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if state.Meta.Boot == "" { // there were no records
 		l.ledger.madeMs = l.clk.wall().UnixMilli()
 	}
-	if l.stores.owner, err = identify(d.cfg.StateDir); err != nil {
+	if l.stores.Owner, err = statedir.Owner(d.cfg.StateDir, l.host); err != nil {
 		return err
 	}
 	l.memory.setSpeed(state.Meta.SwapSpeed)
-	if err := checkpoint.SweepScratch(d.cfg.scratchDir()); err != nil {
+	if err := checkpoint.SweepScratch(statedir.Scratch(d.cfg.StateDir)); err != nil {
 		l.log.Warn("what earlier restores have left behind cannot be removed", "err", err)
 	}
 	if err := l.stores.open(l.turn, state, d.cfg.NewStores, l.images); err != nil {

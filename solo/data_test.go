@@ -19,6 +19,7 @@ import (
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/serve"
+	"headrace/solo/statedir"
 	"headrace/stream/protocol"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -162,7 +163,7 @@ func TestWaitsForAnotherConsumer(t *testing.T) {
 	}
 	connect := func(consumer uint32) *protocol.Conn {
 		t.Helper()
-		sock, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: b.cfg.streamSocket(), Net: "unix"})
+		sock, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: statedir.StreamSocket(b.cfg.StateDir), Net: "unix"})
 		if err != nil {
 			t.Fatal(err)
 		}

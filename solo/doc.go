@@ -21,8 +21,9 @@
 //
 //	driver                          what runs outside the loop, and how it reports back
 //	turn                            what a turn has changed, and what is to follow from it
-//	table, stores, memory, images   the tasks, the checkpoint stores, the machine's memory,
-//	                                and the checkpoints that are on storage
+//	table, stores, memory, images   the tasks, the checkpoint stores (package solo/presence tells
+//	                                which are there), the machine's memory, and the checkpoints
+//	                                that are on storage
 //	ledger                          writes records to the journal (package solo/journal)
 //	core                            has these
 //	admission, measuring, moving    limits of users; what tasks use; checkpoints of other machines
@@ -34,30 +35,14 @@
 //	loop                            takes messages, has own decide, commits the turn
 //
 // service answers requests beside the loop: from the board, which shows tasks as they
-// were after the last turn, or by a call.
+// were after the last turn, or by a call. What they ask for package solo/request reads.
 //
 // # What survives
 //
 // Tasks belong to their supervisors (package proc), not to the daemon. A record
 // says what was intended; what is true is found out from the supervisors and
-// from the committed checkpoints when the daemon starts again. See recover.go.
-//
-// # Files
-//
-// The state directory (mode 0711) holds
-//
-//	lock            held while a daemon runs; names its pid
-//	identity        names the directory, in the checkpoint stores that belong to it
-//	state.db        the records of tasks, and, in a bucket of its own, those of
-//	                package data
-//	reserve         space that is given up when the disk is full, so that the
-//	                records can still be written
-//	headrace.sock   the API (Connect over a unix socket; package wire)
-//	stream.sock     where consumers of streams connect (package stream/protocol)
-//	streams/        one directory for each stream (package stream)
-//	tasks/          one directory for each task (package proc)
-//	checkpoints/    the default checkpoint store
-//	scratch/        decompression during restores
+// from the committed checkpoints when the daemon starts again. See recover.go. What the
+// state directory holds, package statedir says.
 //
 // # Time
 //

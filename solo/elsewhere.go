@@ -9,6 +9,7 @@ import (
 	"headrace/migrate"
 	"headrace/proc"
 	"headrace/solo/journal"
+	"headrace/solo/statedir"
 )
 
 // Elsewhere is where checkpoints of hosted tasks wait until their command is started
@@ -117,7 +118,7 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 			return 0, ctx.Err()
 		}
 		from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
-			Store: p.Store, StoreID: m.stores.get(p.Store).id, Compress: p.Compress, Scratch: m.cfg.scratchDir(), MovedFrom: taken.TaskDir,
+			Store: p.Store, StoreID: m.stores.ID(p.Store), Compress: p.Compress, Scratch: statedir.Scratch(m.cfg.StateDir), MovedFrom: taken.TaskDir,
 		})
 		return from.res.Read, err
 	})

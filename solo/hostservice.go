@@ -3,13 +3,14 @@ package solo
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"headrace"
 	"headrace/data/blocks"
 	"headrace/serve"
+	"headrace/solo/request"
+	"headrace/solo/statedir"
 	"headrace/wire"
 	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
@@ -29,16 +30,13 @@ type Cluster interface {
 	Inputs() wireconnect.InputServiceHandler
 }
 
-// attachSocket returns where the processes of hosted tasks announce themselves.
-func (c *Config) attachSocket() string { return filepath.Join(c.StateDir, "attach.sock") }
-
 // Prepare announces a container.
 func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.PrepareResponse, error) {
 	by := serve.CallerOf(ctx)
 	if !by.Viewer().All && !slices.Contains(s.loop.cfg.Operators, by.UID) {
 		return nil, fmt.Errorf("%w: only root and the daemon's operators may announce containers; see headrace node --operator", serve.ErrDenied)
 	}
-	t, err := newHosted(q, by)
+	want, err := request.Hosted(q, by)
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +45,10 @@ func (s *service) Prepare(ctx context.Context, q *wire.PrepareRequest) (*wire.Pr
 		return nil, err
 	}
 	c := &call{}
-	if _, err := s.loop.await(ctx, c, func() { s.loop.answer(c, nil, s.loop.containers.announced.add(t)) }); err != nil {
+	if _, err := s.loop.await(ctx, c, func() { s.loop.answer(c, nil, s.loop.containers.announced.add(want)) }); err != nil {
 		return nil, err
 	}
-	return &wire.PrepareResponse{Argv: []string{program, "attach", "-socket", s.loop.cfg.attachSocket(), "-id", q.Id, "--"}}, nil
+	return &wire.PrepareResponse{Argv: []string{program, "attach", "-socket", statedir.AttachSocket(s.loop.cfg.StateDir), "-id", q.Id, "--"}}, nil
 }
 
 // Application tells what the caller's containers are doing, and which of those do not run that are

@@ -65,7 +65,7 @@ func TestStoreOfAnother(t *testing.T) {
 func (b *bed) storeAway(name string) (away error) {
 	told := make(chan struct{})
 	b.loop.post(func() {
-		away = b.loop.stores.get(b.loop.stores.named(name).Dir).away
+		away = b.loop.stores.Away(b.loop.stores.named(name).Dir)
 		close(told)
 	})
 	<-told

@@ -73,7 +73,7 @@ const dropRetry = 30 * time.Second
 // did not succeed. It may be called from anywhere.
 func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 	for _, d := range dirs {
-		err := m.stores.there(context.Background(), d)
+		err := m.stores.There(context.Background(), d)
 		if err == nil {
 			err = m.Remove(d, id)
 		}
@@ -89,14 +89,14 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 // record; nil: there is none. It may be called from anywhere. Sequence numbers are those of one directory: another one may
 // still have a checkpoint from before the recorded one. An error says nothing of what there is: ask again.
 func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
-	if err := m.stores.there(ctx, in.Dir); err != nil {
+	if err := m.stores.There(ctx, in.Dir); err != nil {
 		return nil, err
 	}
 	type latest struct {
 		ImageInfo
 		ok bool
 	}
-	answer, err := m.stores.soon(ctx, "latest of "+string(id), func() (any, error) {
+	answer, err := m.stores.Ask(ctx, "latest of "+string(id), func() (any, error) {
 		info, ok, err := m.Latest(in.Dir, id)
 		return latest{info, ok}, err
 	})
@@ -139,7 +139,7 @@ func (m *images) collect(t *task) {
 	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
 	m.aside(id, func() func() {
 		crash.Here("solo.collect")
-		err := m.stores.there(context.Background(), keep)
+		err := m.stores.There(context.Background(), keep)
 		if err == nil {
 			err = m.Collect(keep, id)
 		}

@@ -99,7 +99,7 @@ func (s *service) inputTasks(q *wire.RunRequest, by serve.Caller) ([]*task, erro
 	}
 	var tasks []*task
 	for range max(1, q.Input.Tasks) {
-		t, err := newTask(q, by, s.loop.cfg)
+		t, err := s.newTask(q, by)
 		if err != nil {
 			return nil, err
 		}

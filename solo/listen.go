@@ -14,6 +14,7 @@ import (
 	"headrace/data"
 	"headrace/internal/accept"
 	"headrace/serve"
+	"headrace/solo/statedir"
 	"headrace/wire"
 )
 
@@ -37,7 +38,7 @@ func listenSocket(path string) (*net.UnixListener, error) {
 // listenStreams lets consumers in. The function it returns ends their
 // connections.
 func (d *Daemon) listenStreams(l *loop, files *data.Files) (stop func(), err error) {
-	path := d.cfg.streamSocket()
+	path := statedir.StreamSocket(d.cfg.StateDir)
 	socket, err := listenSocket(path)
 	if err != nil {
 		return nil, err

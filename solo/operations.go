@@ -14,6 +14,7 @@ import (
 	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/solo/journal"
+	"headrace/solo/statedir"
 )
 
 // operations are what is done to tasks through their supervisors.
@@ -36,7 +37,7 @@ func (o *operations) specOf(t *task) proc.Spec {
 	}
 	if id := t.streamOf(); id != "" {
 		spec.Under = []string{
-			"consume", "--socket", o.cfg.streamSocket(), "--stream", id,
+			"consume", "--socket", statedir.StreamSocket(o.cfg.StateDir), "--stream", id,
 			"--consumer", strconv.Itoa(t.rec.Input.Index), "--attempt", strconv.Itoa(t.rec.Starts),
 			"--record", strconv.FormatInt(t.rec.Input.RecordSize, 10),
 		}
@@ -65,7 +66,7 @@ func (o *operations) start(t *task, in *journal.Intent) {
 		// A new attempt must not be taken for the continuation of old images.
 		left := dirs
 		if err = settled(ctx); err == nil {
-			if err = o.stores.there(ctx, dirs...); err != nil {
+			if err = o.stores.There(ctx, dirs...); err != nil {
 				err = awayError{err}
 			}
 		}
@@ -352,7 +353,7 @@ func (o *operations) discard(t *task, c *call) {
 func (o *operations) forget(t *task, c *call) {
 	id, dirs := t.rec.ID, t.rec.ImageDirs
 	o.begin(t, headrace.Forgetting, nil, c, func(ctx context.Context) func() error {
-		if err := o.stores.there(ctx, dirs...); err != nil {
+		if err := o.stores.There(ctx, dirs...); err != nil {
 			return func() error { return err }
 		}
 		left := o.images.remove(dirs, id)

@@ -70,7 +70,7 @@ func (a *stores) room(s *store) int64 {
 // fits looks, when it is a dump's turn, whether there is room for so many bytes still, and returns how much there is, -1 if
 // that is not known. It may be called from anywhere.
 func (a *stores) fits(ctx context.Context, dir string, bytes int64) (free int64, err error) {
-	answer, err := a.soon(ctx, "room of "+dir, func() (any, error) { return a.space(dir), nil })
+	answer, err := a.Ask(ctx, "room of "+dir, func() (any, error) { return a.space(dir), nil })
 	if err != nil {
 		return 0, fmt.Errorf("%w: checkpoint store %s: %w", proc.ErrNotNow, dir, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"headrace/proc"
 	"headrace/serve"
 	"headrace/solo/journal"
+	"headrace/solo/presence"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 // stores are the checkpoint stores.
 type stores struct {
 	all []*store
-	marks
+	presence.Stores
 	// known is how fast they are, and were that are not used now, by directory.
 	known map[string]journal.Measure
 	// last is the greatest number of a task that has left something in a store that the records did not know.
@@ -95,10 +96,10 @@ type found struct {
 	err   error
 }
 
-// look finds out whether a store is there, and how much room it has; see marks.find. It may
+// look finds out whether a store is there, and how much room it has; see presence.Stores.Find. It may
 // be called from anywhere.
 func (a *stores) look(dir string, known journal.Measure, had []headrace.TaskID) found {
-	id, err := a.find(dir, known, had)
+	id, err := a.Find(dir, presenceOf(known), had)
 	return a.lookInto(dir, id, known, err)
 }
 
@@ -112,9 +113,13 @@ func (a *stores) lookInto(dir, id string, known journal.Measure, err error) (f f
 			return f
 		}
 	}
-	f.inMemory, f.free = volatile(dir), a.space(dir)
+	f.inMemory, f.free = presence.InMemory(dir), a.space(dir)
 	f.on, f.fs, f.err = lookAtStore(dir, &a.devices)
 	return f
+}
+
+func presenceOf(known journal.Measure) presence.Known {
+	return presence.Known{ID: known.ID, InMemory: known.InMemory}
 }
 
 // take takes in what a look has shown.
@@ -127,16 +132,16 @@ func (a *stores) take(u *turn, s *store, f found) {
 // taken is take for the store alone, and reports whether something has become of it since the last look.
 func (a *stores) taken(s *store, f found) (changed bool) {
 	s.looking = false
-	was := a.get(s.Dir)
+	was, away := a.ID(s.Dir), a.Away(s.Dir)
 	if f.err != nil {
 		s.free = 0
-		a.set(s.Dir, mark{was.id, f.err})
-		if was.away == nil || was.away.Error() != f.err.Error() {
+		a.Set(s.Dir, was, f.err)
+		if away == nil || away.Error() != f.err.Error() {
 			a.log.Error("a checkpoint store cannot be used; what is in it waits", "store", s.Name, "err", f.err)
 		}
-		return was.away == nil
+		return away == nil
 	}
-	a.set(s.Dir, mark{id: f.id})
+	a.Set(s.Dir, f.id, nil)
 	a.last = max(a.last, f.last)
 	if f.speed.Write > 0 {
 		s.Measure = f.speed
@@ -144,15 +149,11 @@ func (a *stores) taken(s *store, f found) (changed bool) {
 	s.on, s.fs, s.free, s.ID, s.InMemory = f.on, f.fs, f.free, f.id, f.inMemory
 	a.seen(s)
 	a.known[s.Dir] = s.Measure
-	if was.away != nil {
+	if away != nil {
 		a.log.Info("a checkpoint store is there", "store", s.Name, "dir", s.Dir)
 	}
-	return was.away != nil || was.id != f.id
+	return away != nil || was != f.id
 }
-
-// storePatience is how long a file system may take to answer; that of a store may be on
-// a network.
-const storePatience = 10 * time.Second
 
 // open finds the stores, and how fast they are. Of those that were used before none
 // keeps the daemon from starting, and none that does not answer: it is there when it does. What was in
@@ -163,7 +164,7 @@ func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images)
 		delete(a.known, dir)
 	}
 	for dir, m := range a.known {
-		a.set(dir, mark{id: m.ID})
+		a.Set(dir, m.ID, nil)
 	}
 	seen := make(chan func() error, len(a.all))
 	for _, s := range a.all {
@@ -188,7 +189,7 @@ func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images)
 			}
 		}()
 	}
-	late := time.After(storePatience)
+	late := time.After(presence.Patience)
 	for i := range a.all {
 		select {
 		case take := <-seen:
@@ -212,7 +213,7 @@ func (a *stores) begin(s *store, known journal.Measure) {
 	if s.Write <= 0 || s.Read <= 0 {
 		s.Write, s.Read, s.DumpOverhead, s.RestoreOverhead = guessStore, guessStore, guessDumpOverhead, guessRestoreOverhead
 	}
-	a.set(s.Dir, mark{known.ID, fmt.Errorf("%w: checkpoint store %s has not answered yet", proc.ErrNotNow, s.Name)})
+	a.Set(s.Dir, known.ID, fmt.Errorf("%w: checkpoint store %s has not answered yet", proc.ErrNotNow, s.Name))
 }
 
 // takeLate waits for a store that did not answer in time.
@@ -288,7 +289,7 @@ func (a *stores) named(name string) *store {
 func (a *stores) choose(name string, t *task) (*store, error) {
 	if name != "" {
 		if st := a.named(name); st != nil {
-			if away := a.get(st.Dir).away; away != nil {
+			if away := a.Away(st.Dir); away != nil {
 				return nil, fmt.Errorf("%w: checkpoint store %s: %w", serve.ErrBusy, name, away)
 			}
 			if !a.roomy(st, t) {
@@ -307,7 +308,7 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 	var bestTime time.Duration
 	for _, s := range a.all {
 		need := s.estimate(t.writes(s)) + s.queue()
-		if now < s.fullUntil || a.get(s.Dir).away != nil || !a.roomy(s, t) {
+		if now < s.fullUntil || a.Away(s.Dir) != nil || !a.roomy(s, t) {
 			continue
 		}
 		if best == nil || need < bestTime {
@@ -380,7 +381,7 @@ func (a *stores) views() []headrace.StoreView {
 	now := a.clk.boot()
 	out := make([]headrace.StoreView, 0, len(a.all))
 	for _, s := range a.all {
-		if now < s.fullUntil || a.get(s.Dir).away != nil {
+		if now < s.fullUntil || a.Away(s.Dir) != nil {
 			continue
 		}
 		out = append(out, a.view(s))
@@ -400,10 +401,10 @@ func (a *stores) view(s *store) headrace.StoreView {
 func (a *stores) missing(t *task) error {
 	switch {
 	case t.rec.State == headrace.Checkpointed && t.rec.Checkpoint != nil:
-		return a.get(t.rec.Checkpoint.Dir).away
+		return a.Away(t.rec.Checkpoint.Dir)
 	case t.rec.State == headrace.Pending:
 		for _, dir := range t.rec.ImageDirs {
-			if away := a.get(dir).away; away != nil {
+			if away := a.Away(dir); away != nil {
 				return away
 			}
 		}
@@ -418,8 +419,8 @@ func (a *stores) watch(u *turn, had func(dir string) []headrace.TaskID) {
 	for _, s := range a.all {
 		now := a.clk.boot()
 		if s.looking {
-			if was := a.get(s.Dir); was.away == nil && now-s.lookedAt > storePatience {
-				a.set(s.Dir, mark{was.id, fmt.Errorf("%w: checkpoint store %s does not answer", proc.ErrNotNow, s.Name)})
+			if a.Away(s.Dir) == nil && now-s.lookedAt > presence.Patience {
+				a.Set(s.Dir, a.ID(s.Dir), fmt.Errorf("%w: checkpoint store %s does not answer", proc.ErrNotNow, s.Name))
 				a.log.Error("a checkpoint store does not answer; what is in it waits", "store", s.Name, "dir", s.Dir)
 			}
 			continue
@@ -427,7 +428,7 @@ func (a *stores) watch(u *turn, had func(dir string) []headrace.TaskID) {
 		s.looking, s.lookedAt = true, now
 		known := s.Measure
 		u.background(func(context.Context) func() {
-			id, sure, err := a.recognize(s.Dir, known)
+			id, sure, err := a.Recognize(s.Dir, presenceOf(known))
 			if !sure {
 				return func() { a.lookWith(u, s, known, had(s.Dir)) }
 			}

@@ -40,7 +40,7 @@ func TestTail(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := rng.IntN(4) * rng.IntN(10_000)
-			if got := tail(t, path, lines); got != dumbTail(text, lines) {
+			if got := tailOf(t, path, lines); got != dumbTail(text, lines) {
 				t.Fatalf("the last %d lines of %d bytes begin at %d, want %d", lines, len(text), got, dumbTail(text, lines))
 			}
 		}
@@ -55,7 +55,7 @@ func TestTailOfWhatCannotBeLookedAt(t *testing.T) {
 	}
 	f.Close()
 	for _, lines := range []uint32{0, 3} {
-		if at, err := Tail(t.Context(), f, lines); err == nil {
+		if at, err := tail(t.Context(), f, lines); err == nil {
 			t.Errorf("the last %d lines of a closed file begin at %d", lines, at)
 		}
 	}
@@ -83,20 +83,20 @@ func TestTailOfLargeLog(t *testing.T) {
 		t.Skip("the file system does not tell where holes are")
 	}
 	for lines, want := range map[int]int64{1: size - 2, 3: size - 6, 4: 6, 5: 0} {
-		if got := tail(t, path, lines); got != want {
+		if got := tailOf(t, path, lines); got != want {
 			t.Errorf("the last %d lines begin at %d, want %d", lines, got, want)
 		}
 	}
 }
 
-func tail(t *testing.T, path string, lines int) int64 {
+func tailOf(t *testing.T, path string, lines int) int64 {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	at, err := Tail(t.Context(), f, uint32(lines))
+	at, err := tail(t.Context(), f, uint32(lines))
 	if err != nil {
 		t.Fatal(err)
 	}

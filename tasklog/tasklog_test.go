@@ -171,7 +171,7 @@ func read(t *testing.T, path string) []byte {
 	defer f.Close()
 	var all bytes.Buffer
 	for at := int64(0); ; {
-		from, to, err := Data(f, at)
+		from, to, err := data(f, at)
 		if err != nil {
 			t.Fatal(err)
 		}

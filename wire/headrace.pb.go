@@ -3401,10 +3401,6 @@ type NodeOrder struct {
 	// 0 in a message that only shows that the connection is alive.
 	Number    uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	Container string `protobuf:"bytes,2,opt,name=container,proto3" json:"container,omitempty"`
-	// command for versions that know only its name.
-	//
-	// Deprecated: Marked as deprecated in headrace.proto.
-	Verb string `protobuf:"bytes,3,opt,name=verb,proto3" json:"verb,omitempty"`
 	// checkpoint: where to; empty: the node chooses.
 	Store string `protobuf:"bytes,4,opt,name=store,proto3" json:"store,omitempty"`
 	// suspend: how much of its memory to write to swap.
@@ -3461,14 +3457,6 @@ func (x *NodeOrder) GetNumber() uint64 {
 func (x *NodeOrder) GetContainer() string {
 	if x != nil {
 		return x.Container
-	}
-	return ""
-}
-
-// Deprecated: Marked as deprecated in headrace.proto.
-func (x *NodeOrder) GetVerb() string {
-	if x != nil {
-		return x.Verb
 	}
 	return ""
 }
@@ -3932,11 +3920,7 @@ func (x *PreemptResponse) GetDecisions() []*PreemptDecision {
 type PreemptDecision struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Container string                 `protobuf:"bytes,1,opt,name=container,proto3" json:"container,omitempty"`
-	// by for versions that know only its name.
-	//
-	// Deprecated: Marked as deprecated in headrace.proto.
-	Mechanism string `protobuf:"bytes,2,opt,name=mechanism,proto3" json:"mechanism,omitempty"`
-	Store     string `protobuf:"bytes,3,opt,name=store,proto3" json:"store,omitempty"`
+	Store     string                 `protobuf:"bytes,3,opt,name=store,proto3" json:"store,omitempty"`
 	// What is expected, in seconds.
 	Delay  float64 `protobuf:"fixed64,4,opt,name=delay,proto3" json:"delay,omitempty"`
 	Waste  float64 `protobuf:"fixed64,5,opt,name=waste,proto3" json:"waste,omitempty"`
@@ -3981,14 +3965,6 @@ func (*PreemptDecision) Descriptor() ([]byte, []int) {
 func (x *PreemptDecision) GetContainer() string {
 	if x != nil {
 		return x.Container
-	}
-	return ""
-}
-
-// Deprecated: Marked as deprecated in headrace.proto.
-func (x *PreemptDecision) GetMechanism() string {
-	if x != nil {
-		return x.Mechanism
 	}
 	return ""
 }
@@ -4383,8 +4359,6 @@ type ContainersRequest struct {
 	// Tell only of the containers of this application, as its scheduler names it;
 	// empty: of all.
 	Application string `protobuf:"bytes,3,opt,name=application,proto3" json:"application,omitempty"`
-	// As applications, without priorities: older plug-ins.
-	Queues map[string]string `protobuf:"bytes,4,rep,name=queues,proto3" json:"queues,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// All applications that wait or run, by the caller's knowledge. Empty: there are none if
 	// all_applications is set, else the caller says nothing about them.
 	Applications    map[string]*Application `protobuf:"bytes,5,rep,name=applications,proto3" json:"applications,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -4445,13 +4419,6 @@ func (x *ContainersRequest) GetApplication() string {
 		return x.Application
 	}
 	return ""
-}
-
-func (x *ContainersRequest) GetQueues() map[string]string {
-	if x != nil {
-		return x.Queues
-	}
-	return nil
 }
 
 func (x *ContainersRequest) GetApplications() map[string]*Application {
@@ -6431,17 +6398,16 @@ const file_headrace_proto_rawDesc = "" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
-	"\asession\x18\x03 \x01(\x04R\asession\"\x8f\x02\n" +
+	"\asession\x18\x03 \x01(\x04R\asession\"\xfd\x01\n" +
 	"\tNodeOrder\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
-	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x16\n" +
-	"\x04verb\x18\x03 \x01(\tB\x02\x18\x01R\x04verb\x12\x14\n" +
+	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x14\n" +
 	"\x05store\x18\x04 \x01(\tR\x05store\x12\x19\n" +
 	"\bpage_out\x18\x05 \x01(\x03R\apageOut\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12%\n" +
 	"\x0eexpected_delay\x18\a \x01(\x01R\rexpectedDelay\x12\x14\n" +
 	"\x05force\x18\b \x01(\bR\x05force\x12.\n" +
-	"\acommand\x18\t \x01(\x0e2\x14.headrace.v1.CommandR\acommand\"\x96\x02\n" +
+	"\acommand\x18\t \x01(\x0e2\x14.headrace.v1.CommandR\acommandJ\x04\b\x03\x10\x04\"\x96\x02\n" +
 	"\n" +
 	"NodeReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12)\n" +
@@ -6470,15 +6436,14 @@ const file_headrace_proto_rawDesc = "" +
 	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12!\n" +
 	"\ffor_priority\x18\x02 \x01(\rR\vforPriority\"M\n" +
 	"\x0fPreemptResponse\x12:\n" +
-	"\tdecisions\x18\x01 \x03(\v2\x1c.headrace.v1.PreemptDecisionR\tdecisions\"\xd3\x01\n" +
+	"\tdecisions\x18\x01 \x03(\v2\x1c.headrace.v1.PreemptDecisionR\tdecisions\"\xb7\x01\n" +
 	"\x0fPreemptDecision\x12\x1c\n" +
-	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12 \n" +
-	"\tmechanism\x18\x02 \x01(\tB\x02\x18\x01R\tmechanism\x12\x14\n" +
+	"\tcontainer\x18\x01 \x01(\tR\tcontainer\x12\x14\n" +
 	"\x05store\x18\x03 \x01(\tR\x05store\x12\x14\n" +
 	"\x05delay\x18\x04 \x01(\x01R\x05delay\x12\x14\n" +
 	"\x05waste\x18\x05 \x01(\x01R\x05waste\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12&\n" +
-	"\x02by\x18\a \x01(\x0e2\x16.headrace.v1.MechanismR\x02by\"=\n" +
+	"\x02by\x18\a \x01(\x0e2\x16.headrace.v1.MechanismR\x02byJ\x04\b\x02\x10\x03\"=\n" +
 	"\fPriceRequest\x12-\n" +
 	"\avictims\x18\x01 \x03(\v2\x13.headrace.v1.VictimR\avictims\"D\n" +
 	"\rPriceResponse\x123\n" +
@@ -6497,21 +6462,17 @@ const file_headrace_proto_rawDesc = "" +
 	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
-	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xd4\x03\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xdb\x02\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\x01R\x04wait\x12 \n" +
-	"\vapplication\x18\x03 \x01(\tR\vapplication\x12B\n" +
-	"\x06queues\x18\x04 \x03(\v2*.headrace.v1.ContainersRequest.QueuesEntryR\x06queues\x12T\n" +
+	"\vapplication\x18\x03 \x01(\tR\vapplication\x12T\n" +
 	"\fapplications\x18\x05 \x03(\v20.headrace.v1.ContainersRequest.ApplicationsEntryR\fapplications\x12)\n" +
 	"\x10all_applications\x18\x06 \x01(\bR\x0fallApplications\x12\x14\n" +
-	"\x05aside\x18\a \x01(\bR\x05aside\x1a9\n" +
-	"\vQueuesEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\x1aY\n" +
+	"\x05aside\x18\a \x01(\bR\x05aside\x1aY\n" +
 	"\x11ApplicationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12.\n" +
-	"\x05value\x18\x02 \x01(\v2\x18.headrace.v1.ApplicationR\x05value:\x028\x01\"?\n" +
+	"\x05value\x18\x02 \x01(\v2\x18.headrace.v1.ApplicationR\x05value:\x028\x01J\x04\b\x04\x10\x05\"?\n" +
 	"\vApplication\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1a\n" +
 	"\bpriority\x18\x02 \x01(\rR\bpriority\"|\n" +
@@ -6747,7 +6708,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 75)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -6829,8 +6790,7 @@ var file_headrace_proto_goTypes = []any{
 	(*DiskReader)(nil),          // 77: headrace.v1.DiskReader
 	nil,                         // 78: headrace.v1.ApplicationRequest.ProgressEntry
 	nil,                         // 79: headrace.v1.NodeReportResponse.PromisedEntry
-	nil,                         // 80: headrace.v1.ContainersRequest.QueuesEntry
-	nil,                         // 81: headrace.v1.ContainersRequest.ApplicationsEntry
+	nil,                         // 80: headrace.v1.ContainersRequest.ApplicationsEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -6873,87 +6833,86 @@ var file_headrace_proto_depIdxs = []int32{
 	5,  // 37: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
 	43, // 38: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
 	48, // 39: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
-	80, // 40: headrace.v1.ContainersRequest.queues:type_name -> headrace.v1.ContainersRequest.QueuesEntry
-	81, // 41: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
-	35, // 42: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	62, // 43: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
-	35, // 44: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
-	27, // 45: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	67, // 46: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	68, // 47: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	68, // 48: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	73, // 49: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	68, // 50: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
-	28, // 51: headrace.v1.CacheChunk.hangs:type_name -> headrace.v1.DiskHang
-	76, // 52: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	77, // 53: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
-	28, // 54: headrace.v1.Disk.hang:type_name -> headrace.v1.DiskHang
-	54, // 55: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
-	7,  // 56: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
-	11, // 57: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
-	12, // 58: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
-	14, // 59: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
-	16, // 60: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
-	18, // 61: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
-	18, // 62: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
-	18, // 63: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
-	18, // 64: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
-	18, // 65: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
-	18, // 66: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	63, // 67: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	64, // 68: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	65, // 69: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	69, // 70: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	71, // 71: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	74, // 72: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
-	31, // 73: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
-	33, // 74: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
-	36, // 75: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
-	38, // 76: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
-	42, // 77: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
-	46, // 78: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
-	49, // 79: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
-	51, // 80: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
-	53, // 81: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	56, // 82: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	58, // 83: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
-	60, // 84: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
-	26, // 85: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	10, // 86: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	20, // 87: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	13, // 88: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	15, // 89: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	17, // 90: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	20, // 91: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	20, // 92: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	20, // 93: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	20, // 94: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	20, // 95: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	19, // 96: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	67, // 97: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	67, // 98: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	66, // 99: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	70, // 100: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	72, // 101: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	75, // 102: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	32, // 103: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	34, // 104: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	37, // 105: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	41, // 106: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	44, // 107: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	47, // 108: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
-	50, // 109: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	52, // 110: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	55, // 111: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	57, // 112: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	59, // 113: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
-	61, // 114: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
-	27, // 115: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	86, // [86:116] is the sub-list for method output_type
-	56, // [56:86] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	80, // 40: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
+	35, // 41: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
+	62, // 42: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	35, // 43: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
+	27, // 44: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
+	67, // 45: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	68, // 46: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	68, // 47: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	73, // 48: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	68, // 49: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	28, // 50: headrace.v1.CacheChunk.hangs:type_name -> headrace.v1.DiskHang
+	76, // 51: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	77, // 52: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	28, // 53: headrace.v1.Disk.hang:type_name -> headrace.v1.DiskHang
+	54, // 54: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
+	7,  // 55: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
+	11, // 56: headrace.v1.TaskService.Get:input_type -> headrace.v1.GetRequest
+	12, // 57: headrace.v1.TaskService.List:input_type -> headrace.v1.ListRequest
+	14, // 58: headrace.v1.TaskService.Watch:input_type -> headrace.v1.WatchRequest
+	16, // 59: headrace.v1.TaskService.Logs:input_type -> headrace.v1.LogsRequest
+	18, // 60: headrace.v1.TaskService.Suspend:input_type -> headrace.v1.VerbRequest
+	18, // 61: headrace.v1.TaskService.Resume:input_type -> headrace.v1.VerbRequest
+	18, // 62: headrace.v1.TaskService.Checkpoint:input_type -> headrace.v1.VerbRequest
+	18, // 63: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
+	18, // 64: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
+	18, // 65: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
+	63, // 66: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	64, // 67: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	65, // 68: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	69, // 69: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	71, // 70: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	74, // 71: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	31, // 72: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
+	33, // 73: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
+	36, // 74: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
+	38, // 75: headrace.v1.ManagerService.Report:input_type -> headrace.v1.NodeReport
+	42, // 76: headrace.v1.ManagerService.Preempt:input_type -> headrace.v1.PreemptRequest
+	46, // 77: headrace.v1.ManagerService.Price:input_type -> headrace.v1.PriceRequest
+	49, // 78: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
+	51, // 79: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
+	53, // 80: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
+	56, // 81: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	58, // 82: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	60, // 83: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	26, // 84: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	10, // 85: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	20, // 86: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	13, // 87: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	15, // 88: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	17, // 89: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	20, // 90: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	20, // 91: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	20, // 92: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	20, // 93: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	20, // 94: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	19, // 95: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	67, // 96: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	67, // 97: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	66, // 98: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	70, // 99: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	72, // 100: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	75, // 101: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	32, // 102: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	34, // 103: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	37, // 104: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	41, // 105: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	44, // 106: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	47, // 107: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
+	50, // 108: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	52, // 109: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	55, // 110: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	57, // 111: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	59, // 112: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	61, // 113: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	27, // 114: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	85, // [85:115] is the sub-list for method output_type
+	55, // [55:85] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_headrace_proto_init() }
@@ -6970,7 +6929,7 @@ func file_headrace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   75,
+			NumMessages:   74,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
 	"headrace/doctor"
 	"headrace/fileset"
 	"headrace/pagecache"
@@ -167,7 +168,7 @@ func (r *cacheReport) file(f *wire.CacheFile) error {
 		r.untold++
 	}
 	if r.app.Format == cli.FormatJSON {
-		return writeMessageLine(r.out, f)
+		return jsonout.WriteLine(r.out, f)
 	}
 	if first {
 		if _, err := fmt.Fprintf(r.out, cacheLine, "size", "in memory", "", "kept", "file"); err != nil {

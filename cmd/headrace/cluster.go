@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
 	"headrace/node"
 	"headrace/report"
 	"headrace/wire"
@@ -82,7 +83,7 @@ func (a clusterVerbs) cluster(ctx context.Context, f *askFlags) error {
 	case err != nil:
 		return err
 	case a.Format == cli.FormatJSON:
-		return writeMessage(a.Out, res)
+		return jsonout.Write(a.Out, res)
 	}
 	return a.Tables(tables)
 }

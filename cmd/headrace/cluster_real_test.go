@@ -14,6 +14,7 @@ import (
 
 	"headrace/internal/testkit"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -156,7 +157,7 @@ func TestRealCluster(t *testing.T) {
 	}
 
 	awaitContainer(t, api, "container_1", "running", inState("running"))
-	if d := preemptOne(t, api, "container_1"); d.Mechanism != "suspend" {
+	if d := preemptOne(t, api, "container_1"); convert.MechanismName(d) != "suspend" {
 		t.Fatalf("%v", d)
 	}
 	awaitContainer(t, api, "container_1", "suspended", inState("suspended"))
@@ -177,7 +178,7 @@ func TestRealCluster(t *testing.T) {
 		manager.end(t, syscall.SIGTERM)
 		startManager(addr, "checkpoint")
 		awaitContainer(t, api, "container_1", "running", inState("running"))
-		if d := preemptOne(t, api, "container_1"); d.Mechanism != "checkpoint" || d.Store == "" {
+		if d := preemptOne(t, api, "container_1"); convert.MechanismName(d) != "checkpoint" || d.Store == "" {
 			t.Fatalf("%v", d)
 		}
 		awaitContainer(t, api, "container_1", "checkpointed", inState("checkpointed"))

@@ -23,6 +23,7 @@ import (
 	"headrace/node"
 	"headrace/policy"
 	"headrace/wire"
+	"headrace/wire/convert"
 	"headrace/wire/wireconnect"
 )
 
@@ -85,8 +86,8 @@ func (h *machineRoom) change(do func()) {
 }
 
 func (h *machineRoom) Do(ctx context.Context, o *wire.NodeOrder) error {
-	doing := map[string]string{"suspend": "suspending", "checkpoint": "checkpointing", "resume": "resuming"}[o.Verb]
-	to := map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[o.Verb]
+	doing := map[string]string{"suspend": "suspending", "checkpoint": "checkpointing", "resume": "resuming"}[verb(o)]
+	to := map[string]string{"suspend": "suspended", "checkpoint": "checkpointed", "resume": "running"}[verb(o)]
 	var fail error
 	h.change(func() {
 		h.done[o.Number]++
@@ -98,7 +99,7 @@ func (h *machineRoom) Do(ctx context.Context, o *wire.NodeOrder) error {
 		case t == nil:
 			fail = fmt.Errorf("there is no container %s", o.Container)
 		case t.Doing != "":
-			h.wrong = append(h.wrong, fmt.Sprintf("%s while %s is %s", o.Verb, t.Id, t.Doing))
+			h.wrong = append(h.wrong, fmt.Sprintf("%s while %s is %s", verb(o), t.Id, t.Doing))
 		case h.fail != nil:
 			fail = h.fail
 		default:
@@ -265,7 +266,7 @@ func TestClusterRound(t *testing.T) {
 	awaitContainer(t, api, "c2", "there", inState("running"))
 	for range 10 {
 		began := time.Now()
-		if d := preemptOne(t, api, "c1"); d.Mechanism != "suspend" {
+		if d := preemptOne(t, api, "c1"); convert.MechanismName(d) != "suspend" {
 			t.Fatalf("%v", d)
 		}
 		awaitContainer(t, api, "c1", "suspended", inState("suspended"))
@@ -412,4 +413,10 @@ func TestClusterVerb(t *testing.T) {
 	if code, text = show(); code != cli.ExitFailure || !strings.Contains(text, "the token of the cluster is missing or wrong") {
 		t.Errorf("exit code %d: %s", code, text)
 	}
+}
+
+// verb returns what a node is to do.
+func verb(o *wire.NodeOrder) string {
+	c, _ := convert.Command(o)
+	return c.String()
 }

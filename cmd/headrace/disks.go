@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
+	"headrace/cmd/headrace/screen"
 	"headrace/disk"
 	"headrace/report"
 	"headrace/wire"
@@ -97,19 +99,19 @@ func (a fileVerbs) disks(ctx context.Context, every cli.Span, left int) error {
 func (a fileVerbs) disksShow(left int) (show func(*wire.DisksSample) error, end func()) {
 	if a.Format == cli.FormatJSON {
 		if left == 1 {
-			return func(s *wire.DisksSample) error { return writeMessage(a.Out, s) }, func() {}
+			return func(s *wire.DisksSample) error { return jsonout.Write(a.Out, s) }, func() {}
 		}
-		return func(s *wire.DisksSample) error { return writeMessageLine(a.Out, s) }, func() {}
+		return func(s *wire.DisksSample) error { return jsonout.WriteLine(a.Out, s) }, func() {}
 	}
 	if _, is := cli.AsTerminal(a.Out); is && left < 0 {
-		p := newPainter(a.Out, false, nil)
+		p := screen.New(a.Out, false, nil)
 		return func(s *wire.DisksSample) error {
 			var frame bytes.Buffer
 			if err := writeDisks(&frame, s, cli.TerminalOf(a.Out)); err != nil {
 				return err
 			}
-			return p.paint(frame.String())
-		}, p.close
+			return p.Paint(frame.String())
+		}, p.Close
 	}
 	first := true
 	return func(s *wire.DisksSample) error {

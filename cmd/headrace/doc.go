@@ -38,8 +38,10 @@
 // its own, and those of traces, of the simulator and of the file system have packages:
 // traces, simulate, filesystem. daemon.go is the connection and finds tasks by name,
 // follow.go outlasts restarts of the daemon, input.go reads the flags about what a task
-// reads, runwait.go and lines.go wait for several tasks, values.go reads flags, tools.go
-// finds the programs that the daemon needs, screen.go shows frames on a terminal.
+// reads, runwait.go waits for several tasks, values.go reads flags, tools.go finds the
+// programs that the daemon needs. Package settings reads a daemon's file, split how an
+// input is dealt, token the secret of a cluster; jsonout, outfile and lines write,
+// screen shows frames on a terminal.
 //
 // testdata/script runs against a fake daemon (TestScript), testdata/alone without
 // one (TestScriptAlone), testdata/real against the real one with real tasks

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/filesystem"
 	"headrace/doctor"
 	"headrace/report"
 	"headrace/wire"
@@ -20,6 +21,7 @@ func doctorVerb(a *app) *cobra.Command {
 	var f soloFlags
 	daemon := &cobra.Command{}
 	f.define(daemon)
+	defineBeside(daemon, new(filesystem.StartFlags))
 	noSmoke := false
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -36,7 +38,7 @@ be found out is unknown.`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := loadSettings(daemon.Flags(), &f.configFlags); err != nil {
+			if _, err := f.load(daemon.Flags()); err != nil {
 				return err
 			}
 			o := doctor.Options{NoSmoke: noSmoke}

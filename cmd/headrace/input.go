@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -13,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
-	"headrace/config"
+	"headrace/cmd/headrace/split"
 	"headrace/fileset"
 	"headrace/wire"
 )
@@ -21,8 +20,8 @@ import (
 // inputFlags say what a task reads and how.
 type inputFlags struct {
 	paths     []string
-	split     split
-	delimiter delimiter
+	split     split.Flag
+	delimiter split.Delimiter
 	tasks     count
 	buffer    cli.Size
 	noWarm    bool
@@ -45,7 +44,7 @@ func (f *inputFlags) message(argv []string, stdin string) (*wire.Input, error) {
 		return nil, err
 	}
 	in := &wire.Input{
-		Split: f.split.rule, Delimiter: slices.Concat(f.split.delimiter, f.delimiter), RecordSize: f.split.record,
+		Split: f.split.Rule, Delimiter: slices.Concat(f.split.Delimiter, f.delimiter), RecordSize: f.split.Record,
 		Tasks: f.tasks.number(), Buffer: int64(f.buffer), NoWarm: f.noWarm,
 	}
 	var err error
@@ -54,14 +53,14 @@ func (f *inputFlags) message(argv []string, stdin string) (*wire.Input, error) {
 }
 
 func (f *inputFlags) check(argv []string, stdin string) error {
-	rule := f.split.rule
+	rule := f.split.Rule
 	if len(f.paths) == 0 {
 		return f.needless()
 	}
 	switch {
 	case f.delimiter != nil && rule != wire.Split_SPLIT_LINES:
 		return cli.UsageErrorf("--delimiter ends the records of --split lines; the split is %s", f.split.String())
-	case f.delimiter != nil && f.split.delimiter != nil:
+	case f.delimiter != nil && f.split.Delimiter != nil:
 		return cli.UsageErrorf("the delimiter is given twice: with --split %s and with --delimiter", f.split.String())
 	case rule == wire.Split_SPLIT_NONE && f.tasks.number() > 1:
 		return cli.UsageErrorf("--tasks %d: with --split none each of them would read everything; say how they share it, with --split lines for example", f.tasks)
@@ -79,7 +78,7 @@ func (f *inputFlags) needless() error {
 		is   bool
 		name string
 	}{
-		{f.split.rule != wire.Split_SPLIT_NONE, "--split"}, {f.delimiter != nil, "--delimiter"}, {f.tasks.number() > 1, "--tasks"},
+		{f.split.Rule != wire.Split_SPLIT_NONE, "--split"}, {f.delimiter != nil, "--delimiter"}, {f.tasks.number() > 1, "--tasks"},
 		{f.buffer > 0, "--buffer"}, {f.noWarm, "--no-warm"},
 	} {
 		if given.is {
@@ -93,7 +92,7 @@ func (f *inputFlags) needless() error {
 // it may be meant for another program, such as xargs.
 func (f *inputFlags) checkBraces(argv []string) error {
 	const braces = "{}"
-	switch f.split.rule {
+	switch f.split.Rule {
 	case wire.Split_SPLIT_FILES:
 		if !slices.ContainsFunc(argv, func(arg string) bool { return strings.Contains(arg, braces) }) {
 			return cli.UsageErrorf("--split files: the command has no {} where the path of a file would go")
@@ -123,125 +122,6 @@ func absolutePaths(paths []string) ([]string, error) {
 		all[i] = fileset.Absolute(dir, p)
 	}
 	return all, nil
-}
-
-// split is a flag for how an input is dealt.
-type split struct {
-	rule      wire.Split
-	delimiter []byte
-	record    int64
-}
-
-func (s *split) Type() string { return "RULE" }
-
-func (s *split) String() string {
-	name := strings.ToLower(strings.TrimPrefix(s.rule.String(), "SPLIT_"))
-	switch {
-	case s.delimiter != nil:
-		return name + ":" + escapeBytes(s.delimiter)
-	case s.rule == wire.Split_SPLIT_FIXED:
-		return name + ":" + strconv.FormatInt(s.record, 10)
-	}
-	return name
-}
-
-func (s *split) Set(text string) error {
-	name, arg, has := strings.Cut(text, ":")
-	rule, known := wire.Split_value["SPLIT_"+strings.ToUpper(name)]
-	if !known || name != strings.ToLower(name) {
-		return fmt.Errorf("want none, lines, lines:DELIM, fixed:SIZE, raw or files")
-	}
-	next := split{rule: wire.Split(rule)}
-	var err error
-	switch next.rule {
-	case wire.Split_SPLIT_LINES:
-		if has {
-			next.delimiter, err = parseBytes(arg)
-		}
-	case wire.Split_SPLIT_FIXED:
-		next.record, err = config.Size(arg)
-		if err != nil || next.record == 0 {
-			err = fmt.Errorf("want fixed:SIZE with the bytes of a record, 1 or more")
-		}
-	default:
-		if has {
-			err = fmt.Errorf("%s takes nothing behind it", name)
-		}
-	}
-	if err == nil {
-		*s = next
-	}
-	return err
-}
-
-// delimiter is a flag for bytes; nil when it is not given.
-type delimiter []byte
-
-func (d *delimiter) Type() string   { return "DELIM" }
-func (d *delimiter) String() string { return escapeBytes(*d) }
-
-func (d *delimiter) Set(s string) error {
-	b, err := parseBytes(s)
-	*d = b
-	return err
-}
-
-var escapes = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '0': 0, '\\': '\\'}
-
-// parseBytes reads one byte or more with the escapes that a shell cannot pass.
-func parseBytes(s string) ([]byte, error) {
-	if s == "" {
-		return nil, fmt.Errorf(`the delimiter is empty: give one byte or more, such as ; or \0`)
-	}
-	var b []byte
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' {
-			b = append(b, s[i])
-			continue
-		}
-		rest := s[i+1:]
-		if rest == "" {
-			return nil, fmt.Errorf(`a backslash ends the delimiter: write \\ for one`)
-		}
-		if c, known := escapes[rest[0]]; known {
-			b = append(b, c)
-			i++
-			continue
-		}
-		if len(rest) >= 3 && rest[0] == 'x' {
-			if v, err := strconv.ParseUint(rest[1:3], 16, 8); err == nil {
-				b = append(b, byte(v))
-				i += 3
-				continue
-			}
-		}
-		return nil, fmt.Errorf(`\%c is not known: want \n, \t, \r, \0, \\ or \xHH`, []rune(rest)[0])
-	}
-	return b, nil
-}
-
-// escapeBytes returns what parseBytes reads as b.
-func escapeBytes(b []byte) string {
-	var s bytes.Buffer
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		switch {
-		case b[i] == '\\':
-			s.WriteString(`\\`)
-		case b[i] == '\n':
-			s.WriteString(`\n`)
-		case b[i] == '\t':
-			s.WriteString(`\t`)
-		case r == utf8.RuneError && n == 1, !strconv.IsPrint(r):
-			for _, c := range b[i : i+n] {
-				fmt.Fprintf(&s, `\x%02x`, c)
-			}
-		default:
-			s.WriteRune(r)
-		}
-		i += n
-	}
-	return s.String()
 }
 
 // count is a flag for a number of things that there is at least one of; its

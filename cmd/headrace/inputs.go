@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
 	"headrace/node"
 	"headrace/report"
 	"headrace/wire"
@@ -58,7 +59,7 @@ func (a fileVerbs) warmInputs(ctx context.Context, f *warmFlags, paths []string)
 			return notInCluster(err)
 		}
 		if a.Format == cli.FormatJSON {
-			return writeMessage(a.Out, res)
+			return jsonout.Write(a.Out, res)
 		}
 		_, err = fmt.Fprintf(a.Out, "%s ended, %s left to the kernel\n", requests(int64(res.Ended)), report.Bytes(res.Released))
 		return err
@@ -74,7 +75,7 @@ func (a fileVerbs) warmInputs(ctx context.Context, f *warmFlags, paths []string)
 		}
 	}
 	if a.Format == cli.FormatJSON {
-		err = writeMessage(a.Out, st)
+		err = jsonout.Write(a.Out, st)
 	} else {
 		_, err = fmt.Fprintln(a.Out, inputsLine(st))
 	}
@@ -194,7 +195,7 @@ func (a fileVerbs) cacheInputs(ctx context.Context, paths []string) error {
 		}
 		for _, f := range stream.Msg().Files {
 			if a.Format == cli.FormatJSON {
-				if err := writeMessageLine(a.Out, f); err != nil {
+				if err := jsonout.WriteLine(a.Out, f); err != nil {
 					return err
 				}
 				continue
@@ -292,7 +293,7 @@ that (read cold), where the kernel tells that and no other job wants the same bl
 			case err != nil:
 				return err
 			case a.Format == cli.FormatJSON:
-				return writeMessage(a.Out, res)
+				return jsonout.Write(a.Out, res)
 			}
 			return a.Table(inputsTable(res.Inputs))
 		},

@@ -15,6 +15,7 @@ import (
 
 	"headrace/cli"
 	"headrace/cmd/headrace/filesystem"
+	"headrace/cmd/headrace/settings"
 	"headrace/data/blocks"
 	"headrace/hdfs/replica"
 	"headrace/internal/accounts"
@@ -54,11 +55,11 @@ stopped, killed and started again at any time.`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			settings, err := loadSettings(cmd.Flags(), &f.configFlags)
+			told, err := f.load(cmd.Flags())
 			if err != nil {
 				return err
 			}
-			return a.node(cmd.Context(), &f, settings)
+			return a.node(cmd.Context(), &f, told)
 		},
 	}
 	f.define(cmd)
@@ -77,7 +78,7 @@ stopped, killed and started again at any time.`,
 	return cmd
 }
 
-func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings) error {
+func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings.Settings) error {
 	if f.manager == "" {
 		return cli.UsageErrorf("--manager is missing: say where the manager is, such as http://HOST:PORT")
 	}
@@ -97,14 +98,14 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings) error
 	}
 	config, err := f.config(a.stateDir, log)
 	if err != nil {
-		return s.blame(err)
+		return s.Blame(err)
 	}
-	if f.check {
-		return s.show(a.app)
+	if f.file.Check {
+		return a.Tables(s.Tables())
 	}
 	filesystem.WarnOfAccounts(log)
-	s.keep(ctx, log)
-	config.Operators, config.Limits = operators, s.limits
+	s.Keep(ctx, log)
+	config.Operators, config.Limits = operators, s.Limits
 	if config.DataNode, err = f.dataNode(log); err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 
 	"headrace"
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
+	"headrace/cmd/headrace/screen"
 	"headrace/doctor"
 	"headrace/report"
 	"headrace/wire"
@@ -106,7 +108,7 @@ func (a taskVerbs) psOnce(ctx context.Context, d *daemon, f *psFlags) error {
 		return err
 	}
 	if a.Format == cli.FormatJSON {
-		return writeMessage(a.Out, list)
+		return jsonout.Write(a.Out, list)
 	}
 	return writeList(a.Out, list, cli.TerminalOf(a.Out))
 }
@@ -148,9 +150,9 @@ func writeTasks(w io.Writer, tasks []*wire.Task, term report.Terminal) error {
 }
 
 func (a taskVerbs) psInPlace(ctx context.Context, d *daemon, f *psFlags, every time.Duration) error {
-	p := newPainter(a.Out, false, nil)
-	defer p.close()
-	return repeat(ctx, every, nil, func() error {
+	p := screen.New(a.Out, false, nil)
+	defer p.Close()
+	return screen.Repeat(ctx, every, nil, func() error {
 		list, err := f.list(ctx, d)
 		if err != nil {
 			return err
@@ -159,7 +161,7 @@ func (a taskVerbs) psInPlace(ctx context.Context, d *daemon, f *psFlags, every t
 		if err := writeList(&frame, list, cli.TerminalOf(a.Out)); err != nil {
 			return err
 		}
-		return p.paint(frame.String())
+		return p.Paint(frame.String())
 	})
 }
 
@@ -198,7 +200,7 @@ func (a taskVerbs) psChanges(ctx context.Context, d *daemon, f *psFlags) error {
 
 func (a taskVerbs) psChange(t *wire.Task, line string) error {
 	if a.Format == cli.FormatJSON {
-		return writeMessageLine(a.Out, t)
+		return jsonout.WriteLine(a.Out, t)
 	}
 	_, err := fmt.Fprintln(a.Out, cli.OneLine(line))
 	return err

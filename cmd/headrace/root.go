@@ -11,6 +11,7 @@ import (
 
 	"headrace/cli"
 	"headrace/cmd/headrace/filesystem"
+	"headrace/cmd/headrace/jsonout"
 	"headrace/cmd/headrace/simulate"
 	"headrace/cmd/headrace/traces"
 )
@@ -104,7 +105,7 @@ func movedVerb(name string) *cobra.Command {
 // people.
 func (a *app) answer(m proto.Message, line string) error {
 	if a.Format == cli.FormatJSON {
-		return writeMessage(a.Out, m)
+		return jsonout.Write(a.Out, m)
 	}
 	_, err := fmt.Fprintln(a.Out, line)
 	return err

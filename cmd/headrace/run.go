@@ -18,6 +18,7 @@ import (
 
 	"headrace"
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
 	"headrace/proc/attach"
 	"headrace/wire"
 )
@@ -179,13 +180,13 @@ func (a taskVerbs) submit(ctx context.Context, d *daemon, f *runFlags, req *wire
 // openStdin makes a file of what is piped to a command, if that was asked for.
 func (a taskVerbs) openStdin(ctx context.Context, f *runFlags, stateDir string) (err error) {
 	switch {
-	case f.stdin == "-" && f.input.split.rule != wire.Split_SPLIT_NONE:
+	case f.stdin == "-" && f.input.split.Rule != wire.Split_SPLIT_NONE:
 		return cli.UsageErrorf("--stdin and --split %s: the command has one standard input; leave one of them out", f.input.split.String())
 	case f.stdin == "-":
 		if f.piped, err = a.spool(ctx, stateDir, f.user); err == nil {
 			f.stdin = f.piped.Name()
 		}
-	case f.logs && f.stdin == "" && f.input.split.rule == wire.Split_SPLIT_NONE:
+	case f.logs && f.stdin == "" && f.input.split.Rule == wire.Split_SPLIT_NONE:
 		err = a.checkStdin()
 	}
 	return err
@@ -206,9 +207,9 @@ func (a taskVerbs) tellIDs(f *runFlags, resp *wire.RunResponse, ids []string) er
 	case f.quiet:
 		return nil
 	case a.Format == cli.FormatJSON && f.logs:
-		return writeMessage(a.Err, resp)
+		return jsonout.Write(a.Err, resp)
 	case a.Format == cli.FormatJSON:
-		return writeMessage(a.Out, resp)
+		return jsonout.Write(a.Out, resp)
 	case f.logs || f.wait:
 		what := "task"
 		if len(ids) > 1 {

@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/lines"
+	"headrace/cmd/headrace/screen"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -90,16 +92,16 @@ func (w *runWait) showLogs(ctx context.Context) error {
 	if len(w.ids) == 1 && w.bar == nil {
 		return w.showLog(ctx, w.ids[0], w.app.Out, w.app.Err)
 	}
-	lines := &lineMerger{around: w.interrupt}
+	merger := &lines.Merger{Around: w.interrupt}
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(logsSideBySide)
 	for _, id := range w.ids {
 		all.Go(func() error {
-			out, errOut := lines.writer(w.app.Out), lines.writer(w.app.Err)
+			out, errOut := merger.Writer(w.app.Out), merger.Writer(w.app.Err)
 			if err := w.showLog(ctx, id, out, errOut); err != nil {
 				return err
 			}
-			return errors.Join(out.flush(), errOut.flush())
+			return errors.Join(out.Flush(), errOut.Flush())
 		})
 	}
 	return all.Wait()
@@ -164,7 +166,7 @@ func (w *runWait) follow(ctx context.Context, bar *report.Progress) (stop func()
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		repeat(ctx, time.Second/2, nil, func() error {
+		screen.Repeat(ctx, time.Second/2, nil, func() error {
 			task, err := w.Get(ctx, &wire.GetRequest{Id: w.ids[0]})
 			if err == nil { // else the daemon is away: say says it
 				bar.Set(dealtShare(task.Input), dealtText(task.Input))

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/cli/clitest"
+	"headrace/cmd/headrace/jsonout"
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
 	"headrace/solo"
@@ -285,6 +286,6 @@ func (f *fakeDaemon) save(ts *testscript.TestScript, verb, path string) {
 		m = req
 	}
 	var b bytes.Buffer
-	ts.Check(writeMessage(&b, m))
+	ts.Check(jsonout.Write(&b, m))
 	ts.Check(os.WriteFile(path, b.Bytes(), 0o600))
 }

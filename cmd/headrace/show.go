@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
+	"headrace/cmd/headrace/split"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -39,7 +41,7 @@ func showVerb(a taskVerbs) *cobra.Command {
 				return err
 			}
 			if a.Format == cli.FormatJSON {
-				return writeMessage(a.Out, task)
+				return jsonout.Write(a.Out, task)
 			}
 			return a.showTask(task)
 		},
@@ -105,7 +107,7 @@ func inputFields(field func(name, value string), in *wire.TaskInput) {
 		field("input", fmt.Sprintf("%s, of it %s in memory", text, report.Bytes(in.Resident)))
 		return
 	}
-	rule := split{rule: in.Split}
+	rule := split.Flag{Rule: in.Split}
 	name, _, _ := strings.Cut(rule.String(), ":")
 	field("input", fmt.Sprintf("%s, split %s, task %d of %d of stream %s", text, name, in.Index+1, max(in.Of, 1), in.Stream))
 	field("dealt", fmt.Sprintf("%s of %s to all tasks, %s in %d units to this one",

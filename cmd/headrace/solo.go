@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"headrace/cli"
 	"headrace/cmd/headrace/filesystem"
+	"headrace/cmd/headrace/settings"
 	"headrace/internal/linux"
 	"headrace/policy"
 	"headrace/policy/prefetch"
@@ -23,7 +25,7 @@ import (
 )
 
 type soloFlags struct {
-	configFlags
+	file                    settings.Flags
 	slots                   cli.CPUs
 	memory                  budget
 	swapReserve             cli.Size
@@ -72,11 +74,11 @@ published algorithm; wait, kill, suspend and checkpoint take that one.`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			settings, err := loadSettings(cmd.Flags(), &f.configFlags)
+			told, err := f.load(cmd.Flags())
 			if err != nil {
 				return err
 			}
-			return a.solo(cmd.Context(), &f, &fs, settings)
+			return a.solo(cmd.Context(), &f, &fs, told)
 		},
 	}
 	f.define(cmd)
@@ -97,7 +99,7 @@ func defineBeside(cmd *cobra.Command, fs *filesystem.StartFlags) {
 
 func (f *soloFlags) define(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	f.configFlags.define(cmd)
+	f.file.Define(flags)
 	flags.Var(&f.slots, "slots", "how many CPUs tasks may use (default: all of them)")
 	flags.Var(&f.memory, "memory", "how much memory all tasks together may use (default: 90 % of the machine's)")
 	flags.BoolVar(&f.enforce, "enforce-memory", false, "have the kernel enforce --memory with a memory cgroup")
@@ -131,31 +133,51 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	cli.CompleteValues(cmd, "log-level", "debug", "info", "warn", "error")
 }
 
-func (a *app) solo(ctx context.Context, f *soloFlags, fs *filesystem.StartFlags, s *settings) error {
+// load reads the file with settings and sets those flags that were not given.
+func (f *soloFlags) load(flags *pflag.FlagSet) (*settings.Settings, error) {
+	return settings.Load(flags, &f.file, settingNames(flags))
+}
+
+// settingNames returns those flags of a daemon that may be in the file: all of headrace solo but
+// those about the file, and those for experiments.
+func settingNames(flags *pflag.FlagSet) []string {
+	cmd := &cobra.Command{}
+	new(soloFlags).define(cmd)
+	defineBeside(cmd, new(filesystem.StartFlags))
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if flags.Lookup(f.Name) != nil && (!f.Hidden || strings.HasPrefix(f.Name, "dfs-")) && !slices.Contains([]string{"config", "check-config", "limit"}, f.Name) {
+			names = append(names, f.Name)
+		}
+	})
+	return names
+}
+
+func (a *app) solo(ctx context.Context, f *soloFlags, fs *filesystem.StartFlags, s *settings.Settings) error {
 	log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
 	config, err := f.config(a.stateDir, log)
 	if err != nil {
-		return s.blame(err)
+		return s.Blame(err)
 	}
-	config.Limits = s.limits
+	config.Limits = s.Limits
 	if fs.Dir != "" {
 		if err := fs.Check(); err != nil {
-			return s.blame(err)
+			return s.Blame(err)
 		}
 	}
 	daemon, err := solo.New(config)
 	if err != nil {
-		return s.blame(err)
+		return s.Blame(err)
 	}
 	daemon.AlsoTell(fs.Hangs)
-	if f.check {
-		return s.show(a)
+	if f.file.Check {
+		return a.Tables(s.Tables())
 	}
 	if err := checkShim(config.Shim); err != nil {
 		return err
 	}
 	filesystem.WarnOfAccounts(log)
-	s.keep(ctx, log)
+	s.Keep(ctx, log)
 	go notifyReady(ctx, daemon.Ready(), log)
 	defer filesystem.Beside(ctx, &a.App, fs, log)()
 	if err := daemon.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {

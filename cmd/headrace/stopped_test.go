@@ -39,7 +39,13 @@ func terminal(t *testing.T) (master, slave *os.File) {
 
 // TestStopped: who stops what paints on a terminal (Ctrl-Z) has a terminal as it was, and it begins anew afterwards.
 func TestStopped(t *testing.T) {
-	const given = wrapLines + showCursor
+	const (
+		hideCursor, showCursor       = "\x1b[?25l", "\x1b[?25h"
+		cutLines, wrapLines          = "\x1b[?7l", "\x1b[?7h"
+		showAlternate, hideAlternate = "\x1b[?1049h", "\x1b[?1049l"
+		home, eraseLine              = "\x1b[H", "\x1b[K"
+		given                        = wrapLines + showCursor
+	)
 	for name, c := range map[string]struct {
 		args        []string
 		took, given string

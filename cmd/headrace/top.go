@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -12,9 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
+	"headrace/cmd/headrace/screen"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -54,7 +54,7 @@ func (a taskVerbs) topOnce(ctx context.Context, t *top) error {
 		return err
 	}
 	if a.Format == cli.FormatJSON {
-		return writeMessage(a.Out, list)
+		return jsonout.Write(a.Out, list)
 	}
 	return t.write(a.Out, list, cli.TerminalOf(a.Out))
 }
@@ -62,81 +62,38 @@ func (a taskVerbs) topOnce(ctx context.Context, t *top) error {
 func (a taskVerbs) topLive(ctx context.Context, t *top, every time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	keys, err := keyboardOf(a.In)
+	keys, err := screen.KeyboardOf(a.In)
 	if err != nil {
 		return err
 	}
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
 	defer signal.Stop(resized)
-	p := newPainter(a.Out, true, keys)
-	defer p.close()
-	if err := t.paint(ctx, p); err != nil {
+	p := screen.New(a.Out, true, keys)
+	defer p.Close()
+	if err := t.paint(ctx, p, a.Out); err != nil {
 		return err
 	}
 	if keys != nil {
 		go func() {
 			defer cancel()
-			awaitQuit(keys.terminal)
+			keys.AwaitQuit()
 		}()
 	}
-	return repeat(ctx, every, resized, func() error { return t.paint(ctx, p) })
+	return screen.Repeat(ctx, every, resized, func() error { return t.paint(ctx, p, a.Out) })
 }
 
-func (t *top) paint(ctx context.Context, p *painter) error {
+func (t *top) paint(ctx context.Context, p *screen.Painter, out io.Writer) error {
 	list, err := t.List(ctx, &wire.ListRequest{})
 	if err != nil {
 		return err
 	}
 	var frame bytes.Buffer
-	if err := t.write(&frame, list, cli.TerminalOf(p.out)); err != nil {
+	if err := t.write(&frame, list, cli.TerminalOf(out)); err != nil {
 		return err
 	}
 	frame.WriteString("\nq quits\n")
-	return p.paint(frame.String())
-}
-
-// keyboard is a terminal whose keys are read one by one. The methods of a nil one do nothing.
-type keyboard struct {
-	terminal *os.File
-	before   *term.State
-}
-
-// keyboardOf returns the terminal behind in; nil when there is none.
-func keyboardOf(in *os.File) (*keyboard, error) {
-	terminal, is := cli.AsTerminal(in)
-	if !is {
-		return nil, nil
-	}
-	before, err := term.GetState(int(terminal.Fd()))
-	if err != nil {
-		return nil, fmt.Errorf("read keys: %w", err)
-	}
-	return &keyboard{terminal, before}, nil
-}
-
-// take has the terminal deliver each key at once, give as it did before.
-func (k *keyboard) take() {
-	if k != nil {
-		term.MakeRaw(int(k.terminal.Fd()))
-	}
-}
-
-func (k *keyboard) give() {
-	if k != nil {
-		term.Restore(int(k.terminal.Fd()), k.before)
-	}
-}
-
-// awaitQuit returns when q or Ctrl-C is typed, or when there are no more keys.
-func awaitQuit(keyboard io.Reader) {
-	const ctrlC = 3
-	key := make([]byte, 1)
-	for {
-		if _, err := io.ReadFull(keyboard, key); err != nil || bytes.Contains([]byte{'q', 'Q', ctrlC}, key) {
-			return
-		}
-	}
+	return p.Paint(frame.String())
 }
 
 // top remembers the look before, to tell what was used since.

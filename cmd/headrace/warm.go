@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
+	"headrace/cmd/headrace/jsonout"
 	"headrace/report"
 	"headrace/wire"
 )
@@ -342,7 +343,7 @@ func (a fileVerbs) warmList(ctx context.Context, d *daemon, all bool) error {
 		list.Requests = slices.DeleteFunc(list.Requests, internal)
 	}
 	if a.Format == cli.FormatJSON {
-		return writeMessage(a.Out, list)
+		return jsonout.Write(a.Out, list)
 	}
 	return a.Table(requestsTable(list.Requests))
 }

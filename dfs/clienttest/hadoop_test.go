@@ -21,7 +21,7 @@ func TestHadoop(t *testing.T) {
 		t.Skip("Java is not started in short tests")
 	}
 	dir := t.TempDir()
-	cmd, err := hdfstest.Shell("../../java/cluster/target/hadoop", filepath.Join(dir, "conf"))
+	cmd, err := hdfstest.ShellCommand("../../java/cluster/target/hadoop", filepath.Join(dir, "conf"))
 	if err != nil {
 		t.Skip(err)
 	}

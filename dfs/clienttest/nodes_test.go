@@ -1,7 +1,6 @@
 package clienttest
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
@@ -46,8 +45,7 @@ func TestTwoNodesLost(t *testing.T) {
 		t.Skip("Java is not started in short tests")
 	}
 	dir := t.TempDir()
-	cmd, err := hdfstest.Shell("../../java/cluster/target/hadoop", filepath.Join(dir, "conf"))
-	if err != nil {
+	if _, err := hdfstest.ShellCommand("../../java/cluster/target/hadoop", dir); err != nil {
 		t.Skip(err)
 	}
 	nodes := map[string]*dfstest.Process{} // by their addresses of RPC
@@ -84,34 +82,7 @@ func TestTwoNodesLost(t *testing.T) {
 	testkit.Await(t, "five nodes that vote", whole)
 
 	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--fs", fs, "conf")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	over := testkit.Start(t, cmd)
-	lines := bufio.NewReader(out)
-	answer := func(what string) {
-		t.Helper()
-		said := ""
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				t.Fatalf("%s: %v after\n%s%s", what, err, said, line)
-			}
-			if code, ends := strings.CutPrefix(line, "> "); ends {
-				if strings.TrimSpace(code) != "0" {
-					t.Errorf("%s: %s%s", what, code, said)
-				}
-				return
-			}
-			said += line
-		}
-	}
-	answer("start")
+	shell := hdfstest.StartShell(t, filepath.Join(dir, "conf"))
 	files := map[string][]byte{}
 	const many = 10
 	for i := range many { // all are told at once: it goes on without a pause
@@ -132,19 +103,17 @@ func TestTwoNodesLost(t *testing.T) {
 	}
 	go func() {
 		for _, c := range commands {
-			fmt.Fprintln(in, me(t)+" "+c)
+			shell.Tell(me(t) + " " + c)
 		}
-		in.Close()
 	}()
 	for i, c := range commands {
-		answer(c)
+		shell.Done(c)
 		if i == 4 || i == 9 { // the next one has begun
 			p := nodes[lost[i/5]]
 			p.Cmd.Process.Kill()
 			<-p.Ended
 		}
 	}
-	<-over
 	for name, data := range files {
 		got, err := os.ReadFile(filepath.Join(dir, "got"+strings.TrimPrefix(name, "file")))
 		if err != nil || !bytes.Equal(got, data) {

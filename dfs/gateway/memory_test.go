@@ -130,8 +130,7 @@ func TestHadoopSeesMemory(t *testing.T) {
 		t.Helper()
 		said := ""
 		testkit.Await(t, "getCachedHosts to be "+want, func() bool {
-			j.say("root cached /f")
-			said = j.done("cached")
+			said = j.Run("root", "cached", "/f")
 			return said == strings.ReplaceAll("0 W\n1048576 W\n", "W", want)
 		}, &said)
 	}

@@ -91,14 +91,6 @@ func setCoding(c *call, q *pb.SetErasureCodingPolicyRequestProto) (*pb.SetErasur
 	return &pb.SetErasureCodingPolicyResponseProto{}, c.ask(func(m meta.Query) error { return m.Check(q.GetSrc(), meta.Write) })
 }
 
-// mayWrite refuses a path at which there is nothing, or which the caller may not change: what is to be changed is as it is to be.
-func (c *call) mayWrite(path string) error {
-	if err := c.exists(path); err != nil {
-		return err
-	}
-	return c.ask(func(m meta.Query) error { return m.Check(path, meta.Write) })
-}
-
 // refused are the methods that there are not.
 var refused = table{
 	"createSymlink": throws(classUnsupported, "Symlinks not supported"),
@@ -115,10 +107,10 @@ var refused = table{
 		if !strings.EqualFold(q.GetPolicyName(), hot().GetName()) {
 			return nil, errPolicy
 		}
-		return &pb.SetStoragePolicyResponseProto{}, c.mayWrite(q.GetSrc())
+		return &pb.SetStoragePolicyResponseProto{}, c.ask(func(m meta.Query) error { return m.MayWrite(q.GetSrc()) })
 	}),
 	"unsetStoragePolicy": on(func(c *call, q *pb.UnsetStoragePolicyRequestProto) (*pb.UnsetStoragePolicyResponseProto, error) {
-		return &pb.UnsetStoragePolicyResponseProto{}, c.mayWrite(q.GetSrc())
+		return &pb.UnsetStoragePolicyResponseProto{}, c.ask(func(m meta.Query) error { return m.MayWrite(q.GetSrc()) })
 	}),
 	"satisfyStoragePolicy": throws(classUnsupported, "there is one storage policy, HOT, and all files have it"),
 

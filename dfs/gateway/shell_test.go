@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"crypto/md5"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -69,11 +68,10 @@ func (s *server) end(sig syscall.Signal) {
 	s.cmd = nil
 }
 
-// shell is a running headrace.cluster.HadoopShell: one JVM for all that a test asks for.
+// shell is Hadoop's client.
 type shell struct {
-	t   testing.TB
-	in  io.Writer
-	out *bufio.Reader
+	*hdfstest.Shell
+	t testing.TB
 }
 
 // hadoopJars returns the directory of Hadoop's jars, or skips the test.
@@ -92,59 +90,20 @@ func hadoopJars(t testing.TB) (java, lib string) {
 
 func startShell(t testing.TB, conf string) *shell {
 	t.Helper()
-	_, lib := hadoopJars(t)
-	cmd, err := hdfstest.Shell(filepath.Dir(lib), conf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = cmd.Stdout
-	ended := testkit.Start(t, cmd)
-	t.Cleanup(func() { in.Close(); <-ended })
-	s := &shell{t, in, bufio.NewReader(out)}
-	s.until("> ")
-	return s
-}
-
-// until returns what is said before a line with a prefix, and the rest of that line.
-func (s *shell) until(prefix string) (before, rest string) {
-	s.t.Helper()
-	var said strings.Builder
-	for {
-		line, err := s.out.ReadString('\n')
-		if err != nil {
-			s.t.Fatalf("%v after %s%s", err, &said, line)
-		}
-		// Output of a file without a newline at its end stands before it.
-		if i := strings.LastIndex(line, prefix); i >= 0 && !strings.Contains(line, ">"+prefix) {
-			return said.String() + line[:i], strings.TrimSpace(line[i+len(prefix):])
-		}
-		said.WriteString(line)
-	}
+	return &shell{hdfstest.StartShell(t, conf), t}
 }
 
 // ask has a user run hdfs dfs, and returns what it said and its exit code.
 func (s *shell) ask(user string, words ...string) (out, code string) {
 	s.t.Helper()
-	fmt.Fprintln(s.in, user, strings.Join(words, " "))
-	return s.until("> ")
+	s.Tell(user + " " + strings.Join(words, " "))
+	return s.Answer()
 }
 
 // run is ask by who may do all, for what must succeed.
 func (s *shell) run(words ...string) string {
 	s.t.Helper()
-	out, code := s.ask(superuser(s.t), words...)
-	if code != "0" {
-		s.t.Errorf("%v: exit code %s\n%s", words, code, out)
-	}
-	return out
+	return s.Run(superuser(s.t), words...)
 }
 
 // says runs hdfs dfs, and looks for something in what it says.
@@ -320,22 +279,22 @@ func TestWriterOfAKilledNode(t *testing.T) {
 	before := write(t, dir, "before", bytesOf(1_500_000))
 	sh.run("-put", before, "/before")
 
-	fmt.Fprintln(sh.in, superuser(t), "write /parts")
+	sh.Tell(superuser(t) + " write /parts")
 	var said string
 	parts := 0
 	for parts = range 4 {
-		if _, said = sh.until(">> "); said != fmt.Sprint((parts+1)*300_001) {
+		if _, said = sh.Part(); said != fmt.Sprint((parts+1)*300_001) {
 			break
 		}
 		if parts == 1 {
 			s.end(syscall.SIGKILL)
 			s.start()
 		}
-		fmt.Fprintln(sh.in)
+		sh.Tell("")
 	}
 	if parts != 2 || !strings.HasPrefix(said, "failed: ") {
 		t.Errorf("after the node was killed, part %d says %q", parts, said)
-	} else if out, code := sh.until("> "); code != "1" {
+	} else if out, code := sh.Answer(); code != "1" {
 		t.Errorf("exit code %s\n%s", code, out)
 	}
 	t.Logf("the writer hears: %s", said)

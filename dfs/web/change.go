@@ -109,12 +109,9 @@ func acl(how meta.ACLChange) operation {
 	}
 }
 
-// mayWrite refuses a path at which there is nothing, or which the caller may not change: what is to be changed is as it is to be.
+// mayWrite is done for what is as it is to be.
 func (r *request) mayWrite() error {
-	if _, err := r.stat("File/Directory does not exist: " + r.path); err != nil {
-		return err
-	}
-	return r.ask(func(q meta.Query) error { return q.Check(r.path, meta.Write) })
+	return r.ask(func(q meta.Query) error { return q.MayWrite(r.path) })
 }
 
 // time is one in ms; -1 leaves it as it is.

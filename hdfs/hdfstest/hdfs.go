@@ -117,22 +117,6 @@ func (h *HDFS) startNode(class string) (*node, error) {
 	return startNode(h.command(class), filepath.Join(h.dir, class+".log"))
 }
 
-// RestartDataNode kills the data node, calls meanwhile, and starts it again. It returns
-// when files can be written.
-func (h *HDFS) RestartDataNode(meanwhile func() error) error {
-	h.nodes[1].cmd.Process.Kill()
-	<-h.nodes[1].ended
-	if err := meanwhile(); err != nil {
-		return err
-	}
-	n, err := h.startNode(dataNode)
-	if err != nil {
-		return err
-	}
-	h.nodes[1] = n
-	return h.await()
-}
-
 func last(b []byte) []byte { return b[max(0, len(b)-3000):] }
 
 func twoAddresses() (a, b string, err error) {

@@ -1,14 +1,12 @@
 package xfer
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"crypto/md5"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -19,79 +17,7 @@ import (
 	"headrace/hdfs/hdfstest"
 	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
-	"headrace/internal/testkit"
 )
-
-// hadoopShell is a running headrace.cluster.HadoopShell.
-type hadoopShell struct {
-	t   testing.TB
-	in  io.Writer
-	out *bufio.Reader
-}
-
-func startShell(t *testing.T, nameNode string) *hadoopShell {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("Java is not started in short tests")
-	}
-	conf := t.TempDir()
-	site := "<configuration><property><name>fs.defaultFS</name><value>hdfs://" + nameNode + "</value></property></configuration>"
-	if err := os.WriteFile(filepath.Join(conf, "core-site.xml"), []byte(site), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd, err := hdfstest.Shell("../../java/cluster/target/hadoop", conf)
-	if errors.Is(err, hdfstest.ErrMissing) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := testkit.Start(t, cmd)
-	t.Cleanup(func() { in.Close(); <-ended })
-	s := &hadoopShell{t, in, bufio.NewReader(out)}
-	s.until("> ")
-	return s
-}
-
-// until returns what is said before a line with a prefix, and the rest of that line.
-func (s *hadoopShell) until(prefix string) (before, rest string) {
-	s.t.Helper()
-	var said strings.Builder
-	for {
-		line, err := s.out.ReadString('\n')
-		if err != nil {
-			s.t.Fatalf("%v after %s%s", err, &said, line)
-		}
-		// Output of a file without a newline at its end stands before it.
-		if i := strings.LastIndex(line, prefix); i >= 0 {
-			return said.String() + line[:i], strings.TrimSpace(line[i+len(prefix):])
-		}
-		said.WriteString(line)
-	}
-}
-
-// tell has it do something as a user.
-func (s *hadoopShell) tell(words ...string) { fmt.Fprintln(s.in, "anna", strings.Join(words, " ")) }
-
-// run runs hdfs dfs, and returns what it said.
-func (s *hadoopShell) run(words ...string) string {
-	s.t.Helper()
-	s.tell(words...)
-	out, code := s.until("> ")
-	if code != "0" {
-		s.t.Errorf("%v: exit code %s\n%s", words, code, out)
-	}
-	return out
-}
 
 // TestHadoopsShell: hdfs dfs and Hadoop's client against servers of these packages: four data nodes, and a
 // namespace in memory. One of three is killed while a file is written; the client has what there is copied to the fourth.
@@ -117,24 +43,32 @@ func TestHadoopsShell(t *testing.T) {
 	go s.Serve(l)
 	defer s.Close()
 
-	sh := startShell(t, l.Addr().String())
-	dir := t.TempDir()
+	conf, dir := t.TempDir(), t.TempDir()
+	site := "<configuration><property><name>fs.defaultFS</name><value>hdfs://" + l.Addr().String() + "</value></property></configuration>"
+	if err := os.WriteFile(filepath.Join(conf, "core-site.xml"), []byte(site), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sh := hdfstest.StartShell(t, conf)
+	run := func(words ...string) string {
+		t.Helper()
+		return sh.Run("anna", words...)
+	}
 	data := random(1, 2_500_000) // of three blocks
 	file := filepath.Join(dir, "data")
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sh.run("-mkdir", "/d")
-	sh.run("-put", file, "/d/data")
-	if out := sh.run("-ls", "/d"); !strings.Contains(out, "2500000") || !strings.Contains(out, "/d/data") {
+	run("-mkdir", "/d")
+	run("-put", file, "/d/data")
+	if out := run("-ls", "/d"); !strings.Contains(out, "2500000") || !strings.Contains(out, "/d/data") {
 		t.Errorf("-ls: %s", out)
 	}
-	sh.run("-get", "/d/data", file+".got")
+	run("-get", "/d/data", file+".got")
 	if got, err := os.ReadFile(file + ".got"); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("-get: %d bytes, %v", len(got), err)
 	}
-	sh.run("-appendToFile", file, "/d/data")
-	sh.run("-get", "/d/data", file+".twice")
+	run("-appendToFile", file, "/d/data")
+	run("-get", "/d/data", file+".twice")
 	if got, err := os.ReadFile(file + ".twice"); err != nil || !bytes.Equal(got, append(data[:len(data):len(data)], data...)) {
 		t.Errorf("-get after -appendToFile: %d bytes, %v", len(got), err)
 	}
@@ -142,11 +76,11 @@ func TestHadoopsShell(t *testing.T) {
 	if err := os.WriteFile(small, []byte("some words\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sh.run("-put", small, "/d/small")
-	if out := sh.run("-cat", "/d/small"); !strings.HasSuffix(out, "some words\n") {
+	run("-put", small, "/d/small")
+	if out := run("-cat", "/d/small"); !strings.HasSuffix(out, "some words\n") {
 		t.Errorf("-cat: %q", out)
 	}
-	if out, want := sh.run("crc", "/d/data"), fmt.Sprintf("%08x", crc32.Checksum(append(data[:len(data):len(data)], data...), castagnoli)); !strings.Contains(out, want) {
+	if out, want := run("crc", "/d/data"), fmt.Sprintf("%08x", crc32.Checksum(append(data[:len(data):len(data)], data...), castagnoli)); !strings.Contains(out, want) {
 		t.Errorf("checksum %q, want %s", out, want)
 	}
 	var sums []byte // as HDFS has them: of the checksums of chunks of a block, and of those of all blocks
@@ -155,25 +89,23 @@ func TestHadoopsShell(t *testing.T) {
 		sums = append(sums, sum[:]...)
 	}
 	sums = append(sums, make([]byte, 128-len(sums))...) // the client digests all of its buffer, which has doubled from 32 bytes
-	if out, want := sh.run("-checksum", "/d/data"), fmt.Sprintf("MD5-of-2048MD5-of-512CRC32C\t000002000000000000000800%x", md5.Sum(sums)); !strings.Contains(out, want) {
+	if out, want := run("-checksum", "/d/data"), fmt.Sprintf("MD5-of-2048MD5-of-512CRC32C\t000002000000000000000800%x", md5.Sum(sums)); !strings.Contains(out, want) {
 		t.Errorf("-checksum: %q, want %s", out, want)
 	}
 
 	// A node dies between two parts of a file.
-	sh.tell("write", "/d/parts")
+	sh.Tell("anna write /d/parts")
 	for i := range 4 {
-		if _, visible := sh.until(">> "); visible != fmt.Sprint((i+1)*300_001) {
+		if _, visible := sh.Part(); visible != fmt.Sprint((i+1)*300_001) {
 			t.Errorf("after part %d another reader sees %s bytes", i, visible)
 		}
 		if i == 1 {
 			n.nodes[1].Close()
 		}
-		fmt.Fprintln(sh.in)
+		sh.Tell("")
 	}
-	if out, code := sh.until("> "); code != "0" {
-		t.Errorf("exit code %s\n%s", code, out)
-	}
-	sh.run("-get", "/d/parts", file+".parts")
+	sh.Done("write")
+	run("-get", "/d/parts", file+".parts")
 	var want []byte
 	for i := range 4 {
 		want = append(want, bytes.Repeat([]byte{byte('a' + i)}, 300_001)...)

@@ -68,7 +68,7 @@ func (d *Database) User(name string) (Account, error) {
 
 // UserOf finds a user by number. Errors are as those of User.
 func (d *Database) UserOf(uid uint32) (Account, error) {
-	e, err := d.findID("passwd", uid)
+	e, err := d.findWithin(uid, d.patience)
 	return e.account(), err
 }
 
@@ -85,12 +85,6 @@ func (d *Database) Find(text string) (Account, error) {
 func (d *Database) Group(name string) (uint32, error) {
 	e, err := d.find(question{"group", name})
 	return e.id, err
-}
-
-// GroupOf finds the name of a group. Errors are as those of User.
-func (d *Database) GroupOf(gid uint32) (string, error) {
-	e, err := d.findID("group", gid)
-	return e.name, err
 }
 
 // GroupsOf returns the numbers of all groups of a user, the user's own first. Where
@@ -145,7 +139,7 @@ func (d *Database) Shown(uid uint32) string {
 		wait = 0
 	}
 	d.mu.Unlock()
-	if e, err := d.findWithin("passwd", uid, wait); err == nil {
+	if e, err := d.findWithin(uid, wait); err == nil {
 		return e.name
 	}
 	return number(uid)
@@ -224,13 +218,10 @@ func (d *Database) find(q question) (entry, error) {
 	return e, nil
 }
 
-func (d *Database) findID(database string, id uint32) (entry, error) {
-	return d.findWithin(database, id, d.patience)
-}
-
-func (d *Database) findWithin(database string, id uint32, patience time.Duration) (entry, error) {
-	t, err := d.table(database)
-	return d.findIn(t, err, question{database, number(id)}, id, patience)
+// findWithin looks for a user by number.
+func (d *Database) findWithin(uid uint32, patience time.Duration) (entry, error) {
+	t, err := d.table("passwd")
+	return d.findIn(t, err, question{"passwd", number(uid)}, uid, patience)
 }
 
 // findIn looks for a number in what was read of a local file, and then elsewhere. err is that of the reading.

@@ -108,30 +108,30 @@ func Ordered(m *wire.Container) string {
 
 // SetCommand fills in what a node is to do.
 func SetCommand(m *wire.NodeOrder, c headrace.Command) {
-	m.Command, m.Verb = wire.Command(c), c.String()
+	m.Command = wire.Command(c)
 }
 
 // Command returns the command that a node is given.
 func Command(m *wire.NodeOrder) (headrace.Command, error) {
 	for _, c := range headrace.NodeCommands {
-		if m.Command == wire.Command(c) || m.Command == 0 && m.Verb == c.String() {
+		if m.Command == wire.Command(c) {
 			return c, nil
 		}
 	}
-	return headrace.NoCommand, fmt.Errorf("%q is no order for a node", cmp.Or(m.Verb, m.Command.String()))
+	return headrace.NoCommand, fmt.Errorf("%v is no order for a node", m.Command)
 }
 
 // MechanismName returns how a container gives way, for people; empty: that is not
 // known.
 func MechanismName(m *wire.PreemptDecision) string {
 	if m.By == 0 {
-		return m.Mechanism
+		return ""
 	}
 	return headrace.Mechanism(m.By - 1).String()
 }
 
 // SetMechanism fills in how a container gives way.
 func SetMechanism(m *wire.PreemptDecision, by headrace.Mechanism) *wire.PreemptDecision {
-	m.By, m.Mechanism = wire.Mechanism(by)+1, by.String()
+	m.By = wire.Mechanism(by) + 1
 	return m
 }

@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"headrace/cli"
 	"headrace/lab/rig"
 	"headrace/lab/trial"
 	"headrace/lab/yarn"
@@ -237,15 +237,10 @@ type yarnTask struct {
 
 // command runs in a container. Attempts are told apart by their containers.
 func (t yarnTask) command(lab string) string {
-	args := []string{"--account", quoted(t.accounts) + "/$HEADRACE_TASK.$CONTAINER_ID"}
+	var args []string
 	if t.mark != "" {
-		args = append(args, "--mark", fmt.Sprintf("%g:%s", t.share, quoted(t.mark)))
+		args = append(args, "--mark", fmt.Sprintf("%g:%s", t.share, t.mark))
 	}
-	for _, a := range t.Args[1:] {
-		args = append(args, quoted(a))
-	}
-	return fmt.Sprintf("GOGC=100 GOMAXPROCS=1 exec %s bench-task %s %s", quoted(lab), t.Args[0], strings.Join(args, " "))
+	return fmt.Sprintf("GOGC=100 GOMAXPROCS=1 exec %s --account %s/$HEADRACE_TASK.$CONTAINER_ID %s", cli.CommandLine([]string{lab, "bench-task", t.Args[0]}),
+		cli.CommandLine([]string{t.accounts}), cli.CommandLine(append(args, t.Args[1:]...)))
 }
-
-// quoted is for a shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

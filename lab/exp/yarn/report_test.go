@@ -258,7 +258,7 @@ func TestEnergyOfUtilisation(t *testing.T) {
 func TestTaskCommand(t *testing.T) {
 	task := yarnTask{Job: rig.Job{Args: []string{"kmeans", "--bytes", "5"}}, accounts: "/a b", mark: "/m", share: 0.5}
 	got := task.command("/it's/headrace")
-	want := `GOGC=100 GOMAXPROCS=1 exec '/it'\''s/headrace' bench-task kmeans --account '/a b'/$HEADRACE_TASK.$CONTAINER_ID --mark 0.5:'/m' '--bytes' '5'`
+	want := `GOGC=100 GOMAXPROCS=1 exec '/it'\''s/headrace' bench-task kmeans --account '/a b'/$HEADRACE_TASK.$CONTAINER_ID --mark 0.5:/m --bytes 5`
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

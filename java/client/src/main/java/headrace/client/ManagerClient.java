@@ -119,7 +119,7 @@ public final class ManagerClient {
                 throw new IOException("the manager's answer to Preempt does not fit the question");
             }
             decisions.add(new Decision(
-                Word.read(answer, "by", "MECHANISM_", "mechanism", Mechanism.UNKNOWN, Mechanism.UNKNOWN),
+                Word.read(answer, "by", "MECHANISM_", "", Mechanism.UNKNOWN, Mechanism.UNKNOWN),
                 answer.path("reason").asText()));
         }
         return decisions;

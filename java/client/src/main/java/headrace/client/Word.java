@@ -12,6 +12,7 @@ final class Word {
      * Returns a value of an enum, which a message has in a field, as PREFIX_VALUE. Daemons of the version before had
      * only its name in another field.
      *
+     * @param old that other field; empty: there was none
      * @param none when the message has neither
      * @param unknown when it is one that this version does not know
      */

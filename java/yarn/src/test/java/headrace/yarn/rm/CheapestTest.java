@@ -4,49 +4,29 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.yarn.rm.Suspension.Phase;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
-import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** YARN chooses, and those give way that cost least. An application of the queue low has all of a node. */
 @Timeout(120)
-class CheapestTest {
-    @TempDir
-    Path dir;
-    private FakeManager manager;
-    private Configuration conf;
-    private TestCluster cluster;
-    private MockNM node;
-    private MockAM low;
-    private List<ContainerId> ids;
-
+class CheapestTest extends OneApplication {
     @BeforeEach
-    void prepare() throws Exception {
-        manager = new FakeManager(dir);
-        conf = TestCluster.conf(manager);
+    void preempts() {
         TestCluster.preempts(conf);
         conf.set(Settings.ORDER, "cost");
     }
 
     private void start() throws Exception {
-        cluster = new TestCluster(conf);
-        node = cluster.node("127.0.0.1:1001", 8);
-        low = cluster.application("low", node);
-        ids = cluster.containers(low, node, 7);
-        ids.forEach(this::runs);
+        start(7).forEach(this::runs);
     }
 
     /** And stays aside once it is, where nobody needs its room, too. */
@@ -55,14 +35,6 @@ class CheapestTest {
             s.state = "running";
             s.held = true;
         });
-    }
-
-    @AfterEach
-    void stop() {
-        if (cluster != null) {
-            cluster.close();
-        }
-        manager.close();
     }
 
     private void urgent() throws Exception {
@@ -98,17 +70,17 @@ class CheapestTest {
         HeadraceScheduler scheduler = cluster.scheduler();
         manager.costs(ids.get(2), 1);
         scheduler.roundBegins();
-        cluster.preempt(low, ids.get(6));
+        cluster.preempt(am, ids.get(6));
         cluster.awaitPhase(ids.get(2), Phase.PARKED);
         assertTrue(scheduler.reconsiders(ids.get(6)));
         cluster.await("left", () -> {
-            cluster.preempt(low, ids.get(6)); // of the same round, come late; one that is just being asked about is not asked about again
+            cluster.preempt(am, ids.get(6)); // of the same round, come late; one that is just being asked about is not asked about again
             return scheduler.reconsiders(ids.get(6));
         });
         assertEquals(Set.of(ids.get(2).toString()), victims());
         scheduler.roundBegins();
         cluster.await("that YARN chooses again gives way", () -> {
-            cluster.preempt(low, ids.get(6));
+            cluster.preempt(am, ids.get(6));
             return victims().contains(ids.get(6).toString());
         });
     }
@@ -137,7 +109,7 @@ class CheapestTest {
         cluster.await("a victim", () -> victims().size() == 1);
         rounds(); // and more than YARN waits before it kills
         assertEquals(Set.of(ids.get(2).toString()), victims());
-        assertEquals(8, cluster.app(low).getLiveContainers().size());
+        assertEquals(8, cluster.app(am).getLiveContainers().size());
         assertTrue(manager.priced() <= 2, "asked " + manager.priced() + " times for one");
         manager.set(ids.get(2), s -> {
             s.ordered = "";
@@ -152,11 +124,11 @@ class CheapestTest {
         manager.costs(ids.get(2), 1);
         manager.decides("kill");
         urgent();
-        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        cluster.await("killed", () -> cluster.app(am).getLiveContainers().size() == 7);
         assertTrue(cluster.container(ids.get(2)) == null || cluster.container(ids.get(2)).completed());
         rounds();
-        assertEquals(7, cluster.app(low).getLiveContainers().size());
-        assertEquals(List.of(ids.get(2)), low.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses().stream()
+        assertEquals(7, cluster.app(am).getLiveContainers().size());
+        assertEquals(List.of(ids.get(2)), am.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses().stream()
             .map(s -> s.getContainerId()).toList());
     }
 
@@ -164,14 +136,14 @@ class CheapestTest {
     void othersOfAnotherSizeStay() throws Exception {
         cluster = new TestCluster(conf);
         node = cluster.node("127.0.0.1:1001", 8);
-        low = cluster.application("low", node);
-        ids = cluster.containers(low, node, 5);
-        low.allocate("*", 2 * TestCluster.GB, 1, new ArrayList<>());
-        cluster.await("a large one", () -> cluster.app(low).getLiveContainers().size() == 7);
+        am = cluster.application("low", node);
+        ids = cluster.containers(am, node, 5);
+        am.allocate("*", 2 * TestCluster.GB, 1, new ArrayList<>());
+        cluster.await("a large one", () -> cluster.app(am).getLiveContainers().size() == 7);
         ids.forEach(this::runs);
-        cluster.app(low).getLiveContainers().stream().filter(c -> c.getAllocatedResource().getMemorySize() == 2 * TestCluster.GB)
+        cluster.app(am).getLiveContainers().stream().filter(c -> c.getAllocatedResource().getMemorySize() == 2 * TestCluster.GB)
             .forEach(c -> manager.costs(c.getContainerId(), 1));
-        cluster.preempt(low, ids.get(4));
+        cluster.preempt(am, ids.get(4));
         cluster.awaitPhase(ids.get(4), Phase.PARKED);
         assertEquals(Set.of(ids.get(4).toString()), victims());
     }
@@ -191,7 +163,7 @@ class CheapestTest {
     void whereYarnChoosesForANodeItIsTheCheapestOfThat() throws Exception {
         conf.setBoolean(CapacitySchedulerConfiguration.PREEMPTION_SELECT_CANDIDATES_FOR_RESERVED_CONTAINERS, true);
         startOnTwoNodes();
-        cluster.preempt(low, ids.get(6));
+        cluster.preempt(am, ids.get(6));
         cluster.awaitPhase(ids.get(4), Phase.PARKED);
         assertEquals(Set.of(ids.get(4).toString()), victims());
     }
@@ -199,7 +171,7 @@ class CheapestTest {
     @Test
     void otherwiseItIsTheCheapestOfAllNodes() throws Exception {
         startOnTwoNodes();
-        cluster.preempt(low, ids.get(6));
+        cluster.preempt(am, ids.get(6));
         cluster.awaitPhase(ids.get(1), Phase.PARKED);
         assertEquals(Set.of(ids.get(1).toString()), victims());
     }
@@ -208,9 +180,9 @@ class CheapestTest {
     private void startOnTwoNodes() throws Exception {
         cluster = new TestCluster(conf);
         node = cluster.node("127.0.0.1:1001", 4);
-        low = cluster.application("low", node);
-        ids = new ArrayList<>(cluster.containers(low, node, 3));
-        ids.addAll(cluster.containers(low, cluster.node("127.0.0.2:1001", 4), 4));
+        am = cluster.application("low", node);
+        ids = new ArrayList<>(cluster.containers(am, node, 3));
+        ids.addAll(cluster.containers(am, cluster.node("127.0.0.2:1001", 4), 4));
         ids.forEach(this::runs);
         manager.costs(ids.get(1), 1);
         manager.costs(ids.get(4), 2);

@@ -10,10 +10,8 @@ import headrace.yarn.Unlinkable;
 import headrace.yarn.rm.Suspension.Phase;
 import java.lang.reflect.Proxy;
 import java.net.URI;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -21,41 +19,20 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.yarn.api.records.ContainerId;
-import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
-import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** A class of the plug-in that cannot be linked ends nothing: neither a thread of YARN's nor one of the plug-in's. */
 @Timeout(120)
-class ErrorsTest {
-    @TempDir
-    Path dir;
-    private FakeManager manager;
-    private TestCluster cluster;
+class ErrorsTest extends OneApplication {
     private TestScheduler scheduler;
-    private MockAM am;
-    private List<ContainerId> ids;
 
     @BeforeEach
     void start() throws Exception {
-        manager = new FakeManager(dir);
-        cluster = new TestCluster(TestCluster.conf(manager));
+        start(3);
         scheduler = (TestScheduler) cluster.scheduler();
-        MockNM node = cluster.node("127.0.0.1:1001", 8);
-        am = cluster.application("low", node);
-        ids = cluster.containers(am, node, 3);
-        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
-    }
-
-    @AfterEach
-    void stop() {
-        cluster.close();
-        manager.close();
     }
 
     private boolean warned() throws Exception {

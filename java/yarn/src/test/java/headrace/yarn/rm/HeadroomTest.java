@@ -6,11 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.client.ManagerClient;
 import headrace.yarn.rm.Suspension.Phase;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
 import org.apache.hadoop.yarn.api.records.ApplicationId;
 import org.apache.hadoop.yarn.api.records.ContainerId;
@@ -26,52 +24,18 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerImpl;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.constraint.AllocationTagsManager;
-import org.junit.jupiter.api.AfterEach;
-import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** When the scheduler is asked for the resources of a container, and what comes of it. */
 @Timeout(120)
-class HeadroomTest {
-    @TempDir
-    Path dir;
-    private FakeManager manager;
-    private Configuration conf;
-    private TestCluster cluster;
-    private MockNM node;
-    private MockAM am;
-
-    @BeforeEach
-    void prepare() throws Exception {
-        manager = new FakeManager(dir);
-        conf = TestCluster.conf(manager);
-    }
-
-    private List<ContainerId> start(int count) throws Exception {
-        cluster = new TestCluster(conf);
-        node = cluster.node("127.0.0.1:1001", 8);
-        am = cluster.application("low", node);
-        List<ContainerId> ids = cluster.containers(am, node, count);
-        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
-        return ids;
-    }
-
+class HeadroomTest extends OneApplication {
     private void hold(ContainerId id) throws Exception {
         manager.set(id, s -> {
             s.state = "suspended";
             s.held = true;
         });
         cluster.awaitPhase(id, Phase.PARKED);
-    }
-
-    @AfterEach
-    void stop() {
-        if (cluster != null) {
-            cluster.close();
-        }
-        manager.close();
     }
 
     @Test

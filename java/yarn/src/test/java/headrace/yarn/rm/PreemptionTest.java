@@ -4,63 +4,36 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.yarn.rm.Suspension.Phase;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.test.GenericTestUtils;
 import org.apache.hadoop.test.GenericTestUtils.LogCapturer;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
-import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 import org.slf4j.LoggerFactory;
 import org.slf4j.event.Level;
 
 /** YARN's own policy chooses the victims. */
 @Timeout(120)
-class PreemptionTest {
-    @TempDir
-    Path dir;
-    private FakeManager manager;
-    private Configuration conf;
-    private TestCluster cluster;
-    private MockNM node;
-    private MockAM low;
-    private List<ContainerId> ids;
+class PreemptionTest extends OneApplication {
     private Accounts before;
 
     @BeforeEach
-    void prepare() throws Exception {
-        manager = new FakeManager(dir);
-        conf = TestCluster.conf(manager);
+    void preempts() {
         TestCluster.preempts(conf);
     }
 
     /** A node of 8 GB, and an application in the queue low that has 7 GB in containers and 1 GB for its master. */
     private void start() throws Exception {
-        cluster = new TestCluster(conf);
-        node = cluster.node("127.0.0.1:1001", 8);
-        low = cluster.application("low", node);
-        ids = cluster.containers(low, node, 7);
-        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
+        start(7);
         before = Accounts.of(cluster);
-    }
-
-    @AfterEach
-    void stop() {
-        if (cluster != null) {
-            cluster.close();
-        }
-        manager.close();
     }
 
     @Test
@@ -69,7 +42,7 @@ class PreemptionTest {
         MockAM high = master("high", 0);
         List<ContainerId> urgent = cluster.containers(high, node, 3);
         assertEquals(4, cluster.scheduler().demoted().size());
-        assertEquals(8, new HashSet<>(cluster.app(low).getLiveContainers()).size());
+        assertEquals(8, new HashSet<>(cluster.app(am).getLiveContainers()).size());
         steady(20);
         assertEquals(4, manager.asked().size(), "more victims than needed: " + manager.asked());
         assertTrue(manager.resumed().isEmpty());
@@ -101,7 +74,7 @@ class PreemptionTest {
     }
 
     private Accounts lowOnly(Accounts all) {
-        all.values().keySet().removeIf(k -> k.startsWith("app ") && !k.contains(low.getApplicationAttemptId().toString())
+        all.values().keySet().removeIf(k -> k.startsWith("app ") && !k.contains(am.getApplicationAttemptId().toString())
             || k.startsWith("user user in root.high"));
         return all;
     }
@@ -115,7 +88,7 @@ class PreemptionTest {
         cluster.await("a victim", () -> manager.asked().size() == 1);
         steady(60); // several rounds of the policy, and more than it waits before it kills
         assertEquals(1, manager.asked().size(), manager.asked().toString());
-        assertEquals(8, cluster.app(low).getLiveContainers().size());
+        assertEquals(8, cluster.app(am).getLiveContainers().size());
         ContainerId victim = ContainerId.fromString(manager.asked().get(0));
         manager.set(victim, s -> {
             s.ordered = "";
@@ -141,7 +114,7 @@ class PreemptionTest {
         submitted("high", 0);
         Set<ContainerId> preempted = new HashSet<>();
         cluster.await("killed", () -> {
-            low.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses()
+            am.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses()
                 .forEach(s -> preempted.add(s.getContainerId()));
             return preempted.size() == 1;
         });
@@ -155,28 +128,28 @@ class PreemptionTest {
         start();
         submitted("high", 0);
         cluster.await("asked again", () -> manager.asked().size() >= 3);
-        assertEquals(8, cluster.app(low).getLiveContainers().size());
+        assertEquals(8, cluster.app(am).getLiveContainers().size());
     }
 
     @Test
     void noContainerIsKilledWithoutALineThatSaysWhy() throws Exception {
         start();
-        ContainerId master = ContainerId.newContainerId(low.getApplicationAttemptId(), 1);
+        ContainerId master = ContainerId.newContainerId(am.getApplicationAttemptId(), 1);
         for (Class<?> from : List.of(Victims.class, Plugin.class)) {
             GenericTestUtils.setLogLevel(LoggerFactory.getLogger(from), Level.INFO);
         }
         LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger("headrace"));
         try {
             manager.decides("");
-            cluster.preempt(low, ids.get(6));
+            cluster.preempt(am, ids.get(6));
             cluster.await("unknown", () -> log.getOutput().contains(ids.get(6) + " is preempted by YARN: there is no answer"));
             manager.decides("kill");
-            cluster.preempt(low, ids.get(5));
+            cluster.preempt(am, ids.get(5));
             cluster.await("policy", () -> log.getOutput().contains(ids.get(5) + " is preempted by YARN: kill; a test"));
             manager.down(true);
-            cluster.preempt(low, ids.get(4));
+            cluster.preempt(am, ids.get(4));
             cluster.await("no manager", () -> log.getOutput().contains(ids.get(4) + " is preempted by YARN: there is no answer"));
-            cluster.preempt(low, master);
+            cluster.preempt(am, master);
             assertTrue(log.getOutput().contains(master + " is preempted by YARN: application masters"), log.getOutput());
         } finally {
             log.stopCapturing();
@@ -186,11 +159,11 @@ class PreemptionTest {
     @Test
     void aMasterWhoseContainersArePutAsideIsSparedForAWhile() throws Exception {
         start();
-        ContainerId master = ContainerId.newContainerId(low.getApplicationAttemptId(), 1);
-        cluster.preempt(low, master);
+        ContainerId master = ContainerId.newContainerId(am.getApplicationAttemptId(), 1);
+        cluster.preempt(am, master);
         assertTrue(!cluster.scheduler().passesOver(master), "none of its containers is put aside");
         manager.set(ids.get(6), s -> s.held = true);
-        cluster.preempt(low, ids.get(6));
+        cluster.preempt(am, ids.get(6));
         cluster.awaitPhase(ids.get(6), Phase.PARKED);
         cluster.scheduler().markContainerForKillable(cluster.container(master));
         assertTrue(cluster.scheduler().passesOver(master));
@@ -204,12 +177,12 @@ class PreemptionTest {
         manager.decides("wait");
         cluster = new TestCluster(conf);
         node = cluster.node("127.0.0.1:1001", 8);
-        low = cluster.application("low", node);
-        low.allocate("*", TestCluster.GB, 7, new ArrayList<>());
-        cluster.await("allocated", () -> cluster.app(low).getLiveContainers().size() == 8);
+        am = cluster.application("low", node);
+        am.allocate("*", TestCluster.GB, 7, new ArrayList<>());
+        cluster.await("allocated", () -> cluster.app(am).getLiveContainers().size() == 8);
         submitted("high", 0);
         cluster.await("asked again", () -> manager.asked().size() >= 3);
-        assertEquals(8, cluster.app(low).getLiveContainers().size());
+        assertEquals(8, cluster.app(am).getLiveContainers().size());
     }
 
     @Test
@@ -235,7 +208,7 @@ class PreemptionTest {
         cluster.await("asked in vain", () -> manager.refused() >= 2);
         manager.down(false);
         cluster.await("the other, too", () -> cluster.scheduler().demoted().size() == 2);
-        assertEquals(List.of(), low.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses());
+        assertEquals(List.of(), am.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses());
     }
 
     @Test
@@ -243,7 +216,7 @@ class PreemptionTest {
         start();
         manager.down(true);
         submitted("high", 0);
-        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        cluster.await("killed", () -> cluster.app(am).getLiveContainers().size() == 7);
         assertTrue(cluster.scheduler().demoted().isEmpty());
     }
 
@@ -251,13 +224,13 @@ class PreemptionTest {
     void whatYarnKillsWhileTheManagerIsAskedIsKilled() throws Exception {
         start();
         manager.set(ids.get(6), s -> s.held = true); // nobody needs its room
-        cluster.preempt(low, ids.get(6));
+        cluster.preempt(am, ids.get(6));
         cluster.awaitPhase(ids.get(6), Phase.PARKED); // from now on there is time for a manager that is being started again
         manager.down(true);
-        cluster.preempt(low, ids.get(5));
+        cluster.preempt(am, ids.get(5));
         cluster.await("asked in vain", () -> manager.refused() >= 1);
         cluster.scheduler().markContainerForKillable(cluster.container(ids.get(5)));
-        cluster.preempt(low, ids.get(5));
+        cluster.preempt(am, ids.get(5));
         cluster.await("killed", () -> cluster.container(ids.get(5)) == null || cluster.container(ids.get(5)).completed());
     }
 
@@ -267,7 +240,7 @@ class PreemptionTest {
         start();
         submitted("high", 0);
         cluster.await("asked again", () -> manager.asked().size() >= 3);
-        assertEquals(8, cluster.app(low).getLiveContainers().size());
+        assertEquals(8, cluster.app(am).getLiveContainers().size());
     }
 
     @Test
@@ -275,7 +248,7 @@ class PreemptionTest {
         conf.set(Settings.MODE, "observe-only");
         start();
         submitted("high", 0);
-        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        cluster.await("killed", () -> cluster.app(am).getLiveContainers().size() == 7);
         assertTrue(manager.observed() > 0);
         assertEquals(manager.observed(), manager.asked().size());
         assertTrue(cluster.scheduler().demoted().isEmpty());
@@ -287,7 +260,7 @@ class PreemptionTest {
         start();
         assertTrue(threads().isEmpty(), threads().toString());
         submitted("high", 0);
-        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        cluster.await("killed", () -> cluster.app(am).getLiveContainers().size() == 7);
         assertEquals(0, manager.preempts());
     }
 
@@ -297,7 +270,7 @@ class PreemptionTest {
         start();
         assertTrue(threads().isEmpty(), threads().toString());
         submitted("high", 0);
-        cluster.await("killed", () -> cluster.app(low).getLiveContainers().size() == 7);
+        cluster.await("killed", () -> cluster.app(am).getLiveContainers().size() == 7);
     }
 
     private static List<String> threads() {
@@ -339,7 +312,7 @@ class PreemptionTest {
         FiCaSchedulerNode place = cluster.scheduler().getNode(node.getNodeId());
         ContainerId id = ids.get(6);
         manager.set(id, s -> s.held = true);
-        cluster.preempt(low, id);
+        cluster.preempt(am, id);
         cluster.awaitPhase(id, Phase.PARKED);
         assertTrue(place.getCopiedListOfRunningContainers().stream().noneMatch(c -> c.getContainerId().equals(id)));
         manager.set(id, s -> s.held = false);

@@ -4,43 +4,25 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.yarn.rm.Suspension.Phase;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
-import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** A container whose machine stays full while another has room. */
 @Timeout(120)
-class ReleaseTest {
-    @TempDir
-    Path dir;
-    private FakeManager manager;
-    private TestCluster cluster;
-    private MockNM node;
-    private MockAM am;
+class ReleaseTest extends OneApplication {
     private ContainerId id;
 
     /** A container of low is parked, and its node is full again. */
     private void start(String types) throws Exception {
-        manager = new FakeManager(dir);
-        Configuration conf = TestCluster.conf(manager);
         conf.set(Settings.TYPES, types);
         conf.setLong(Settings.AFTER_MS, 0);
-        cluster = new TestCluster(conf);
-        node = cluster.node("127.0.0.1:1001", 8);
-        am = cluster.application("low", node);
-        List<ContainerId> ids = cluster.containers(am, node, 3);
-        ids.forEach(c -> manager.set(c, s -> s.state = "running"));
-        id = ids.get(2);
+        id = start(3).get(2);
         manager.decides("checkpoint");
         manager.set(id, s -> s.held = true); // until its room is taken
         cluster.preempt(am, id);
@@ -48,12 +30,6 @@ class ReleaseTest {
         MockAM urgent = cluster.application("high", node);
         cluster.containers(urgent, node, 4).forEach(c -> manager.set(c, s -> s.state = "running"));
         manager.set(id, s -> s.held = false);
-    }
-
-    @AfterEach
-    void stop() {
-        cluster.close();
-        manager.close();
     }
 
     private String type() {

@@ -6,7 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.yarn.rm.Suspension.Phase;
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.yarn.api.protocolrecords.AllocateResponse;
@@ -14,42 +13,20 @@ import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
 import org.apache.hadoop.yarn.api.records.ExecutionType;
-import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
-import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import org.junit.jupiter.api.io.TempDir;
 
 /** One container, preempted and brought back, in a real scheduler. */
 @Timeout(120)
-class SuspensionTest {
-    @TempDir
-    Path dir;
-    private FakeManager manager;
-    private TestCluster cluster;
-    private MockNM node;
-    private MockAM am;
-    private List<ContainerId> ids;
+class SuspensionTest extends OneApplication {
     private Accounts before;
 
     @BeforeEach
     void start() throws Exception {
-        manager = new FakeManager(dir);
-        cluster = new TestCluster(TestCluster.conf(manager));
-        node = cluster.node("127.0.0.1:1001", 8);
-        am = cluster.application("low", node);
-        ids = cluster.containers(am, node, 3);
-        ids.forEach(id -> manager.set(id, s -> s.state = "running"));
+        start(3);
         before = Accounts.of(cluster);
-    }
-
-    @AfterEach
-    void stop() {
-        cluster.close();
-        manager.close();
     }
 
     @Test

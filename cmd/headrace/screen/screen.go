@@ -1,4 +1,4 @@
-package main
+package screen
 
 import (
 	"context"
@@ -18,20 +18,20 @@ import (
 	"headrace/internal/linux"
 )
 
-// painter shows one frame after the other in the same place of a terminal. It is used by one goroutine; who stops the
+// Painter shows one frame after the other in the same place of a terminal. It is used by one goroutine; who stops the
 // program, or ends it by force, gets the terminal back as it was.
-type painter struct {
+type Painter struct {
 	out  io.Writer
 	full bool
 	// keys is the keyboard, if it is read as well; nil: it is not.
-	keys *keyboard
+	keys *Keyboard
 
 	mu     sync.Mutex // guards all below, and what is written
 	lines  int
 	closed bool
 	// stopped: this program has stopped itself, and the SIGCONT by which it went on is still to come.
 	stopped bool
-	over    chan struct{} // closed by close
+	over    chan struct{} // closed by Close
 	forget  func()
 }
 
@@ -47,16 +47,16 @@ const (
 	eraseBelow    = "\x1b[J"
 )
 
-// newPainter takes the terminal, and the keyboard if there is one, until close; full takes all of the terminal
+// New takes the terminal, and the keyboard if there is one, until Close; full takes all of the terminal
 // and gives back what was there before.
-func newPainter(out io.Writer, full bool, keys *keyboard) *painter {
-	p := &painter{out: out, full: full, keys: keys, over: make(chan struct{})}
+func New(out io.Writer, full bool, keys *Keyboard) *Painter {
+	p := &Painter{out: out, full: full, keys: keys, over: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.take()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGQUIT)
-	p.forget = cli.BeforeForce(p.close)
+	p.forget = cli.BeforeForce(p.Close)
 	go func() {
 		defer signal.Stop(signals)
 		for {
@@ -72,7 +72,7 @@ func newPainter(out io.Writer, full bool, keys *keyboard) *painter {
 }
 
 // take makes the terminal one to paint on: what is there stays.
-func (p *painter) take() {
+func (p *Painter) take() {
 	p.keys.take()
 	start := hideCursor + cutLines
 	if p.full {
@@ -83,7 +83,7 @@ func (p *painter) take() {
 }
 
 // give undoes take.
-func (p *painter) give() {
+func (p *Painter) give() {
 	end := wrapLines + showCursor
 	if p.full {
 		end += hideAlternate
@@ -92,8 +92,8 @@ func (p *painter) give() {
 	p.keys.give()
 }
 
-// close gives the terminal back for good. It may be called again, and by anybody.
-func (p *painter) close() {
+// Close gives the terminal back for good. It may be called again, and by anybody.
+func (p *Painter) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -106,9 +106,9 @@ func (p *painter) close() {
 }
 
 // meet does what a signal asks for, on a terminal that is given back before.
-func (p *painter) meet(s os.Signal) {
+func (p *Painter) meet(s os.Signal) {
 	if s == syscall.SIGQUIT { // its default is the end
-		p.close()
+		p.Close()
 		signal.Reset(syscall.SIGQUIT)
 		syscall.Kill(os.Getpid(), syscall.SIGQUIT)
 		return
@@ -152,8 +152,9 @@ func stopHere() {
 	unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP)
 }
 
-// paint replaces the frame before. What does not fit below is left out. After close it paints nothing.
-func (p *painter) paint(frame string) error {
+// Paint replaces the frame before. What does not fit below is left out. After Close it paints nothing. The error is
+// the terminal's.
+func (p *Painter) Paint(frame string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -181,9 +182,9 @@ func (p *painter) paint(frame string) error {
 	return err
 }
 
-// repeat calls paint now, after every interval, and when wake delivers; it
+// Repeat calls paint now, after every interval, and when wake delivers; it
 // ends without an error when ctx does.
-func repeat(ctx context.Context, every time.Duration, wake <-chan os.Signal, paint func() error) error {
+func Repeat(ctx context.Context, every time.Duration, wake <-chan os.Signal, paint func() error) error {
 	ticker := time.NewTicker(max(every, 50*time.Millisecond))
 	defer ticker.Stop()
 	for {

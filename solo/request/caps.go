@@ -1,4 +1,4 @@
-package solo
+package request
 
 import (
 	"sync"
@@ -13,12 +13,12 @@ import (
 
 // fillCaps gives a task the resource limits and the niceness that its caller wants
 // it to have, none of them better than what the calling process has itself.
-func fillCaps(t *task, q *wire.RunRequest, by serve.Caller, cfg *Config) error {
+func (t *Task) fillCaps(q *wire.RunRequest, by serve.Caller, most Bounds) error {
 	switch {
 	case q.Pids < 0:
 		return serve.Refusal("%d processes; give a positive number, or 0 for the default", q.Pids)
-	case q.Pids > cfg.TaskPIDs && !budget.Privileged(by.UID):
-		return serve.Refusal("%d processes; at most %d are allowed", q.Pids, cfg.TaskPIDs)
+	case q.Pids > most.PIDs && !budget.Privileged(by.UID):
+		return serve.Refusal("%d processes; at most %d are allowed", q.Pids, most.PIDs)
 	case q.IoWeight > 10000:
 		return serve.Refusal("an I/O weight of %d; give a number from 1 to 10000", q.IoWeight)
 	case q.IoWeight > cgroup.DefaultIOWeight && !budget.Privileged(by.UID):
@@ -42,8 +42,8 @@ func fillCaps(t *task, q *wire.RunRequest, by serve.Caller, cfg *Config) error {
 	if q.Nice != nil && (int(*q.Nice) > nice || by.UID == 0) {
 		nice = int(*q.Nice)
 	}
-	t.rec.PIDs, t.rec.IOWeight = q.Pids, int(q.IoWeight)
-	t.spec.Limits, t.spec.Nice = attach.Allowed(wanted, have.Limits), &nice
+	t.Record.PIDs, t.Record.IOWeight = q.Pids, int(q.IoWeight)
+	t.Spec.Limits, t.Spec.Nice = attach.Allowed(wanted, have.Limits), &nice
 	return nil
 }
 

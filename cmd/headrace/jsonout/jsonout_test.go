@@ -1,4 +1,4 @@
-package main
+package jsonout
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ func TestJSONNumbersAndTimes(t *testing.T) {
 		{&wire.Event{Reason: "a < b"}, []string{`"atMs":0,"at":null`, `"bytes":0`, `"reason":"a < b"`}},
 	} {
 		var b bytes.Buffer
-		if err := writeMessageLine(&b, c.entry); err != nil {
+		if err := WriteLine(&b, c.entry); err != nil {
 			t.Fatal(err)
 		}
 		for _, want := range c.want {
@@ -59,7 +59,7 @@ func TestJSONIsTheProtocols(t *testing.T) {
 			fillMessage(rng, m, 4)
 			for _, indent := range []string{"", "  "} {
 				var b bytes.Buffer
-				if err := writeProto(&b, m.Interface(), indent); err != nil {
+				if err := write(&b, m.Interface(), indent); err != nil {
 					t.Fatal(err)
 				}
 				// Unknown: the times for people.

@@ -1,4 +1,4 @@
-package solo
+package statedir
 
 import (
 	"crypto/rand"
@@ -13,11 +13,11 @@ import (
 	"headrace/proc/checkpoint"
 )
 
-// identify returns whose checkpoint stores are that a daemon with a state directory uses. The
-// file that names it is made once, and goes where the directory goes; it is none of the records,
+// Owner returns whose checkpoint stores are that a daemon with a state directory uses, on a host of that name. The
+// file that says so is made once, and goes where the directory goes; it is none of the records,
 // which may be moved away, or put back as they were before. The caller has the directory's lock.
-func identify(stateDir string) (checkpoint.Owner, error) {
-	path := filepath.Join(stateDir, checkpoint.IdentityFile)
+func Owner(dir, host string) (checkpoint.Owner, error) {
+	path := filepath.Join(dir, checkpoint.IdentityFile)
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		b = []byte(rand.Text() + "\n")
@@ -30,5 +30,5 @@ func identify(stateDir string) (checkpoint.Owner, error) {
 	if err != nil {
 		return checkpoint.Owner{}, fmt.Errorf("who owns the checkpoint stores of this daemon: %s: %w", path, err)
 	}
-	return checkpoint.Owner{ID: id, Host: hostname(), Dir: stateDir}, nil
+	return checkpoint.Owner{ID: id, Host: host, Dir: dir}, nil
 }

@@ -17,76 +17,14 @@ import (
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
-	"headrace/solo/journal"
+	"headrace/solo/presence"
 	"headrace/wire"
 )
-
-// TestFind: a store that is not there is made anew only where nothing is missing then.
-func TestFind(t *testing.T) {
-	had := []headrace.TaskID{"t1"}
-	for name, c := range map[string]struct {
-		marked bool // there is a store
-		dirs   []string
-		known  journal.Measure
-		had    []headrace.TaskID
-		is     string // "same", "new" or "away"
-	}{
-		"first use":                            {is: "new"},
-		"as it was":                            {marked: true, known: journal.Measure{ID: "same"}, had: had, is: "same"},
-		"of another daemon":                    {marked: true, is: "same"},
-		"not mounted":                          {known: journal.Measure{ID: "x"}, had: had, is: "away"},
-		"another one is mounted":               {marked: true, known: journal.Measure{ID: "x"}, had: had, is: "away"},
-		"not mounted, nothing was in it":       {known: journal.Measure{ID: "x"}, is: "new"},
-		"memory, after a reboot":               {known: journal.Measure{ID: "x", InMemory: true}, had: had, is: "new"},
-		"of an older daemon":                   {dirs: []string{"t1"}, known: journal.Measure{Write: 1}, had: had, is: "new"},
-		"of an older daemon, and not mounted":  {known: journal.Measure{Write: 1}, had: had, is: "away"},
-		"not mounted, but somebody works here": {dirs: []string{"t1"}, known: journal.Measure{ID: "x"}, had: had, is: "away"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "store")
-			if volatile(dir) {
-				t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
-			}
-			want := ""
-			if c.marked {
-				var err error
-				if want, err = checkpoint.Mark(dir); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, d := range c.dirs {
-				if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if len(c.dirs) > 0 {
-				if err := os.Chmod(dir, 0o700); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if c.known.ID == "same" {
-				c.known.ID = want
-			}
-			id, err := (&marks{owner: checkpoint.Owner{ID: "we"}}).find(dir, c.known, c.had)
-			now, nowErr := checkpoint.ID(dir)
-			switch c.is {
-			case "away":
-				if !errors.Is(err, proc.ErrNotNow) || !strings.Contains(err.Error(), "--new-store "+dir) || now != want {
-					t.Errorf("%q, %v; the directory is now that of %q", id, err, now)
-				}
-			default:
-				if err != nil || id == "" || now != id || nowErr != nil || c.is == "same" && id != want {
-					t.Errorf("%q, %v; the directory is now that of %q, %v", id, err, now, nowErr)
-				}
-			}
-		})
-	}
-}
 
 // TestWatch: who has something in a store is asked only when that is not what it was.
 func TestWatch(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
-	if volatile(dir) {
+	if presence.InMemory(dir) {
 		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
 	}
 	id, err := checkpoint.Mark(dir)
@@ -98,7 +36,7 @@ func TestWatch(t *testing.T) {
 	u := newTurn(d)
 	cfg := &Config{Log: slog.New(slog.DiscardHandler), StoresConfig: StoresConfig{Stores: []StoreConfig{{Name: "s", Dir: dir}}}}
 	a, asked := newStores(cfg, systemClock{}), 0
-	a.owner.ID = "we"
+	a.Owner.ID = "we"
 	s := a.all[0]
 	watch := func(looks, asks int) {
 		t.Helper()
@@ -118,8 +56,8 @@ func TestWatch(t *testing.T) {
 	}
 	for range 3 {
 		watch(1, 0)
-		if k := a.get(dir); k.away != nil || k.id != id {
-			t.Fatalf("it is %+v", k)
+		if a.Away(dir) != nil || a.ID(dir) != id {
+			t.Fatalf("it is %s, %v", a.ID(dir), a.Away(dir))
 		}
 	}
 	if err := os.Rename(dir, dir+".mounted"); err != nil {
@@ -127,16 +65,16 @@ func TestWatch(t *testing.T) {
 	}
 	for range 2 {
 		watch(2, 1)
-		if k := a.get(dir); k.away == nil || k.id != id {
-			t.Fatalf("when it is gone it is %+v", k)
+		if a.Away(dir) == nil || a.ID(dir) != id {
+			t.Fatalf("when it is gone it is %s, %v", a.ID(dir), a.Away(dir))
 		}
 	}
 	if err := os.Rename(dir+".mounted", dir); err != nil {
 		t.Fatal(err)
 	}
 	watch(1, 0)
-	if k := a.get(dir); k.away != nil || k.id != id {
-		t.Errorf("when it is back it is %+v", k)
+	if a.Away(dir) != nil || a.ID(dir) != id {
+		t.Errorf("when it is back it is %s, %v", a.ID(dir), a.Away(dir))
 	}
 }
 
@@ -151,7 +89,7 @@ func TestStoreNotThere(t *testing.T) {
 				b := newBed(t, policy.Wait)
 				id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
 				dir := filepath.Join(b.cfg.StateDir, "checkpoints")
-				if volatile(dir) {
+				if presence.InMemory(dir) {
 					t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
 				}
 				if !running {
@@ -209,7 +147,7 @@ func TestStartWithoutItsStore(t *testing.T) {
 	b := newBed(t, policy.Wait)
 	id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
 	dir := filepath.Join(b.cfg.StateDir, "checkpoints")
-	if volatile(dir) {
+	if presence.InMemory(dir) {
 		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
 	}
 	b.shutdown()
@@ -268,7 +206,7 @@ func TestRealStoreNotMounted(t *testing.T) {
 		t.Skip("without root or CRIU there are no checkpoints")
 	}
 	dir := filepath.Join(m.cfg.StateDir, "mnt")
-	if volatile(m.cfg.StateDir) {
+	if presence.InMemory(m.cfg.StateDir) {
 		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
 	}
 	for _, d := range []string{dir, dir + ".disk"} {
@@ -315,7 +253,7 @@ func TestRealStoreOthersDoNotSee(t *testing.T) {
 	if !m.image {
 		t.Skip("without root or CRIU there are no checkpoints")
 	}
-	if volatile(m.cfg.StateDir) {
+	if presence.InMemory(m.cfg.StateDir) {
 		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
 	}
 	must := func(err error) {

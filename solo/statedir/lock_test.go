@@ -1,4 +1,4 @@
-package solo
+package statedir
 
 import (
 	"fmt"
@@ -32,12 +32,12 @@ func TestLockLeftBehind(t *testing.T) {
 		}
 	}
 	name(os.Getpid())
-	if f, err := lockState(dir); err == nil || !strings.Contains(err.Error(), "another daemon") {
+	if f, err := Lock(dir); err == nil || !strings.Contains(err.Error(), "another daemon") {
 		t.Errorf("beside a daemon: %v, %v", f, err)
 	}
 	name(gone.Process.Pid)
 	time.AfterFunc(100*time.Millisecond, func() { held.Close() }) // the time of an exec
-	f, err := lockState(dir)
+	f, err := Lock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package screen
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 
 func TestPainterStaysInPlace(t *testing.T) {
 	var out bytes.Buffer
-	p := newPainter(&out, false, nil)
+	p := New(&out, false, nil)
 	for _, frame := range []string{"a\nb\n", "c\n", "d\n"} {
-		if err := p.paint(frame); err != nil {
+		if err := p.Paint(frame); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.close()
+	p.Close()
 	want := hideCursor + cutLines +
 		"\x1b[Ka\r\n\x1b[Kb\r\n\x1b[J" +
 		"\x1b[2A\r\x1b[Kc\r\n\x1b[J" +
@@ -29,11 +29,11 @@ func TestPainterStaysInPlace(t *testing.T) {
 
 func TestPainterGivesTheScreenBack(t *testing.T) {
 	var out bytes.Buffer
-	p := newPainter(&out, true, nil)
-	if err := p.paint("a\n"); err != nil {
+	p := New(&out, true, nil)
+	if err := p.Paint("a\n"); err != nil {
 		t.Fatal(err)
 	}
-	p.close()
+	p.Close()
 	want := showAlternate + hideCursor + cutLines + "\x1b[H\x1b[Ka\r\n\x1b[J" + wrapLines + showCursor + hideAlternate
 	if out.String() != want {
 		t.Errorf("got  %q\nwant %q", out.String(), want)
@@ -44,7 +44,7 @@ func TestRepeat(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	n := 0
-	err := repeat(ctx, time.Millisecond, nil, func() error {
+	err := Repeat(ctx, time.Millisecond, nil, func() error {
 		if n++; n == 3 {
 			cancel()
 			return ctx.Err()
@@ -55,7 +55,7 @@ func TestRepeat(t *testing.T) {
 		t.Errorf("painted %d times, %v; want 3 times and no error when it is interrupted", n, err)
 	}
 	broken := errors.New("broken")
-	if err := repeat(context.Background(), time.Hour, nil, func() error { return broken }); !errors.Is(err, broken) {
+	if err := Repeat(context.Background(), time.Hour, nil, func() error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the painter's error", err)
 	}
 }

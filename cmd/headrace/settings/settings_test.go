@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"bufio"
@@ -11,13 +11,29 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"headrace"
-	"headrace/cmd/headrace/filesystem"
 	"headrace/internal/accounts"
 	"headrace/limits"
 )
+
+// load reads the settings of a daemon that has one.
+func load(t *testing.T, args ...string) *Settings {
+	t.Helper()
+	var own Flags
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	own.Define(flags)
+	flags.Int("slots", 1, "")
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Load(flags, &own, []string{"slots"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
 
 // TestReload: limits that are read again count, a file with a mistake anywhere
 // changes nothing, and says where the mistake is.
@@ -30,16 +46,7 @@ func TestReload(t *testing.T) {
 		}
 	}
 	write("[limits]\nwaiting = 5\n")
-	var f soloFlags
-	cmd := &cobra.Command{}
-	f.define(cmd)
-	if err := cmd.ParseFlags([]string{"--config", path, "--limit", "priority=low"}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := loadSettings(cmd.Flags(), &f.configFlags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := load(t, "--config", path, "--limit", "priority=low")
 	eve := limits.Who{UID: 5, Name: "eve"}
 	var log bytes.Buffer
 	reload := func(text string, waiting int64, says string) {
@@ -47,7 +54,7 @@ func TestReload(t *testing.T) {
 		write(text)
 		log.Reset()
 		s.reload(slog.New(slog.NewTextHandler(&log, nil)))
-		got := s.limits.Now().Of(eve)
+		got := s.Limits.Now().Of(eve)
 		if got.Waiting != waiting || got.Priority != headrace.Low {
 			t.Errorf("%q: %+v, want %d waiting and low", text, got, waiting)
 		}
@@ -61,7 +68,7 @@ func TestReload(t *testing.T) {
 	reload("[limits]\nwaiting = 7\n[daemon]\nslots = 2\n", 7, "read again")
 	os.Remove(path)
 	s.reload(slog.New(slog.NewTextHandler(&log, nil)))
-	if got := s.limits.Now().Of(eve).Waiting; got != 7 {
+	if got := s.Limits.Now().Of(eve).Waiting; got != 7 {
 		t.Errorf("without the file: %d", got)
 	}
 }
@@ -81,18 +88,9 @@ func (later) Group(name string) (uint32, error) {
 // TestUnknownNamesOfLimits: a daemon starts with names that nobody knows, says so, and their limits hold
 // when they are known.
 func TestUnknownNamesOfLimits(t *testing.T) {
-	var f soloFlags
-	cmd := &cobra.Command{}
-	f.define(cmd)
-	if err := cmd.ParseFlags([]string{"--config", "", "--limit", "group:no-such-group:waiting=5", "--limit", "group:nor-this-one:running=9"}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := loadSettings(cmd.Flags(), &f.configFlags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := load(t, "--config", "", "--limit", "group:no-such-group:waiting=5", "--limit", "group:nor-this-one:running=9")
 	eve := limits.Who{UID: 5, Name: "eve"}
-	if l := s.limits.Now().Of(eve); l.Waiting != 5 || l.Running != 9 {
+	if l := s.Limits.Now().Of(eve); l.Waiting != 5 || l.Running != 9 {
 		t.Errorf("before: %+v", l)
 	}
 	var said bytes.Buffer
@@ -104,10 +102,10 @@ func TestUnknownNamesOfLimits(t *testing.T) {
 		}
 	}
 	s.resolve(log, later{})
-	if l := s.limits.Now().Of(eve); l.Waiting == 5 || l.Running != 9 {
+	if l := s.Limits.Now().Of(eve); l.Waiting == 5 || l.Running != 9 {
 		t.Errorf("after: %+v", l)
 	}
-	if l := s.limits.Now().Of(limits.Who{UID: 5, Name: "eve", GID: 4002}); l.Waiting != 5 {
+	if l := s.Limits.Now().Of(limits.Who{UID: 5, Name: "eve", GID: 4002}); l.Waiting != 5 {
 		t.Errorf("in the group: %+v", l)
 	}
 }
@@ -120,63 +118,13 @@ func TestHangupWithoutAFile(t *testing.T) {
 	if defaultFile() != "" {
 		t.Skip(defaultConfig + " is there")
 	}
-	var f soloFlags
-	cmd := &cobra.Command{}
-	f.define(cmd)
-	s, err := loadSettings(cmd.Flags(), &f.configFlags)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := load(t)
 	log, to := io.Pipe()
-	s.keep(t.Context(), slog.New(slog.NewTextHandler(to, nil)))
+	s.Keep(t.Context(), slog.New(slog.NewTextHandler(to, nil)))
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(log).ReadString('\n'); err != nil || !strings.Contains(line, "is not there") {
 		t.Errorf("%q, %v", line, err)
-	}
-}
-
-// TestExampleSettings: the example has every setting and every limit, and each of
-// its lines is valid.
-func TestExampleSettings(t *testing.T) {
-	text, err := os.ReadFile("../../systemd/headrace.conf")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(text, []byte("\n[limits user")) {
-		t.Error("the example gives somebody limits of their own")
-	}
-	var on []string
-	for line := range strings.Lines(string(text)) {
-		if rest, is := strings.CutPrefix(line, "#"); is && !strings.HasPrefix(rest, " ") && strings.TrimSpace(rest) != "" {
-			line = rest
-		}
-		on = append(on, line)
-	}
-	path := filepath.Join(t.TempDir(), "headrace.conf")
-	if err := os.WriteFile(path, []byte(strings.Join(on, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var f soloFlags
-	cmd := &cobra.Command{}
-	f.define(cmd)
-	defineBeside(cmd, new(filesystem.StartFlags))
-	if err := cmd.ParseFlags([]string{"--config", path}); err != nil {
-		t.Fatal(err)
-	}
-	s, err := loadSettings(cmd.Flags(), &f.configFlags)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range s.known {
-		if s.from[name] == "" && !strings.HasPrefix(name, "dfs-") {
-			t.Errorf("the example does not have %s", name)
-		}
-	}
-	for _, name := range limits.Names() {
-		if !strings.Contains(string(text), "\n#"+name+" = ") {
-			t.Errorf("the example does not have the limit %s", name)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package jsonout
 
 import (
 	"bytes"
@@ -17,18 +17,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// writeMessage writes a message of the protocol with all its fields, indented.
-//
-// The names are those of the protocol's JSON. But sizes and counts of 64 bits are
-// numbers, where protobuf writes strings that no program can compare, and beside
-// a point in time in milliseconds (submittedMs) stands the same for people
-// (submitted, RFC 3339 in UTC; null: not yet, or unknown).
-func writeMessage(w io.Writer, m proto.Message) error { return writeProto(w, m, "  ") }
+// Write writes a message with all its fields, indented. The error is w's.
+func Write(w io.Writer, m proto.Message) error { return write(w, m, "  ") }
 
-// writeMessageLine writes it on one line.
-func writeMessageLine(w io.Writer, m proto.Message) error { return writeProto(w, m, "") }
+// WriteLine is Write on one line.
+func WriteLine(w io.Writer, m proto.Message) error { return write(w, m, "") }
 
-func writeProto(w io.Writer, m proto.Message, indent string) error {
+func write(w io.Writer, m proto.Message, indent string) error {
 	var raw, b bytes.Buffer
 	appendMessage(&raw, m.ProtoReflect())
 	b = raw

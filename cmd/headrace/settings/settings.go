@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"context"
@@ -15,11 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"headrace/cli"
-	"headrace/cmd/headrace/filesystem"
 	"headrace/config"
 	"headrace/internal/accounts"
 	"headrace/limits"
@@ -29,35 +27,41 @@ import (
 // defaultConfig is read by a daemon of root's if it is there.
 const defaultConfig = "/etc/headrace/headrace.conf"
 
-// configFlags say where the settings of a daemon come from.
-type configFlags struct {
+// Flags say where the settings of a daemon come from.
+type Flags struct {
+	// Check: the daemon only says what is wrong with them, else what would be in force (Tables).
+	Check bool
+
 	path   string
-	check  bool
 	limits []string
 }
 
-func (f *configFlags) define(cmd *cobra.Command) {
-	flags := cmd.Flags()
+// Define adds the flags to a daemon's.
+func (f *Flags) Define(flags *pflag.FlagSet) {
 	flags.StringVar(&f.path, "config", "", "the `FILE` with settings and limits; flags count before it; empty: none (default for root "+defaultConfig+")")
-	flags.BoolVar(&f.check, "check-config", false, "say what is wrong with the file, else what would be in force, and end")
+	flags.BoolVar(&f.Check, "check-config", false, "say what is wrong with the file, else what would be in force, and end")
 	flags.StringArrayVar(&f.limits, "limit", nil, "a `LIMIT` of what users may take: KEY=VALUE, user:NAME:KEY=VALUE or group:NAME:KEY=VALUE; may be repeated ("+strings.Join(limits.Names(), ", ")+")")
 }
 
-// settings are what a daemon is told by its flags and its file.
-type settings struct {
-	flags  *pflag.FlagSet
-	own    *configFlags
-	path   string // empty: no file
-	known  []string
-	from   map[string]string // where the value of a flag is from
-	limits *limits.Source
+// Settings are what a daemon is told by its flags and its file. Before Keep they are used by one goroutine, after it
+// only Limits are.
+type Settings struct {
+	// Limits are those of users. Keep brings them up to date.
+	Limits *limits.Source
+
+	flags *pflag.FlagSet
+	own   *Flags
+	path  string // empty: no file
+	known []string
+	from  map[string]string // where the value of a flag is from
 	// unknown are about limits of names that nobody knows.
 	unknown []error
 }
 
-// loadSettings reads the file and sets those flags that were not given.
-func loadSettings(flags *pflag.FlagSet, own *configFlags) (*settings, error) {
-	s := &settings{flags: flags, own: own, known: settingNames(flags), from: map[string]string{}}
+// Load reads the file and sets those of the flags that were not given. known are the flags that may be in the file.
+// The error names all that is wrong with it.
+func Load(flags *pflag.FlagSet, own *Flags, known []string) (*Settings, error) {
+	s := &Settings{flags: flags, own: own, known: known, from: map[string]string{}}
 	s.path = own.path
 	if s.byDefault() {
 		s.path = defaultFile()
@@ -66,18 +70,18 @@ func loadSettings(flags *pflag.FlagSet, own *configFlags) (*settings, error) {
 	file, unreadable := s.read()
 	wrong := s.set(file)
 	table, unknown, limitsWrong := s.table(file)
-	if own.check { // a daemon starts all the same: the service that knows them may be down
+	if own.Check { // a daemon starts all the same: the service that knows them may be down
 		limitsWrong = errors.Join(limitsWrong, errors.Join(unknown...))
 	}
 	if err := errors.Join(unreadable, wrong, limitsWrong); err != nil {
 		return nil, err
 	}
-	s.limits, s.unknown = limits.NewSource(table), unknown
+	s.Limits, s.unknown = limits.NewSource(table), unknown
 	return s, nil
 }
 
 // byDefault reports whether the daemon reads the default file, if there is one.
-func (s *settings) byDefault() bool { return !s.flags.Changed("config") && os.Geteuid() == 0 }
+func (s *Settings) byDefault() bool { return !s.flags.Changed("config") && os.Geteuid() == 0 }
 
 // defaultFile returns the path of the default file; empty: there is none.
 func defaultFile() string {
@@ -87,25 +91,10 @@ func defaultFile() string {
 	return defaultConfig
 }
 
-// settingNames returns those flags of a daemon that may be in the file: all of headrace solo but
-// those about the file, and those for experiments.
-func settingNames(flags *pflag.FlagSet) []string {
-	cmd := &cobra.Command{}
-	new(soloFlags).define(cmd)
-	defineBeside(cmd, new(filesystem.StartFlags))
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if flags.Lookup(f.Name) != nil && (!f.Hidden || strings.HasPrefix(f.Name, "dfs-")) && !slices.Contains([]string{"config", "check-config", "limit"}, f.Name) {
-			names = append(names, f.Name)
-		}
-	})
-	return names
-}
-
 // read returns the file, nil without one; with an error about its form it is what can
 // be read of it. A file that others than its reader and root
 // can change is refused: it says what programs root runs.
-func (s *settings) read() (*config.File, error) {
+func (s *Settings) read() (*config.File, error) {
 	if s.path == "" {
 		return nil, nil
 	}
@@ -131,7 +120,7 @@ func (s *settings) read() (*config.File, error) {
 	return file, errors.Join(err, file.Repeated("store", "new-store", "dfs-disk", "dfs-new-disk", "dfs-join"), s.checkSections(file))
 }
 
-func (s *settings) checkSections(file *config.File) error {
+func (s *Settings) checkSections(file *config.File) error {
 	var wrong []error
 	for _, section := range file.Sections {
 		if section.Name != "daemon" && !limits.IsSection(section.Name) {
@@ -143,7 +132,7 @@ func (s *settings) checkSections(file *config.File) error {
 }
 
 // set gives flags that were not given the values of the file.
-func (s *settings) set(file *config.File) error {
+func (s *Settings) set(file *config.File) error {
 	var wrong []error
 	for _, e := range daemonEntries(file) {
 		flag := s.flags.Lookup(e.Key)
@@ -184,8 +173,8 @@ func daemonEntries(file *config.File) []config.Entry {
 	return nil
 }
 
-// blame adds to an error about a setting of the file where that is.
-func (s *settings) blame(err error) error {
+// Blame adds to an error about a setting of the file where that is.
+func (s *Settings) Blame(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -201,7 +190,7 @@ func (s *settings) blame(err error) error {
 	return err
 }
 
-func (s *settings) table(file *config.File) (*limits.Table, []error, error) {
+func (s *Settings) table(file *config.File) (*limits.Table, []error, error) {
 	where := s.path
 	if where == "" {
 		where = defaultConfig
@@ -211,7 +200,7 @@ func (s *settings) table(file *config.File) (*limits.Table, []error, error) {
 
 // reload puts the limits of the file in force, if nothing is wrong with it, and
 // says what was done. Settings stay as they are.
-func (s *settings) reload(log *slog.Logger) {
+func (s *Settings) reload(log *slog.Logger) {
 	if s.path == "" { // it may have been made since
 		s.path = defaultFile()
 	}
@@ -225,13 +214,13 @@ func (s *settings) reload(log *slog.Logger) {
 		log.Error("the limits stay as they are: the file cannot be used", "err", err)
 		return
 	}
-	s.limits.Replace(table)
+	s.Limits.Replace(table)
 	s.unknown = unknown
 	s.sayUnknown(log)
 	log.Info("limits were read again; other settings count when the daemon is started again", "file", s.path)
 }
 
-func (s *settings) checkKeys(file *config.File) error {
+func (s *Settings) checkKeys(file *config.File) error {
 	var wrong []error
 	for _, e := range daemonEntries(file) {
 		if !slices.Contains(s.known, e.Key) {
@@ -245,31 +234,31 @@ func (s *settings) checkKeys(file *config.File) error {
 const askAgain = time.Minute
 
 // sayUnknown logs the names in the limits that nobody knows.
-func (s *settings) sayUnknown(log *slog.Logger) {
+func (s *Settings) sayUnknown(log *slog.Logger) {
 	for _, err := range s.unknown {
 		log.Error("limits are of a name that nobody knows; until somebody does, what they forbid counts for all who may be meant, and what they allow for nobody", "err", err)
 	}
 }
 
 // resolve looks names in the limits up again that nobody knew.
-func (s *settings) resolve(log *slog.Logger, db limits.Accounts) {
+func (s *Settings) resolve(log *slog.Logger, db limits.Accounts) {
 	before := len(s.unknown)
 	if before == 0 {
 		return
 	}
-	table, unknown := s.limits.Now().Resolve(db)
+	table, unknown := s.Limits.Now().Resolve(db)
 	if s.unknown = unknown; len(unknown) == before {
 		return
 	}
-	s.limits.Replace(table)
+	s.Limits.Replace(table)
 	log.Info("names in the limits are known by now, and their limits hold", "names", before-len(unknown), "unknown", len(unknown))
 	s.sayUnknown(log)
 }
 
-// keep logs names in the limits that nobody knows, and looks them up again, and reads the
+// Keep logs names in the limits that nobody knows, and looks them up again, and reads the
 // limits again on every SIGHUP, until ctx ends. Where no file is to be
-// read a SIGHUP ends the program.
-func (s *settings) keep(ctx context.Context, log *slog.Logger) {
+// read a SIGHUP ends the program. It returns at once.
+func (s *Settings) Keep(ctx context.Context, log *slog.Logger) {
 	s.sayUnknown(log)
 	hangups := make(chan os.Signal, 1)
 	if s.path != "" || s.byDefault() {
@@ -295,8 +284,8 @@ func (s *settings) keep(ctx context.Context, log *slog.Logger) {
 
 var usageDefault = regexp.MustCompile(`\(default:? ([^()]*)\)`)
 
-// show writes what is in force.
-func (s *settings) show(a *app) error {
+// Tables show what is in force, and where it is from.
+func (s *Settings) Tables() []*report.Table {
 	where := s.path
 	if where == "" {
 		where = "no file"
@@ -318,7 +307,7 @@ func (s *settings) show(a *app) error {
 		}
 		t.Add(report.Str(name), report.Str(value), report.Str(from))
 	}
-	rows := s.limits.Now().Rows()
+	rows := s.Limits.Now().Rows()
 	l := &report.Table{}
 	for _, name := range rows[0] {
 		l.Columns = append(l.Columns, report.Column{Title: name})
@@ -330,5 +319,5 @@ func (s *settings) show(a *app) error {
 		}
 		l.Add(cells...)
 	}
-	return a.Tables([]*report.Table{t, l})
+	return []*report.Table{t, l}
 }

@@ -1,4 +1,4 @@
-package solo
+package request
 
 import (
 	"errors"
@@ -14,8 +14,22 @@ import (
 	"headrace/internal/accounts"
 	"headrace/proc"
 	"headrace/serve"
+	"headrace/solo/journal"
 	"headrace/wire"
 )
+
+// Bounds are the most that one task may have.
+type Bounds struct {
+	// Slots are processors, Memory is in bytes, PIDs are processes and threads of a task of an ordinary user.
+	Slots        float64
+	Memory, PIDs int64
+}
+
+// Task is what a request asks for: what is to be recorded of it, and what is to be run.
+type Task struct {
+	Record journal.Record
+	Spec   proc.Spec
+}
 
 const (
 	// defaultUmask is that of a task whose caller does not say.
@@ -24,42 +38,42 @@ const (
 	maxGrace     = 24 * time.Hour
 )
 
-// newTask turns a request into a task, or says what is wrong with it. It may
-// block, in the user database.
-func newTask(q *wire.RunRequest, by serve.Caller, cfg *Config) (*task, error) {
+// Run turns a request of a caller into a task, or says what is wrong with it (serve.ErrInput, serve.ErrDenied). It
+// may be called from any goroutine, and block, in the user database.
+func Run(q *wire.RunRequest, by serve.Caller, most Bounds) (*Task, error) {
 	for _, check := range []func(*wire.RunRequest) error{checkCommand, checkLabels, checkPaths} {
 		if err := check(q); err != nil {
 			return nil, err
 		}
 	}
-	t := &task{}
-	if err := fillResources(t, q, cfg); err != nil {
+	t := &Task{}
+	if err := t.fillResources(q, most); err != nil {
 		return nil, err
 	}
-	if err := fillIdentity(t, q, by); err != nil {
+	if err := t.fillIdentity(q, by); err != nil {
 		return nil, err
 	}
-	if err := fillCaps(t, q, by, cfg); err != nil {
+	if err := t.fillCaps(q, by, most); err != nil {
 		return nil, err
 	}
 	switch q.Restart {
 	case wire.Restart_RESTART_NEVER:
 	case wire.Restart_RESTART_ON_LOSS:
-		t.rec.RestartOnLoss = true
+		t.Record.RestartOnLoss = true
 	default:
 		return nil, serve.Refusal("restart %d is unknown; give RESTART_NEVER or RESTART_ON_LOSS", q.Restart)
 	}
-	t.rec.Name, t.rec.Job, t.rec.Held = q.Name, headrace.JobID(q.Job), q.Held
-	if t.rec.Name == "" {
-		t.rec.Name = filepath.Base(q.Argv[0])
+	t.Record.Name, t.Record.Job, t.Record.Held = q.Name, headrace.JobID(q.Job), q.Held
+	if t.Record.Name == "" {
+		t.Record.Name = filepath.Base(q.Argv[0])
 	}
-	t.spec.Argv, t.spec.Env, t.spec.Cwd, t.spec.Umask = q.Argv, q.Env, q.Cwd, defaultUmask
+	t.Spec.Argv, t.Spec.Env, t.Spec.Cwd, t.Spec.Umask = q.Argv, q.Env, q.Cwd, defaultUmask
 	if q.Umask != nil {
-		t.spec.Umask = *q.Umask
+		t.Spec.Umask = *q.Umask
 	}
-	t.spec.Stdin, t.spec.Output = q.Stdin, q.Output
-	if t.spec.Cwd == "" {
-		t.spec.Cwd = "/"
+	t.Spec.Stdin, t.Spec.Output = q.Stdin, q.Output
+	if t.Spec.Cwd == "" {
+		t.Spec.Cwd = "/"
 	}
 	return t, nil
 }
@@ -103,7 +117,7 @@ func checkPaths(q *wire.RunRequest) error {
 	return nil
 }
 
-func fillResources(t *task, q *wire.RunRequest, cfg *Config) error {
+func (t *Task) fillResources(q *wire.RunRequest, most Bounds) error {
 	if q.Priority > uint32(headrace.MaxPriority) {
 		return serve.Refusal("priority %d; give a number from 0 (least urgent) to %d", q.Priority, headrace.MaxPriority)
 	}
@@ -116,22 +130,22 @@ func fillResources(t *task, q *wire.RunRequest, cfg *Config) error {
 		return serve.Refusal("cpus %v; give a positive number", cpus)
 	case cpus < 0.001:
 		return serve.Refusal("cpus %v; give at least 0.001", cpus)
-	case cpus > cfg.Slots:
-		return serve.Refusal("%v cpus, but this daemon has %v slots; ask for fewer, or start it with more --slots", cpus, cfg.Slots)
+	case cpus > most.Slots:
+		return serve.Refusal("%v cpus, but this daemon has %v slots; ask for fewer, or start it with more --slots", cpus, most.Slots)
 	}
 	switch {
 	case q.Memory < 0:
 		return serve.Refusal("memory %d; give a number of bytes, or 0 when it is not known", q.Memory)
-	case q.Memory > cfg.Memory:
-		return serve.Refusal("%d bytes of memory, but the budget of this daemon is %d; ask for less, or start it with more --memory", q.Memory, cfg.Memory)
+	case q.Memory > most.Memory:
+		return serve.Refusal("%d bytes of memory, but the budget of this daemon is %d; ask for less, or start it with more --memory", q.Memory, most.Memory)
 	}
-	t.rec.Priority, t.rec.CPUs, t.rec.Memory = headrace.Priority(q.Priority), cpus, q.Memory
+	t.Record.Priority, t.Record.CPUs, t.Record.Memory = headrace.Priority(q.Priority), cpus, q.Memory
 	return nil
 }
 
 // fillIdentity decides who the task runs as: the caller, or, if root asks for
 // it, somebody else. A daemon of an ordinary user runs everything as that user.
-func fillIdentity(t *task, q *wire.RunRequest, by serve.Caller) error {
+func (t *Task) fillIdentity(q *wire.RunRequest, by serve.Caller) error {
 	uid, gid := by.UID, by.GID
 	if euid := os.Geteuid(); euid != 0 {
 		uid, gid = uint32(euid), uint32(os.Getegid())
@@ -149,16 +163,16 @@ func fillIdentity(t *task, q *wire.RunRequest, by serve.Caller) error {
 		}
 		uid, gid = who.UID, who.GID
 	}
-	t.rec.UID, t.spec.UID, t.spec.GID = uid, uid, gid
+	t.Record.UID, t.Spec.UID, t.Spec.GID = uid, uid, gid
 	switch {
 	case errors.Is(err, accounts.ErrUnknown): // an account without an entry, as in some containers
-		t.rec.User = strconv.FormatUint(uint64(uid), 10)
+		t.Record.User = strconv.FormatUint(uint64(uid), 10)
 		return nil
 	case err != nil: // who it is decides on limits
 		return err
 	}
-	t.rec.User = who.Name
-	t.spec.Groups, err = accounts.Here.GroupsOf(who)
+	t.Record.User = who.Name
+	t.Spec.Groups, err = accounts.Here.GroupsOf(who)
 	return err
 }
 
@@ -170,8 +184,8 @@ func lookUp(name string) (accounts.Account, error) {
 	return who, err
 }
 
-// parseGrace reads a grace in seconds.
-func parseGrace(seconds float64) (time.Duration, error) {
+// Grace reads a grace in seconds.
+func Grace(seconds float64) (time.Duration, error) {
 	if math.IsNaN(seconds) || seconds < 0 || seconds > maxGrace.Seconds() {
 		return 0, serve.Refusal("grace of %v seconds; give a number from 0 to %v", seconds, maxGrace.Seconds())
 	}

@@ -1,0 +1,2 @@
+// Package lines merges what several tasks write, line by line.
+package lines
