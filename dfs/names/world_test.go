@@ -61,6 +61,7 @@ type world struct {
 	marks     map[uint64]uint64
 	log       []string
 	counts    map[string]int
+	keep      int // entries of the log, for those who are behind: few
 
 	plants  bool // a state is to decay, or to stray
 	planted bool
