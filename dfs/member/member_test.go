@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -127,7 +128,7 @@ func TestHeardAndNotReached(t *testing.T) {
 	}
 	var going sync.WaitGroup
 	t.Cleanup(func() { door.Close(); going.Wait() })
-	cut := sitAt(t, "x", "BP-1", "127.0.0.1:0", quick, uint16(door.Addr().(*net.TCPAddr).Port))
+	cut := sitAt(t, "x", "BP-1", "127.0.0.1:0", quick, func(self *dfs.Member) { self.Peer = uint16(door.Addr().(*net.TCPAddr).Port) })
 	t.Cleanup(cut.end)
 	_, v, _, err := cut.join(t, lead.address())
 	if err != nil {
@@ -170,18 +171,28 @@ func TestHeardAndNotReached(t *testing.T) {
 	testkit.Await(t, "it to be back", func() bool { return lead.state("x") == ring.IsUp })
 }
 
-// TestAnotherRack: a node that is started with another rack than it joined with says that copies are put by that one.
+// TestAnotherRack: a node that is started with another rack stands in that one from then on, also the one that leads; started without one it stands where it was.
 func TestAnotherRack(t *testing.T) {
-	p := sit(t, "n", quick)
-	table, err := ring.New(64, 3, ring.Node{Name: "n", Rack: "r1", Weight: 1})
-	if err != nil {
-		t.Fatal(err)
+	all := circle(t, 3, quick)
+	lead, last := all[0], all[1]
+	in := func(rack string) func(*dfs.Member) { return func(self *dfs.Member) { self.Rack = rack } }
+	for _, c := range []struct{ says, stands string }{{"r1", "r1"}, {"/dc/r2", "/dc/r2"}, {"", "/dc/r2"}} {
+		last.end()
+		last = sitAt(t, "b", "BP-1", "127.0.0.1:0", quick, in(c.says))
+		last.Learn(lead.View())
+		testkit.Await(t, fmt.Sprintf("a beat that says rack %q", c.says), func() bool {
+			v := lead.View()
+			n, _ := v.Table.Node("b")
+			m := v.Members["b"]
+			return m.Peer == last.self.Peer && m.Rack == c.stands && n.Rack == c.stands
+		}, func() string { return fmt.Sprintf("%+v", lead.View()) })
 	}
-	p.change(func(v *dfs.View) { v.Table = table })
-	testkit.Await(t, "it to be said", func() bool {
-		said := p.said.String()
-		return strings.Contains(said, "another --rack") && strings.Contains(said, "before=r1")
-	})
+	if said := lead.said.String(); !strings.Contains(said, `stands in rack \"/dc/r2\", and was in \"r1\"`) {
+		t.Errorf("nothing is said of it: %s", said)
+	}
+	alone := sitAt(t, "x", "BP-2", "127.0.0.1:0", quick, in("r3"))
+	alone.leadFrom(nil, 1)
+	testkit.Await(t, "the one that leads to stand where it says", func() bool { n, _ := alone.View().Table.Node("x"); return n.Rack == "r3" })
 }
 
 // TestJoin: a node joins by any other, is told what all know, and gets the same number when it asks again. One of another file

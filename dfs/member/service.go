@@ -38,6 +38,7 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 	if !ok {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("node %s is none of the ring", m.Name))
 	}
+	m = inRack(v, m)
 	m.Number = known.Number
 	a := &wire.RingBeatResponse{Noted: s.node.Leads()}
 	s.mu.Lock()
@@ -47,10 +48,8 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 	}
 	s.mu.Unlock()
 	if a.Noted {
-		if m != known {
-			if v, _, err = s.node.Admit(ctx, m); err != nil {
-				return nil, err
-			}
+		if v, err = s.place(ctx, v, m); err != nil {
+			return nil, err
 		}
 		r := q.GetRoom()
 		s.note(m.Name, q.GetHostName(), ring.Beat{At: s.now(), Unreachable: q.Unreachable},
@@ -108,7 +107,7 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 				return undone(err) || errors.Is(err, dfs.ErrUncertain), err
 			}
 		}
-		v, number, err := s.node.Admit(ctx, m)
+		v, number, err := s.node.Admit(ctx, inRack(s.node.View(), m))
 		if err == nil {
 			a = &wire.RingJoinResponse{FileSystem: s.system, Number: number, View: v.Encode()}
 		}
