@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace/dfs"
+	"headrace/dfs/peer"
 	"headrace/internal/testkit"
 	"headrace/quorum"
 	"headrace/ring"
@@ -130,7 +131,7 @@ func TestHeardAndNotReached(t *testing.T) {
 	t.Cleanup(func() { door.Close(); going.Wait() })
 	cut := sitAt(t, "x", "BP-1", "127.0.0.1:0", quick, func(self *dfs.Member) { self.Peer = uint16(door.Addr().(*net.TCPAddr).Port) })
 	t.Cleanup(cut.end)
-	_, v, _, err := cut.join(t, lead.address())
+	v, _, err := lead.Admit(t.Context(), cut.self) // the door was open when it joined
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,6 +219,59 @@ func TestJoin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, _, _, err := p.Join(ctx, []string{"127.0.0.1:1"}, p.self, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestJoinUnreached: a node is refused, with what is to be done, that is not where it says that it is; one that has not begun yet is reached.
+func TestJoinUnreached(t *testing.T) {
+	all := circle(t, 2, quick)
+	secret, err := peer.NewSecret(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := peer.New(secret, peer.Limits{}, nil)
+	new := New(Config{Port: port})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	t.Cleanup(func() { new.Close(); port.Close(); serving.Wait() })
+	serving.Go(func() { port.Serve(l) })
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	portOf := func(l net.Listener) uint16 { return uint16(l.Addr().(*net.TCPAddr).Port) }
+	self := dfs.Member{Name: "n", Storage: "DS-n", Host: "127.0.0.1", RPC: 1, Data: 2}
+	join := func(by *place, at uint16) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		self.Peer = at
+		_, _, _, err := new.Join(ctx, []string{by.address()}, self, "")
+		return err
+	}
+	for _, by := range all {
+		for what, at := range map[string]uint16{"where nobody is": portOf(closed), "at another node's place": all[1].self.Peer} {
+			err := join(by, at)
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), fmt.Sprint("127.0.0.1:", at)) || !strings.Contains(err.Error(), "--advertise") {
+				t.Errorf("%s, by %s: %v", what, by.name, err)
+			}
+		}
+	}
+	if v := all[0].View(); len(v.Members) != 2 || len(v.Table.Nodes()) != 2 {
+		t.Errorf("it is one of them: %+v", v.Members)
+	}
+	if err := join(all[1], portOf(l)); err != nil {
+		t.Error(err)
+	}
+	if _, is := all[0].View().Members["n"]; !is {
+		t.Error("it is none of them")
+	}
+	// What else it is asked before it begins waits.
+	if _, err := all[0].client(target{l.Addr().String(), "n"}).Beat(t.Context(), &wire.RingBeatRequest{Member: toWire(all[0].self)}); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Error(err)
 	}
 }
