@@ -138,13 +138,13 @@ func (s *sites) end(name string) {
 	}
 }
 
-// leader asks those who live until f has succeeded at the one that leads. What is uncertain is asked again.
+// leader asks those who live until f has succeeded at the one that leads. What is uncertain is asked again, and what was not done because a disk took long.
 func (s *sites) leader(f func(*Node) error) error {
 	for end := time.Now().Add(time.Minute); ; {
 		for _, a := range s.living() {
 			err := f(a.node)
 			_, other := errors.AsType[*NotLeader](err)
-			if !other && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrClosed) && !errors.Is(err, context.DeadlineExceeded) {
+			if !other && !errors.Is(err, ErrUncertain) && !errors.Is(err, quorum.ErrBusy) && !errors.Is(err, ErrClosed) && !errors.Is(err, context.DeadlineExceeded) {
 				return err
 			}
 			if time.Now().After(end) {
