@@ -169,7 +169,7 @@ func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err 
 	defer cancel()
 	a, err := m.client(to).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
 		Leader: v.Leader, Unreachable: m.unreachable(), HostName: m.HostName,
-		Room: &wire.RingRoom{Capacity: room.Capacity, Used: room.Used, Remaining: room.Remaining, Blocks: uint64(room.Blocks)}})
+		Room: room.Wire()})
 	if err != nil {
 		return false, err
 	}
