@@ -61,24 +61,24 @@ func (m *Circle) stand() {
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
 	defer cancel()
-	if _, err := m.place(ctx, v, m.self); err != nil && !undone(err) && m.ctx.Err() == nil {
+	if _, err := (service{m}).place(ctx, v, m.self); err != nil && !undone(err) && m.ctx.Err() == nil {
 		m.Log.Warn("the ring cannot be told where this node is", "err", err)
 	}
 }
 
 // place has the ring know where a member says that it is, of which it knows already, and returns a view that does. Only the node that leads may.
-func (m *Circle) place(ctx context.Context, v *dfs.View, is dfs.Member) (*dfs.View, error) {
+func (s service) place(ctx context.Context, v *dfs.View, is dfs.Member) (*dfs.View, error) {
 	known := v.Members[is.Name]
 	is = inRack(v, is)
 	if is.Number = known.Number; is != known {
 		var err error
-		if v, _, err = m.node.Admit(ctx, is); err != nil {
+		if v, _, err = s.node.Admit(ctx, is); err != nil {
 			return nil, err
 		}
 	}
 	if n, there := v.Table.Node(is.Name); there && n.Rack != is.Rack {
-		next, err := m.node.ChangeRing(ctx, ring.Rack{Node: is.Name, Rack: is.Rack})
-		m.changed(fmt.Sprintf("%s stands in rack %q, and was in %q: copies are moved by that", is.Name, is.Rack, n.Rack), next, err)
+		next, err := s.node.ChangeRing(ctx, ring.Rack{Node: is.Name, Rack: is.Rack})
+		s.changed(fmt.Sprintf("%s stands in rack %q, and was in %q: copies are moved by that", is.Name, is.Rack, n.Rack), next, err)
 		return next, err
 	}
 	return v, nil
