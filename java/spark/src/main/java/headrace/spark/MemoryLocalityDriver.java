@@ -58,7 +58,7 @@ final class MemoryLocalityDriver implements DriverPlugin {
             StagesAhead ahead = new StagesAhead(spark, inputs);
             spark.listenerBus().addToManagementQueue(ahead);
             admission = admission((TaskSchedulerImpl) scheduler);
-            locality = new MemoryLocality((TaskSchedulerImpl) scheduler, admission, ahead::begin, inputs::doubt);
+            locality = new MemoryLocality((TaskSchedulerImpl) scheduler, application.hashCode(), admission, ahead::begin, inputs::doubt);
             ((TaskSchedulerImpl) scheduler).rootPool().addSchedulable(locality);
             if (admission != null) {
                 admission.begin(locality);

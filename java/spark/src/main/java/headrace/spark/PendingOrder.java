@@ -6,8 +6,8 @@ import java.util.function.IntUnaryOperator;
 
 /**
  * Orders tasks that wait by their ranks. Spark takes them from the end of a list: the highest rank stands there, and of
- * equal ones the lowest number, as in Spark's own order. Takes time about in proportion to the list. It keeps what it works
- * with, and is not safe for use by several threads.
+ * equal ones that with the lowest number from a given one on, after the last the first. Takes time about in proportion to the
+ * list. It keeps what it works with, and is not safe for use by several threads.
  */
 final class PendingOrder {
     private static final int RANKS = 2 * ResidentShares.WHOLE + 1;
@@ -28,15 +28,20 @@ final class PendingOrder {
     /**
      * Orders the first n of list.
      *
+     * @param first where equal ones begin; 0: as in Spark's own order
      * @param rank from -WHOLE to WHOLE
      * @throws IllegalArgumentException when there is an unknown task or rank; the list is as it was
      */
-    void sort(int[] list, int n, IntUnaryOperator rank) {
+    void sort(int[] list, int n, int first, IntUnaryOperator rank) {
         if (sorted.length < n) {
             sorted = new int[list.length];
             ranks = new int[list.length];
         }
         byNumber(list, n);
+        int later = 0; // those before it come after all others, so they are put below
+        while (later < n && sorted[later] >= first) {
+            later++;
+        }
         Arrays.fill(at, 0);
         for (int i = 0; i < n; i++) {
             int r = rank.applyAsInt(sorted[i]) + ResidentShares.WHOLE;
@@ -49,7 +54,10 @@ final class PendingOrder {
         for (int r = 0; r < RANKS; r++) {
             at[r + 1] += at[r];
         }
-        for (int i = 0; i < n; i++) {
+        for (int i = later; i < n; i++) {
+            list[at[ranks[i]]++] = sorted[i];
+        }
+        for (int i = 0; i < later; i++) {
             list[at[ranks[i]]++] = sorted[i];
         }
     }

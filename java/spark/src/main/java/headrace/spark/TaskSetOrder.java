@@ -53,6 +53,7 @@ final class TaskSetOrder implements StageInputs.Stage {
 
     private ResidentShares shares;
     private final PendingOrder order;
+    private final int first;
     private final Integer[] boxed;
     private int[] list = new int[0];
     private boolean[] useful = new boolean[0];
@@ -87,13 +88,29 @@ final class TaskSetOrder implements StageInputs.Stage {
         }
     }
 
-    /** @param known is told when it is known what is in memory of what the stage reads, and must not wait */
-    TaskSetOrder(TaskSetManager stage, Runnable known) {
+    /**
+     * @param application number of the application, which differs from those of others
+     * @param known is told when it is known what is in memory of what the stage reads, and must not wait
+     */
+    TaskSetOrder(TaskSetManager stage, int application, Runnable known) {
         this.stage = stage;
         this.known = known;
         this.tasks = stage.numTasks();
         this.order = new PendingOrder(tasks);
+        this.first = first(application + stage.stageId(), tasks);
         this.boxed = new Integer[tasks];
+    }
+
+    /**
+     * Returns the task with which a stage begins among those that are equal: another one for each of several stages. Those that
+     * read the same files at the same time would all read the same blocks from disks otherwise, each from another replica,
+     * before they hear of each other; so each reads a part, and finds in memory what the others have read.
+     *
+     * @param stage its number; those of one after another are far apart by the golden section (Fibonacci hashing: Knuth, The
+     *     Art of Computer Programming, 6.4)
+     */
+    static int first(int stage, int tasks) {
+        return (int) (Integer.toUnsignedLong(stage * 0x9E3779B9) * tasks >>> Integer.SIZE);
     }
 
     @Override
@@ -156,7 +173,7 @@ final class TaskSetOrder implements StageInputs.Stage {
     /** Ends it, and puts what waits into Spark's own order. */
     void giveUp() {
         over = true;
-        left.forEach(one -> sort(one, task -> 0));
+        left.forEach(one -> sort(one, 0, task -> 0));
     }
 
     /** Spark has added tasks that were lost, or may have. */
@@ -328,10 +345,10 @@ final class TaskSetOrder implements StageInputs.Stage {
     }
 
     private void sort(Left one) {
-        sort(one, task -> shares.rank(task, one.machine, useful));
+        sort(one, first, task -> shares.rank(task, one.machine, useful));
     }
 
-    private void sort(Left one, IntUnaryOperator rank) {
+    private void sort(Left one, int from, IntUnaryOperator rank) {
         int n = one.list.length();
         if (list.length < n) {
             list = new int[n + n / 4];
@@ -339,7 +356,7 @@ final class TaskSetOrder implements StageInputs.Stage {
         for (int i = 0; i < n; i++) {
             list[i] = (Integer) one.list.apply(i);
         }
-        order.sort(list, n, rank);
+        order.sort(list, n, from, rank);
         for (int i = 0; i < n; i++) { // from here on nothing can fail
             one.list.update(i, boxed(list[i]));
         }

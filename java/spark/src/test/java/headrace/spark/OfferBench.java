@@ -33,7 +33,7 @@ class OfferBench {
             }
             measure("Spark alone: an executor has a core", 500, i -> stages.offer(1, random.nextInt(HOSTS)));
             List<TaskSetOrder> orders = new ArrayList<>();
-            MemoryLocality locality = new MemoryLocality(stages.scheduler, null, order -> {
+            MemoryLocality locality = new MemoryLocality(stages.scheduler, 0, null, order -> {
                 orders.add(order);
                 order.publish(stages.shares(TASKS, random));
                 order.known();

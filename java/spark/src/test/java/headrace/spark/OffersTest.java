@@ -42,7 +42,7 @@ class OffersTest {
         for (int id = 0; id < 5; id++) {
             all.add(stages.add(id, stages.tasks(TASKS, random)));
         }
-        stages.scheduler.rootPool().addSchedulable(new MemoryLocality(stages.scheduler, null, order -> {
+        stages.scheduler.rootPool().addSchedulable(new MemoryLocality(stages.scheduler, 0, null, order -> {
             orders.add(order);
             shares.add(stages.shares(TASKS, random));
             order.publish(shares.get(shares.size() - 1));

@@ -3,6 +3,7 @@ package headrace.spark;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.locality.ResidentShares;
 import java.util.ArrayList;
@@ -16,7 +17,7 @@ import org.junit.jupiter.api.Test;
 class PendingOrderTest {
     /** Against sorting. */
     @Test
-    void highestRankThenLowestNumberComeLast() {
+    void highestRankThenLowestNumberFromTheFirstComeLast() {
         Random random = new Random(1);
         for (int round = 0; round < 2000; round++) {
             int tasks = round % 10 == 0 ? 5000 : 1 + random.nextInt(300);
@@ -26,13 +27,34 @@ class PendingOrderTest {
                 int n = random.nextInt(round % 20 == 0 ? 12 : 2 * tasks);
                 int[] list = random.ints(n + random.nextInt(3), 0, tasks).toArray();
                 int[] rest = Arrays.copyOfRange(list, n, list.length);
+                int first = again == 0 ? 0 : random.nextInt(tasks);
                 List<Integer> expected = IntStream.of(list).limit(n).boxed()
-                    .sorted(Comparator.comparing((Integer t) -> ranks[t]).thenComparing(Comparator.reverseOrder())).toList();
-                order.sort(list, n, task -> ranks[task]);
+                    .sorted(Comparator.comparing((Integer t) -> ranks[t]).thenComparing(t -> t >= first)
+                        .thenComparing(Comparator.reverseOrder())).toList();
+                order.sort(list, n, first, task -> ranks[task]);
                 assertEquals(expected, IntStream.of(list).limit(n).boxed().toList());
                 assertArrayEquals(rest, Arrays.copyOfRange(list, n, list.length));
             }
         }
+    }
+
+    /** So that no two of a few read the same blocks at the same time. */
+    @Test
+    void stagesOneAfterAnotherBeginFarApart() {
+        Random random = new Random(1);
+        for (int round = 0; round < 1000; round++) {
+            int stage = random.nextInt();
+            int tasks = 16 + random.nextInt(100_000);
+            int stages = 2 + random.nextInt(7);
+            int[] firsts = IntStream.range(0, stages).map(i -> TaskSetOrder.first(stage + i, tasks)).sorted().toArray();
+            for (int i = 0; i < stages; i++) {
+                int gap = i > 0 ? firsts[i] - firsts[i - 1] : firsts[0] + tasks - firsts[stages - 1];
+                assertTrue(gap >= tasks / (3 * stages), stages + " of " + tasks + " from " + stage + ": " + Arrays.toString(firsts));
+            }
+        }
+        assertEquals(0, TaskSetOrder.first(0, 64));
+        assertEquals(0, TaskSetOrder.first(-1, 0));
+        assertEquals(0, TaskSetOrder.first(-1, 1));
     }
 
     @Test
@@ -40,10 +62,10 @@ class PendingOrderTest {
         PendingOrder order = new PendingOrder(70);
         for (int[] list : new int[][] {{3, 70, 1}, {3, -1, 1}, {3, 2, 69}}) {
             int[] before = list.clone();
-            assertThrows(IllegalArgumentException.class, () -> order.sort(list, 3, task -> task == 69 ? 17 : 0));
+            assertThrows(IllegalArgumentException.class, () -> order.sort(list, 3, 0, task -> task == 69 ? 17 : 0));
             assertArrayEquals(before, list);
             int[] good = {1, 3};
-            order.sort(good, 2, task -> 0); // nothing of what failed is left
+            order.sort(good, 2, 0, task -> 0); // nothing of what failed is left
             assertArrayEquals(new int[] {3, 1}, good);
         }
     }
