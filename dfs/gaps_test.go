@@ -3,10 +3,12 @@ package dfs
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
 
 	"headrace/block"
 	"headrace/internal/vfs"
@@ -30,6 +32,11 @@ func TestNothingBesideAGap(t *testing.T) {
 		}
 		return nil
 	}}}))
+	n := &Node{Blocks: store}
+	if r := RoomFrom(n.Room().Wire()); r.Gaps != 1 || len(r.SomeGaps) != 1 || r.SomeGaps[0].Dir != "/d" || r.SomeGaps[0].File != 7 || r.SomeGaps[0].From != 0 ||
+		r.SomeGaps[0].To != math.MaxInt64 || !strings.Contains(r.SomeGaps[0].Cause.Error(), "input/output error") {
+		t.Errorf("others are told %+v", r)
+	}
 	k := newKeeper(&Node{Blocks: store, ctx: context.Background(), Config: Config{}.filled()})
 	nobody := errors.New("nobody leads")
 	for _, c := range []struct {
@@ -50,5 +57,28 @@ func TestNothingBesideAGap(t *testing.T) {
 		if said, err := k.fence(2, 5); !errors.Is(err, c.want) || err == nil && said.State != wire.BlockCopy_NONE {
 			t.Errorf("a block %s: %v, %v", c.what, said, err)
 		}
+	}
+}
+
+// TestManyGaps: others are told how many there are, and of some of them, whatever they are called.
+func TestManyGaps(t *testing.T) {
+	r := Room{Capacity: 1, Used: 2, Remaining: 3, Blocks: 4, Gaps: 1000}
+	for i := range 2 * mostGaps {
+		r.SomeGaps = append(r.SomeGaps, Gap{"/d\xff", block.Gap{File: uint64(i), From: 4096, To: 8192, Cause: errors.New("why \xff")}})
+	}
+	b, err := proto.Marshal(r.Wire())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire.RingRoom{}
+	if err := proto.Unmarshal(b, w); err != nil {
+		t.Fatal(err)
+	}
+	got := RoomFrom(w)
+	if len(got.SomeGaps) != mostGaps || got.SomeGaps[3].String() != "blocks of file 3 from byte 4096 to 8192" || got.SomeGaps[3].Dir != "/d?" {
+		t.Errorf("%+v", got)
+	}
+	if got.SomeGaps = nil; got.Capacity != 1 || got.Used != 2 || got.Remaining != 3 || got.Blocks != 4 || got.Gaps != 1000 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -1,22 +1,69 @@
 package dfs
 
-import "headrace/ring"
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"headrace/block"
+	"headrace/ring"
+	"headrace/wire"
+)
 
 // Room is what the disks of a node have, in bytes, and how many blocks there are.
 type Room struct {
 	Capacity, Used, Remaining uint64
 	Blocks                    int
+	// Gaps is in how many parts of files of blocks nobody knows what is, SomeGaps the first of them.
+	Gaps     int
+	SomeGaps []Gap
 }
+
+// Gap is a part of a disk of a node that could not be read at its start: copies in it count for nothing.
+type Gap struct {
+	Dir string // of the disk
+	block.Gap
+}
+
+// mostGaps is how many gaps a node tells others of.
+const mostGaps = 20
 
 // Room returns that of the disks that are in use. It does not look at the blocks.
 func (n *Node) Room() (r Room) {
 	for _, v := range n.Blocks.Volumes() {
-		if v.Cause == nil {
-			r.Capacity += uint64(v.Total)
-			r.Remaining += uint64(max(0, v.Free))
-			r.Used += uint64(v.Used)
-			r.Blocks += int(v.Replicas)
+		if v.Cause != nil {
+			continue
 		}
+		r.Capacity += uint64(v.Total)
+		r.Remaining += uint64(max(0, v.Free))
+		r.Used += uint64(v.Used)
+		r.Blocks += int(v.Replicas)
+		r.Gaps += len(v.Gaps)
+		for _, g := range v.Gaps[:min(len(v.Gaps), mostGaps-len(r.SomeGaps))] {
+			r.SomeGaps = append(r.SomeGaps, Gap{v.Dir, g})
+		}
+	}
+	return r
+}
+
+// Wire returns it as nodes tell each other of it.
+func (r Room) Wire() *wire.RingRoom {
+	w := &wire.RingRoom{Capacity: r.Capacity, Used: r.Used, Remaining: r.Remaining, Blocks: uint64(r.Blocks), Gaps: uint64(r.Gaps)}
+	for _, g := range r.SomeGaps {
+		cause := "unknown"
+		if g.Cause != nil {
+			cause = strings.ToValidUTF8(g.Cause.Error(), "?")
+		}
+		w.SomeGaps = append(w.SomeGaps, &wire.RingGap{Dir: strings.ToValidUTF8(g.Dir, "?"), File: g.File, From: g.From, To: g.To, Cause: cause})
+	}
+	return w
+}
+
+// RoomFrom returns what Wire was made of.
+func RoomFrom(w *wire.RingRoom) Room {
+	r := Room{Capacity: w.GetCapacity(), Used: w.GetUsed(), Remaining: w.GetRemaining(), Blocks: int(w.GetBlocks()), Gaps: int(w.GetGaps())}
+	for _, g := range w.GetSomeGaps()[:min(len(w.GetSomeGaps()), mostGaps)] {
+		r.SomeGaps = append(r.SomeGaps, Gap{g.GetDir(), block.Gap{File: g.GetFile(), From: g.GetFrom(), To: g.GetTo(), Cause: errors.New(g.GetCause())}})
 	}
 	return r
 }
@@ -26,7 +73,7 @@ func (r Room) Full() bool { return r.Capacity == 0 || r.Remaining < r.Capacity/2
 
 // Plus adds another node's.
 func (r Room) Plus(o Room) Room {
-	return Room{r.Capacity + o.Capacity, r.Used + o.Used, r.Remaining + o.Remaining, r.Blocks + o.Blocks}
+	return Room{r.Capacity + o.Capacity, r.Used + o.Used, r.Remaining + o.Remaining, r.Blocks + o.Blocks, r.Gaps + o.Gaps, slices.Concat(r.SomeGaps, o.SomeGaps)}
 }
 
 // RoomOf returns what is known of a node of the ring.

@@ -43,7 +43,9 @@ type group struct {
 	// cutTo is where the log is to begin with the next frame.
 	cutTo uint64
 	// confs are the members from the start of the log on.
-	confs   []point
+	confs []point
+	// ends are those of the log at the last ticks.
+	ends    []uint64
 	leader  Replica
 	leading bool
 	term    uint64
@@ -275,6 +277,24 @@ func (g *group) fail(proposals, reads error) {
 		g.out[to].close()
 		delete(g.out, to)
 	}
+}
+
+// beforeElections is for how many elections' time the ends of the log are known.
+const beforeElections = 3
+
+// noteEnd notes where the log ends at a tick.
+func (g *group) noteEnd(ticks int) {
+	if g.ends = append(g.ends, g.store.last()); len(g.ends) > ticks {
+		g.ends = g.ends[1:]
+	}
+}
+
+// before returns where the log ended at the first tick that is known. What a follower had then it may have had to drop.
+func (g *group) before() uint64 {
+	if len(g.ends) == 0 {
+		return g.store.last()
+	}
+	return min(g.ends[0], g.store.last())
 }
 
 // cut returns the point before which the log is not needed any more.

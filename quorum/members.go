@@ -68,7 +68,9 @@ type Status struct {
 	Term            uint64
 	// Applied is the last entry in the state, First and Last are those in the log.
 	Applied, First, Last uint64
-	Voters, Learners     []Replica
+	// Before is the last entry that the log had three elections' time ago, or as long ago as this node is open.
+	Before           uint64
+	Voters, Learners []Replica
 	// Joint: a change of several members has not ended.
 	Joint bool
 	// Has is, of other members, the last entry they are known to have, if this node leads.
@@ -85,7 +87,7 @@ func (n *Node) Status(id uint64) (Status, error) {
 	}
 	conf := g.confs[len(g.confs)-1].conf
 	s := Status{Replica: g.store.replica, Leader: g.leader, Leading: g.leading, Term: g.term, Applied: g.applied,
-		First: g.store.first(), Last: g.store.last(), Voters: replicas(conf.GetVoters()), Learners: replicas(conf.GetLearners()),
+		First: g.store.first(), Last: g.store.last(), Before: g.before(), Voters: replicas(conf.GetVoters()), Learners: replicas(conf.GetLearners()),
 		Joint: len(conf.GetVotersOutgoing()) > 0, Has: map[Replica]uint64{}, Active: map[Replica]bool{}}
 	for r, p := range g.raft.Status().Progress {
 		s.Has[Replica(r)], s.Active[Replica(r)] = p.Match, p.RecentActive

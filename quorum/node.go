@@ -172,6 +172,7 @@ func (n *Node) Tick() {
 			g.raft.Tick()
 			n.remind(g)
 			g.waits(patience * n.config.ElectionTicks)
+			g.noteEnd(beforeElections * n.config.ElectionTicks)
 		}
 	}
 }

@@ -308,3 +308,31 @@ func TestDiesBeforeRestore(t *testing.T) {
 		}
 	}
 }
+
+// TestBefore: it is known what a log had some time ago, also when it grows all the time.
+func TestBefore(t *testing.T) {
+	a := newAlone(t, 1<<20)
+	defer a.close()
+	const ticks = beforeElections * 10
+	for i := range 3 * ticks {
+		was, err := a.Status(1)
+		if err != nil || was.Before > was.Last {
+			t.Fatalf("%+v, %v", was, err)
+		}
+		if want := was.Last - uint64(max(0, min(i, ticks-1))); was.Before != want {
+			t.Fatalf("after %d entries in as many ticks it is %d, want %d: %+v", i, was.Before, want, was)
+		}
+		if _, err := a.propose(1, fmt.Sprintf("k w%d", i)); err != nil {
+			t.Fatal(err)
+		}
+		a.Tick()
+		a.work()
+	}
+	for range ticks {
+		a.Tick()
+		a.work()
+	}
+	if s, err := a.Status(1); err != nil || s.Before != s.Last {
+		t.Errorf("nothing has come for long, and it is %+v, %v", s, err)
+	}
+}

@@ -102,5 +102,6 @@
 // Racks alternate in a first table, and a node that joins is put where they do so best. With as
 // many racks as replicas that is not always possible one by one: with three racks the fullest
 // node then holds up to 1.34 times the mean, and 20 of 24 sets are left; two, four or more come
-// out even (TestGrown).
+// out even (TestGrown). A node whose rack changes stays where it stands on the ring, so racks may
+// alternate less well after that.
 package ring

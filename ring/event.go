@@ -35,6 +35,8 @@ type (
 		Node   string
 		Weight uint32
 	}
+	// Rack: a node stands in another rack. What is to be elsewhere by that is moved, and nothing is let go before.
+	Rack struct{ Node, Rack string }
 	// Level evens out what nodes own, by at most that many segments if Most is not 0.
 	Level struct{ Most int }
 	// Confirm: a node has compared these segments with a holder or with the metadata, has all
@@ -260,6 +262,16 @@ func (e Weigh) apply(t draft) error {
 		return err
 	}
 	n.Weight = e.Weight
+	return n.check()
+}
+
+func (e Rack) apply(t draft) error {
+	_, n, err := t.node(e.Node)
+	if err != nil {
+		return err
+	}
+	n.Rack = e.Rack
+	t.compute()
 	return n.check()
 }
 

@@ -62,6 +62,10 @@ func TestHistory(t *testing.T) {
 	}
 	do(Remove{"n0"})
 	do(Level{})
+	do(Rack{"n3", "r2"})
+	for _, n := range table.Nodes() {
+		confirm(n.Name)
+	}
 	golden := filepath.Join("testdata", "history.txt")
 	if *update {
 		if err := os.WriteFile(golden, []byte(b.String()), 0o644); err != nil {

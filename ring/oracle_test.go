@@ -260,7 +260,7 @@ func TestAllHistories(t *testing.T) {
 
 // events are all that may happen to a table, near enough.
 func events(table *Table, nodes []Node) []Event {
-	all := []Event{Level{}, Abandon{table.Missing()}}
+	all := []Event{Level{}, Abandon{table.Missing()}, Rack{nodes[0].Name, "another"}}
 	every := make([]uint16, table.Segments())
 	for s := range every {
 		every[s] = uint16(s)

@@ -307,3 +307,57 @@ func TestWeights(t *testing.T) {
 		}
 	}
 }
+
+// TestRack: a node that stands in another rack has copies put by that one. Only what it has or is to have is moved, there are never fewer copies than before, and the room
+// taken meanwhile is that of the copies that are made.
+func TestRack(t *testing.T) {
+	for _, c := range []struct {
+		nodes, racks int
+		to           string
+	}{{3, 1, "another"}, {4, 2, "another"}, {6, 2, "r0"}, {6, 3, "r0"}, {9, 3, "another"}, {9, 3, "r0"}, {20, 4, "r0"}, {20, 4, "r2"}} {
+		table, err := New(512, 3, racked(c.nodes, c.racks)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := table
+		var moves []Move
+		table, moves = apply(t, table, Rack{"n1", c.to})
+		if n, _ := table.Node("n1"); n.Rack != c.to {
+			t.Fatalf("%+v: %+v", c, n)
+		}
+		copies := 0
+		for _, m := range moves {
+			if m.From != "" {
+				copies++
+			}
+			if !slices.Contains(was.Targets(m.Segment), "n1") && !slices.Contains(table.Targets(m.Segment), "n1") {
+				t.Fatalf("%+v: %+v is moved from %v to %v", c, m, was.Targets(m.Segment), table.Targets(m.Segment))
+			}
+		}
+		total := func(of *Table) (n int) {
+			for s := range uint16(of.Segments()) {
+				if live := len(of.ReadFrom(s)); live < 3 {
+					t.Fatalf("%+v: %d copies of segment %d", c, live, s)
+				}
+				n += len(of.Holders(s))
+			}
+			return n
+		}
+		before := total(table)
+		for _, m := range table.Moves() {
+			table, _ = apply(t, table, Confirm{m.Node, table.Epoch(), []uint16{m.Segment}})
+			if now := total(table); now > before {
+				t.Errorf("%+v: there are %d copies of segments, and were %d", c, now, before)
+			}
+		}
+		for s := range uint16(table.Segments()) {
+			if !table.Settled(s) || !slices.Equal(table.Targets(s), wantTargets(table, table.Owner(s))) {
+				t.Fatalf("%+v: segment %d is at %v, and is to be at %v", c, s, table.Holders(s), table.Targets(s))
+			}
+		}
+		t.Logf("%+v: %d of %d copies are made", c, copies, before)
+		if same, moves := apply(t, table, Rack{"n1", c.to}); same != table || len(moves) > 0 {
+			t.Errorf("%+v: said again it changes something", c)
+		}
+	}
+}

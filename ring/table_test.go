@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -33,6 +34,8 @@ func TestRefused(t *testing.T) {
 		{lastDown, Out{"n0"}, ErrState},
 		{lastDown, Fill{"n0", 0}, ErrState},
 		{table, Weigh{"n0", 0}, ErrInvalid},
+		{table, Rack{"y", "r1"}, ErrUnknown},
+		{table, Rack{"n0", strings.Repeat("r", 256)}, ErrInvalid},
 		{table, Lost{"n0", []uint16{8}}, ErrInvalid},
 		{table, Confirm{"n0", 1, []uint16{8}}, ErrInvalid},
 		{table, Abandon{[]uint16{8}}, ErrInvalid},

@@ -196,7 +196,7 @@ func (w *world) fail() {
 
 func (w *world) operate() {
 	m := w.any()
-	switch w.r.IntN(8) {
+	switch w.r.IntN(9) {
 	case 0:
 		if len(w.table.Nodes()) < 8 {
 			n := Node{Name: fmt.Sprint("n", len(w.nodes)), Rack: fmt.Sprint(w.r.IntN(3)), Weight: uint32(1 + w.r.IntN(3))}
@@ -213,6 +213,8 @@ func (w *world) operate() {
 		w.apply(Level{w.r.IntN(4)})
 	case 4:
 		w.apply(Weigh{m.name, uint32(1 + w.r.IntN(3))})
+	case 8:
+		w.apply(Rack{m.name, fmt.Sprint(w.r.IntN(3))})
 	case 5, 6:
 		if w.state(m.name).State == IsOut || w.state(m.name).Leaving {
 			w.apply(Remove{m.name})

@@ -333,11 +333,14 @@ func (x *RingFileSystem) GetKey() []byte {
 
 // RingRoom is what a node has on its disks, in bytes.
 type RingRoom struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Capacity      uint64                 `protobuf:"varint,1,opt,name=capacity,proto3" json:"capacity,omitempty"`
-	Used          uint64                 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
-	Remaining     uint64                 `protobuf:"varint,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	Blocks        uint64                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Capacity  uint64                 `protobuf:"varint,1,opt,name=capacity,proto3" json:"capacity,omitempty"`
+	Used      uint64                 `protobuf:"varint,2,opt,name=used,proto3" json:"used,omitempty"`
+	Remaining uint64                 `protobuf:"varint,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	Blocks    uint64                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	// How many parts of files of blocks there are in which nobody knows what is, since they could not be read at the start, and some of them.
+	Gaps          uint64     `protobuf:"varint,5,opt,name=gaps,proto3" json:"gaps,omitempty"`
+	SomeGaps      []*RingGap `protobuf:"bytes,6,rep,name=some_gaps,json=someGaps,proto3" json:"some_gaps,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -400,6 +403,99 @@ func (x *RingRoom) GetBlocks() uint64 {
 	return 0
 }
 
+func (x *RingRoom) GetGaps() uint64 {
+	if x != nil {
+		return x.Gaps
+	}
+	return 0
+}
+
+func (x *RingRoom) GetSomeGaps() []*RingGap {
+	if x != nil {
+		return x.SomeGaps
+	}
+	return nil
+}
+
+type RingGap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The directory of the disk.
+	Dir string `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"`
+	// The file of the file system of which the blocks were when they were made, by its number.
+	File uint64 `protobuf:"varint,2,opt,name=file,proto3" json:"file,omitempty"`
+	// Offsets in the file of its blocks; to is 2^63-1 where no block was found behind it.
+	From          int64  `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	To            int64  `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
+	Cause         string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RingGap) Reset() {
+	*x = RingGap{}
+	mi := &file_dfsring_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RingGap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RingGap) ProtoMessage() {}
+
+func (x *RingGap) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsring_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RingGap.ProtoReflect.Descriptor instead.
+func (*RingGap) Descriptor() ([]byte, []int) {
+	return file_dfsring_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RingGap) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *RingGap) GetFile() uint64 {
+	if x != nil {
+		return x.File
+	}
+	return 0
+}
+
+func (x *RingGap) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *RingGap) GetTo() int64 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *RingGap) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
 type RingBeatRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Member *RingMember            `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
@@ -420,7 +516,7 @@ type RingBeatRequest struct {
 
 func (x *RingBeatRequest) Reset() {
 	*x = RingBeatRequest{}
-	mi := &file_dfsring_proto_msgTypes[5]
+	mi := &file_dfsring_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -432,7 +528,7 @@ func (x *RingBeatRequest) String() string {
 func (*RingBeatRequest) ProtoMessage() {}
 
 func (x *RingBeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[5]
+	mi := &file_dfsring_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -445,7 +541,7 @@ func (x *RingBeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingBeatRequest.ProtoReflect.Descriptor instead.
 func (*RingBeatRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{5}
+	return file_dfsring_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RingBeatRequest) GetMember() *RingMember {
@@ -523,7 +619,7 @@ type RingBeatResponse struct {
 
 func (x *RingBeatResponse) Reset() {
 	*x = RingBeatResponse{}
-	mi := &file_dfsring_proto_msgTypes[6]
+	mi := &file_dfsring_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +631,7 @@ func (x *RingBeatResponse) String() string {
 func (*RingBeatResponse) ProtoMessage() {}
 
 func (x *RingBeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[6]
+	mi := &file_dfsring_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +644,7 @@ func (x *RingBeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingBeatResponse.ProtoReflect.Descriptor instead.
 func (*RingBeatResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{6}
+	return file_dfsring_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RingBeatResponse) GetNoted() bool {
@@ -573,7 +669,7 @@ type RingPingRequest struct {
 
 func (x *RingPingRequest) Reset() {
 	*x = RingPingRequest{}
-	mi := &file_dfsring_proto_msgTypes[7]
+	mi := &file_dfsring_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -585,7 +681,7 @@ func (x *RingPingRequest) String() string {
 func (*RingPingRequest) ProtoMessage() {}
 
 func (x *RingPingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[7]
+	mi := &file_dfsring_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -598,7 +694,7 @@ func (x *RingPingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPingRequest.ProtoReflect.Descriptor instead.
 func (*RingPingRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{7}
+	return file_dfsring_proto_rawDescGZIP(), []int{8}
 }
 
 type RingPingResponse struct {
@@ -609,7 +705,7 @@ type RingPingResponse struct {
 
 func (x *RingPingResponse) Reset() {
 	*x = RingPingResponse{}
-	mi := &file_dfsring_proto_msgTypes[8]
+	mi := &file_dfsring_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +717,7 @@ func (x *RingPingResponse) String() string {
 func (*RingPingResponse) ProtoMessage() {}
 
 func (x *RingPingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[8]
+	mi := &file_dfsring_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +730,7 @@ func (x *RingPingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPingResponse.ProtoReflect.Descriptor instead.
 func (*RingPingResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{8}
+	return file_dfsring_proto_rawDescGZIP(), []int{9}
 }
 
 type RingPassRequest struct {
@@ -658,7 +754,7 @@ type RingPassRequest struct {
 
 func (x *RingPassRequest) Reset() {
 	*x = RingPassRequest{}
-	mi := &file_dfsring_proto_msgTypes[9]
+	mi := &file_dfsring_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +766,7 @@ func (x *RingPassRequest) String() string {
 func (*RingPassRequest) ProtoMessage() {}
 
 func (x *RingPassRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[9]
+	mi := &file_dfsring_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +779,7 @@ func (x *RingPassRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPassRequest.ProtoReflect.Descriptor instead.
 func (*RingPassRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{9}
+	return file_dfsring_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RingPassRequest) GetProtocol() string {
@@ -770,7 +866,7 @@ type RingPassResponse struct {
 
 func (x *RingPassResponse) Reset() {
 	*x = RingPassResponse{}
-	mi := &file_dfsring_proto_msgTypes[10]
+	mi := &file_dfsring_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +878,7 @@ func (x *RingPassResponse) String() string {
 func (*RingPassResponse) ProtoMessage() {}
 
 func (x *RingPassResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[10]
+	mi := &file_dfsring_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +891,7 @@ func (x *RingPassResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPassResponse.ProtoReflect.Descriptor instead.
 func (*RingPassResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{10}
+	return file_dfsring_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RingPassResponse) GetOutcome() isRingPassResponse_Outcome {
@@ -865,7 +961,7 @@ type RingNotLeading struct {
 
 func (x *RingNotLeading) Reset() {
 	*x = RingNotLeading{}
-	mi := &file_dfsring_proto_msgTypes[11]
+	mi := &file_dfsring_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -877,7 +973,7 @@ func (x *RingNotLeading) String() string {
 func (*RingNotLeading) ProtoMessage() {}
 
 func (x *RingNotLeading) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[11]
+	mi := &file_dfsring_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -890,7 +986,7 @@ func (x *RingNotLeading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingNotLeading.ProtoReflect.Descriptor instead.
 func (*RingNotLeading) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{11}
+	return file_dfsring_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RingNotLeading) GetLeader() string {
@@ -912,7 +1008,7 @@ type RingException struct {
 
 func (x *RingException) Reset() {
 	*x = RingException{}
-	mi := &file_dfsring_proto_msgTypes[12]
+	mi := &file_dfsring_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -924,7 +1020,7 @@ func (x *RingException) String() string {
 func (*RingException) ProtoMessage() {}
 
 func (x *RingException) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[12]
+	mi := &file_dfsring_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -937,7 +1033,7 @@ func (x *RingException) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingException.ProtoReflect.Descriptor instead.
 func (*RingException) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{12}
+	return file_dfsring_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RingException) GetClass() string {
@@ -969,7 +1065,7 @@ type RingRequest struct {
 
 func (x *RingRequest) Reset() {
 	*x = RingRequest{}
-	mi := &file_dfsring_proto_msgTypes[13]
+	mi := &file_dfsring_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -981,7 +1077,7 @@ func (x *RingRequest) String() string {
 func (*RingRequest) ProtoMessage() {}
 
 func (x *RingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[13]
+	mi := &file_dfsring_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -994,7 +1090,7 @@ func (x *RingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingRequest.ProtoReflect.Descriptor instead.
 func (*RingRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{13}
+	return file_dfsring_proto_rawDescGZIP(), []int{14}
 }
 
 type RingResponse struct {
@@ -1015,7 +1111,7 @@ type RingResponse struct {
 
 func (x *RingResponse) Reset() {
 	*x = RingResponse{}
-	mi := &file_dfsring_proto_msgTypes[14]
+	mi := &file_dfsring_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1123,7 @@ func (x *RingResponse) String() string {
 func (*RingResponse) ProtoMessage() {}
 
 func (x *RingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[14]
+	mi := &file_dfsring_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1136,7 @@ func (x *RingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingResponse.ProtoReflect.Descriptor instead.
 func (*RingResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{14}
+	return file_dfsring_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RingResponse) GetEpoch() uint64 {
@@ -1124,7 +1220,7 @@ type RingNode struct {
 
 func (x *RingNode) Reset() {
 	*x = RingNode{}
-	mi := &file_dfsring_proto_msgTypes[15]
+	mi := &file_dfsring_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1232,7 @@ func (x *RingNode) String() string {
 func (*RingNode) ProtoMessage() {}
 
 func (x *RingNode) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[15]
+	mi := &file_dfsring_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1245,7 @@ func (x *RingNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingNode.ProtoReflect.Descriptor instead.
 func (*RingNode) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{15}
+	return file_dfsring_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RingNode) GetMember() *RingMember {
@@ -1239,7 +1335,7 @@ type RingDrainRequest struct {
 
 func (x *RingDrainRequest) Reset() {
 	*x = RingDrainRequest{}
-	mi := &file_dfsring_proto_msgTypes[16]
+	mi := &file_dfsring_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1251,7 +1347,7 @@ func (x *RingDrainRequest) String() string {
 func (*RingDrainRequest) ProtoMessage() {}
 
 func (x *RingDrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[16]
+	mi := &file_dfsring_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1264,7 +1360,7 @@ func (x *RingDrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingDrainRequest.ProtoReflect.Descriptor instead.
 func (*RingDrainRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{16}
+	return file_dfsring_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RingDrainRequest) GetNode() string {
@@ -1283,7 +1379,7 @@ type RingFillRequest struct {
 
 func (x *RingFillRequest) Reset() {
 	*x = RingFillRequest{}
-	mi := &file_dfsring_proto_msgTypes[17]
+	mi := &file_dfsring_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1391,7 @@ func (x *RingFillRequest) String() string {
 func (*RingFillRequest) ProtoMessage() {}
 
 func (x *RingFillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[17]
+	mi := &file_dfsring_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1404,7 @@ func (x *RingFillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingFillRequest.ProtoReflect.Descriptor instead.
 func (*RingFillRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{17}
+	return file_dfsring_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RingFillRequest) GetNode() string {
@@ -1327,7 +1423,7 @@ type RingRemoveRequest struct {
 
 func (x *RingRemoveRequest) Reset() {
 	*x = RingRemoveRequest{}
-	mi := &file_dfsring_proto_msgTypes[18]
+	mi := &file_dfsring_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1435,7 @@ func (x *RingRemoveRequest) String() string {
 func (*RingRemoveRequest) ProtoMessage() {}
 
 func (x *RingRemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[18]
+	mi := &file_dfsring_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1448,7 @@ func (x *RingRemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingRemoveRequest.ProtoReflect.Descriptor instead.
 func (*RingRemoveRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{18}
+	return file_dfsring_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RingRemoveRequest) GetNode() string {
@@ -1373,7 +1469,7 @@ type RingChangeResponse struct {
 
 func (x *RingChangeResponse) Reset() {
 	*x = RingChangeResponse{}
-	mi := &file_dfsring_proto_msgTypes[19]
+	mi := &file_dfsring_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1481,7 @@ func (x *RingChangeResponse) String() string {
 func (*RingChangeResponse) ProtoMessage() {}
 
 func (x *RingChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[19]
+	mi := &file_dfsring_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1494,7 @@ func (x *RingChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingChangeResponse.ProtoReflect.Descriptor instead.
 func (*RingChangeResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{19}
+	return file_dfsring_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RingChangeResponse) GetEpoch() uint64 {
@@ -1444,12 +1540,20 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05group\x18\x03 \x01(\tR\x05group\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\fR\x03key\"p\n" +
+	"\x03key\x18\x04 \x01(\fR\x03key\"\xb7\x01\n" +
 	"\bRingRoom\x12\x1a\n" +
 	"\bcapacity\x18\x01 \x01(\x04R\bcapacity\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x1c\n" +
 	"\tremaining\x18\x03 \x01(\x04R\tremaining\x12\x16\n" +
-	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\"\x98\x02\n" +
+	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\x12\x12\n" +
+	"\x04gaps\x18\x05 \x01(\x04R\x04gaps\x121\n" +
+	"\tsome_gaps\x18\x06 \x03(\v2\x14.headrace.v1.RingGapR\bsomeGaps\"i\n" +
+	"\aRingGap\x12\x10\n" +
+	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\x04R\x04file\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\x03R\x02to\x12\x14\n" +
+	"\x05cause\x18\x05 \x01(\tR\x05cause\"\x98\x02\n" +
 	"\x0fRingBeatRequest\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.headrace.v1.RingMemberR\x06member\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12)\n" +
@@ -1544,60 +1648,62 @@ func file_dfsring_proto_rawDescGZIP() []byte {
 	return file_dfsring_proto_rawDescData
 }
 
-var file_dfsring_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_dfsring_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_dfsring_proto_goTypes = []any{
 	(*RingMember)(nil),         // 0: headrace.v1.RingMember
 	(*RingJoinRequest)(nil),    // 1: headrace.v1.RingJoinRequest
 	(*RingJoinResponse)(nil),   // 2: headrace.v1.RingJoinResponse
 	(*RingFileSystem)(nil),     // 3: headrace.v1.RingFileSystem
 	(*RingRoom)(nil),           // 4: headrace.v1.RingRoom
-	(*RingBeatRequest)(nil),    // 5: headrace.v1.RingBeatRequest
-	(*RingBeatResponse)(nil),   // 6: headrace.v1.RingBeatResponse
-	(*RingPingRequest)(nil),    // 7: headrace.v1.RingPingRequest
-	(*RingPingResponse)(nil),   // 8: headrace.v1.RingPingResponse
-	(*RingPassRequest)(nil),    // 9: headrace.v1.RingPassRequest
-	(*RingPassResponse)(nil),   // 10: headrace.v1.RingPassResponse
-	(*RingNotLeading)(nil),     // 11: headrace.v1.RingNotLeading
-	(*RingException)(nil),      // 12: headrace.v1.RingException
-	(*RingRequest)(nil),        // 13: headrace.v1.RingRequest
-	(*RingResponse)(nil),       // 14: headrace.v1.RingResponse
-	(*RingNode)(nil),           // 15: headrace.v1.RingNode
-	(*RingDrainRequest)(nil),   // 16: headrace.v1.RingDrainRequest
-	(*RingFillRequest)(nil),    // 17: headrace.v1.RingFillRequest
-	(*RingRemoveRequest)(nil),  // 18: headrace.v1.RingRemoveRequest
-	(*RingChangeResponse)(nil), // 19: headrace.v1.RingChangeResponse
+	(*RingGap)(nil),            // 5: headrace.v1.RingGap
+	(*RingBeatRequest)(nil),    // 6: headrace.v1.RingBeatRequest
+	(*RingBeatResponse)(nil),   // 7: headrace.v1.RingBeatResponse
+	(*RingPingRequest)(nil),    // 8: headrace.v1.RingPingRequest
+	(*RingPingResponse)(nil),   // 9: headrace.v1.RingPingResponse
+	(*RingPassRequest)(nil),    // 10: headrace.v1.RingPassRequest
+	(*RingPassResponse)(nil),   // 11: headrace.v1.RingPassResponse
+	(*RingNotLeading)(nil),     // 12: headrace.v1.RingNotLeading
+	(*RingException)(nil),      // 13: headrace.v1.RingException
+	(*RingRequest)(nil),        // 14: headrace.v1.RingRequest
+	(*RingResponse)(nil),       // 15: headrace.v1.RingResponse
+	(*RingNode)(nil),           // 16: headrace.v1.RingNode
+	(*RingDrainRequest)(nil),   // 17: headrace.v1.RingDrainRequest
+	(*RingFillRequest)(nil),    // 18: headrace.v1.RingFillRequest
+	(*RingRemoveRequest)(nil),  // 19: headrace.v1.RingRemoveRequest
+	(*RingChangeResponse)(nil), // 20: headrace.v1.RingChangeResponse
 }
 var file_dfsring_proto_depIdxs = []int32{
 	0,  // 0: headrace.v1.RingJoinRequest.member:type_name -> headrace.v1.RingMember
 	3,  // 1: headrace.v1.RingJoinResponse.file_system:type_name -> headrace.v1.RingFileSystem
-	0,  // 2: headrace.v1.RingBeatRequest.member:type_name -> headrace.v1.RingMember
-	4,  // 3: headrace.v1.RingBeatRequest.room:type_name -> headrace.v1.RingRoom
-	12, // 4: headrace.v1.RingPassResponse.exception:type_name -> headrace.v1.RingException
-	11, // 5: headrace.v1.RingPassResponse.not_leading:type_name -> headrace.v1.RingNotLeading
-	15, // 6: headrace.v1.RingResponse.nodes:type_name -> headrace.v1.RingNode
-	0,  // 7: headrace.v1.RingNode.member:type_name -> headrace.v1.RingMember
-	4,  // 8: headrace.v1.RingNode.room:type_name -> headrace.v1.RingRoom
-	1,  // 9: headrace.v1.RingService.Join:input_type -> headrace.v1.RingJoinRequest
-	5,  // 10: headrace.v1.RingService.Beat:input_type -> headrace.v1.RingBeatRequest
-	7,  // 11: headrace.v1.RingService.Ping:input_type -> headrace.v1.RingPingRequest
-	9,  // 12: headrace.v1.RingService.Pass:input_type -> headrace.v1.RingPassRequest
-	13, // 13: headrace.v1.RingAdmin.Ring:input_type -> headrace.v1.RingRequest
-	16, // 14: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
-	17, // 15: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
-	18, // 16: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
-	2,  // 17: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
-	6,  // 18: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
-	8,  // 19: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
-	10, // 20: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
-	14, // 21: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
-	19, // 22: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
-	19, // 23: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
-	19, // 24: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
-	17, // [17:25] is the sub-list for method output_type
-	9,  // [9:17] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	5,  // 2: headrace.v1.RingRoom.some_gaps:type_name -> headrace.v1.RingGap
+	0,  // 3: headrace.v1.RingBeatRequest.member:type_name -> headrace.v1.RingMember
+	4,  // 4: headrace.v1.RingBeatRequest.room:type_name -> headrace.v1.RingRoom
+	13, // 5: headrace.v1.RingPassResponse.exception:type_name -> headrace.v1.RingException
+	12, // 6: headrace.v1.RingPassResponse.not_leading:type_name -> headrace.v1.RingNotLeading
+	16, // 7: headrace.v1.RingResponse.nodes:type_name -> headrace.v1.RingNode
+	0,  // 8: headrace.v1.RingNode.member:type_name -> headrace.v1.RingMember
+	4,  // 9: headrace.v1.RingNode.room:type_name -> headrace.v1.RingRoom
+	1,  // 10: headrace.v1.RingService.Join:input_type -> headrace.v1.RingJoinRequest
+	6,  // 11: headrace.v1.RingService.Beat:input_type -> headrace.v1.RingBeatRequest
+	8,  // 12: headrace.v1.RingService.Ping:input_type -> headrace.v1.RingPingRequest
+	10, // 13: headrace.v1.RingService.Pass:input_type -> headrace.v1.RingPassRequest
+	14, // 14: headrace.v1.RingAdmin.Ring:input_type -> headrace.v1.RingRequest
+	17, // 15: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
+	18, // 16: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
+	19, // 17: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
+	2,  // 18: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
+	7,  // 19: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
+	9,  // 20: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
+	11, // 21: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
+	15, // 22: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
+	20, // 23: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
+	20, // 24: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
+	20, // 25: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
+	18, // [18:26] is the sub-list for method output_type
+	10, // [10:18] is the sub-list for method input_type
+	10, // [10:10] is the sub-list for extension type_name
+	10, // [10:10] is the sub-list for extension extendee
+	0,  // [0:10] is the sub-list for field type_name
 }
 
 func init() { file_dfsring_proto_init() }
@@ -1605,7 +1711,7 @@ func file_dfsring_proto_init() {
 	if File_dfsring_proto != nil {
 		return
 	}
-	file_dfsring_proto_msgTypes[10].OneofWrappers = []any{
+	file_dfsring_proto_msgTypes[11].OneofWrappers = []any{
 		(*RingPassResponse_Answer)(nil),
 		(*RingPassResponse_Exception)(nil),
 		(*RingPassResponse_NotLeading)(nil),
@@ -1616,7 +1722,7 @@ func file_dfsring_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dfsring_proto_rawDesc), len(file_dfsring_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -149,6 +149,57 @@ func TestDFSVerbs(t *testing.T) {
 	}
 }
 
+// TestDFSGaps: status and fsck tell of parts of disks that could not be read, and where they are.
+func TestDFSGaps(t *testing.T) {
+	t.Setenv("HADOOP_USER_NAME", "")
+	dir := t.TempDir()
+	run := func(want int, args ...string) string {
+		t.Helper()
+		var out, errOut bytes.Buffer
+		if code := execute(t.Context(), append([]string{"dfs"}, args...), nil, &out, &errOut); code != want {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, &out, &errOut)
+		}
+		return out.String() + errOut.String()
+	}
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("before", func(t *testing.T) {
+		fs := startDFS(t, dir)
+		run(0, "put", "--fs", fs, file, "/f")
+		if said := run(0, "fsck", "--fs", fs); strings.Contains(said, "could not be read") {
+			t.Error(said)
+		}
+	})
+	blocks, err := filepath.Glob(filepath.Join(dir, "blocks", "files", "*", "*"))
+	if err != nil || len(blocks) != 1 {
+		t.Fatalf("%v, %v", blocks, err)
+	}
+	// A file that cannot be read, whoever reads it.
+	if err := errors.Join(os.Remove(filepath.Join(dir, "blocks", "index")), os.Remove(blocks[0]), os.Mkdir(blocks[0], 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	fs := startDFS(t, dir)
+	said := run(1, "fsck", "--fs", fs)
+	for _, want := range []string{"/f\n", "disk " + filepath.Join(dir, "blocks") + ": the blocks of file ", " from byte 0 to its end could not be read at its start (", "is a directory"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("want %q in\n%s", want, said)
+		}
+	}
+	if said := run(0, "status", "--fs", fs); !strings.Contains(said, "1 parts of files of blocks cannot be read: headrace dfs fsck says which") {
+		t.Error(said)
+	}
+	var s filesystem.Status
+	if err := json.Unmarshal([]byte(run(0, "status", "--fs", fs, "--format", "json")), &s); err != nil || s.Gaps != 1 {
+		t.Errorf("%+v, %v", s, err)
+	}
+	var r filesystem.Ring
+	if err := json.Unmarshal([]byte(run(0, "ring", "--fs", fs, "--format", "json")), &r); err != nil || r.Nodes[0].Gaps != 1 || len(r.Nodes[0].SomeGaps) != 1 || r.Nodes[0].SomeGaps[0].Disk != filepath.Join(dir, "blocks") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestDFSFiles: files come and go whole, are not replaced unasked, and nothing half is left.
 func TestDFSFiles(t *testing.T) {
 	t.Setenv("HADOOP_USER_NAME", "")

@@ -290,6 +290,29 @@ func TestDFSNodes(t *testing.T) {
 	d := startNode(t, at("d"), "127.0.0.34", "--join", nodeOf(b.ring(), b.fs).Peer)
 	all = append(all, d)
 	complete()
+	t.Run("not where it says", func(t *testing.T) {
+		text := dfsRun(t, 1, "start", "--dir", at("unreached"), "--listen", "127.0.0.36", "--advertise", "127.0.0.99", "--port", "0", "--data-port", "0", "--http-port", "0", "--peer-port", "0",
+			"--token-file", at("token"), "--join", nodeOf(b.ring(), b.fs).Peer)
+		if !strings.Contains(text, "does not reach the one that is to join at 127.0.0.99:") || !strings.Contains(text, "--advertise") {
+			t.Error(text)
+		}
+		if r := b.ring(); len(r.Nodes) != len(all) {
+			t.Errorf("%+v", r)
+		}
+	})
+	t.Run("another rack", func(t *testing.T) {
+		for _, c := range []struct{ says, stands string }{{"r2", "r2"}, {"", "r2"}} {
+			d.kill(syscall.SIGTERM)
+			flags := []string{}
+			if c.says != "" {
+				flags = []string{"--rack", c.says}
+			}
+			*d = *startNode(whole, at("d"), "127.0.0.34", flags...)
+			testkit.Await(t, "it to stand there", func() bool { n := nodeOf(b.ring(), d.fs); return n.State == "up" && n.Rack == c.stands })
+			complete()
+		}
+		dfsRun(t, 0, "fsck", "--fs", b.fs)
+	})
 	t.Run("a node leaves", func(t *testing.T) {
 		dfsRun(t, 1, "remove", "--fs", b.fs, "127.0.0.33")
 		dfsRun(t, 1, "drain", "--fs", b.fs, "127.0.0.99")

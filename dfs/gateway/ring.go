@@ -129,8 +129,7 @@ func (c *call) ring(v *dfs.View) *wire.RingResponse {
 			Member: &wire.RingMember{Name: n.Name, Number: m.Number, Storage: m.Storage, Host: m.Host, RpcPort: uint32(m.RPC), DataPort: uint32(m.Data),
 				WebPort: uint32(m.Web), PeerPort: uint32(m.Peer), Rack: n.Rack}}
 		if silent, ok := c.silent(n.Name); ok {
-			p := c.node.RoomOf(n.Name)
-			node.Room = &wire.RingRoom{Capacity: p.Capacity, Used: p.Used, Remaining: p.Remaining, Blocks: uint64(p.Blocks)}
+			node.Room = c.node.RoomOf(n.Name).Wire()
 			node.Silent = silent.Seconds()
 		}
 		of[n.Name] = node

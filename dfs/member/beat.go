@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"headrace/dfs"
 	"headrace/dfs/names"
+	"headrace/ring"
 	"headrace/wire"
 )
 
@@ -33,7 +35,6 @@ func (m *Circle) keepBeating() {
 			looking = true
 			m.running.Go(func() { looked <- m.node.Room() })
 		}
-		compareRack(m)
 		var both sync.WaitGroup
 		both.Go(m.askNeighbours)
 		if m.node.Leads() {
@@ -52,26 +53,43 @@ func (m *Circle) keepBeating() {
 	}
 }
 
-// compareRack says that this node stands in another rack than where copies are put by.
-func compareRack(m *Circle) {
-	if n, ok := m.node.View().Table.Node(m.self.Name); ok && n.Rack != m.self.Rack {
-		m.tell(slog.LevelError, "rack", "this node joined with another --rack, by which copies are put still: to change it drain and remove the node, and let it join again with an empty directory",
-			"rack", m.self.Rack, "before", n.Rack)
-	}
-}
-
 // stand has the ring know where this node is, which leads it.
 func (m *Circle) stand() {
-	known := m.node.View().Members[m.self.Name]
-	self := m.self
-	if self.Number = known.Number; self == known || known.Name == "" {
+	v := m.node.View()
+	if v.Members[m.self.Name].Name == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
 	defer cancel()
-	if _, _, err := m.node.Admit(ctx, m.self); err != nil && !undone(err) && m.ctx.Err() == nil {
+	if _, err := (service{m}).place(ctx, v, m.self); err != nil && !undone(err) && m.ctx.Err() == nil {
 		m.Log.Warn("the ring cannot be told where this node is", "err", err)
 	}
+}
+
+// place has the ring know where a member says that it is, of which it knows already, and returns a view that does. Only the node that leads may.
+func (s service) place(ctx context.Context, v *dfs.View, is dfs.Member) (*dfs.View, error) {
+	known := v.Members[is.Name]
+	is = inRack(v, is)
+	if is.Number = known.Number; is != known {
+		var err error
+		if v, _, err = s.node.Admit(ctx, is); err != nil {
+			return nil, err
+		}
+	}
+	if n, there := v.Table.Node(is.Name); there && n.Rack != is.Rack {
+		next, err := s.node.ChangeRing(ctx, ring.Rack{Node: is.Name, Rack: is.Rack})
+		s.changed(fmt.Sprintf("%s stands in rack %q, and was in %q: copies are moved by that", is.Name, is.Rack, n.Rack), next, err)
+		return next, err
+	}
+	return v, nil
+}
+
+// inRack returns a member that is where it was if it says of no rack: a flag that was forgotten once is not to move all that there is.
+func inRack(v *dfs.View, m dfs.Member) dfs.Member {
+	if n, there := v.Table.Node(m.Name); there && m.Rack == "" {
+		m.Rack = n.Rack
+	}
+	return m
 }
 
 // wake has the next beat come at once, because nobody leads, or somebody else.
@@ -151,7 +169,7 @@ func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err 
 	defer cancel()
 	a, err := m.client(to).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
 		Leader: v.Leader, Unreachable: m.unreachable(), HostName: m.HostName,
-		Room: &wire.RingRoom{Capacity: room.Capacity, Used: room.Used, Remaining: room.Remaining, Blocks: uint64(room.Blocks)}})
+		Room: room.Wire()})
 	if err != nil {
 		return false, err
 	}

@@ -65,6 +65,8 @@ type Circle struct {
 	led     map[string]*ipc.Service
 	back    func(context.Context, string) (*dfs.View, error)
 	started atomic.Bool
+	// joining is the name by which this node joins, before it has begun.
+	joining atomic.Pointer[string]
 	// happening: what was judged is being agreed on.
 	happening atomic.Bool
 	doubts    *doubts
@@ -113,6 +115,7 @@ func New(c Config) *Circle {
 	}})
 	path, h := wireconnect.NewRingServiceHandler(service{m}, connect.WithReadMaxBytes(mostMessage))
 	c.Port.Handle(path, m.whenStarted(h))
+	c.Port.Handle("/", m.whenStarted(http.NotFoundHandler()))
 	return m
 }
 
@@ -153,10 +156,14 @@ func (m *Circle) Start(t Taking) {
 	m.running.Go(m.keepJudging)
 }
 
-// whenStarted answers once the node takes part, and those who mean it.
+// whenStarted answers once the node takes part, and those who mean it; before that only whether it is there, as whom it joins asks.
 func (m *Circle) whenStarted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !m.started.Load() {
+			if as := m.joining.Load(); as != nil && *as == r.Header.Get(nodeHeader) && r.URL.Path == wireconnect.RingServicePingProcedure {
+				h.ServeHTTP(w, r)
+				return
+			}
 			http.Error(w, "the node is about to begin", http.StatusServiceUnavailable)
 			return
 		}

@@ -81,8 +81,8 @@ func sit(t testing.TB, name string, c Config) *place {
 	return sitAt(t, name, "BP-1", "127.0.0.1:0", c)
 }
 
-// sitAt makes a node of a file system at an address. It says that it is at another port, if one is given.
-func sitAt(t testing.TB, name, pool, address string, c Config, says ...uint16) *place {
+// sitAt makes a node of a file system at an address. What it says of itself may be changed.
+func sitAt(t testing.TB, name, pool, address string, c Config, says ...func(self *dfs.Member)) *place {
 	t.Helper()
 	p := &place{t: t, name: name, changed: make(chan struct{})}
 	secret, err := peer.NewSecret(token)
@@ -98,8 +98,8 @@ func sitAt(t testing.TB, name, pool, address string, c Config, says ...uint16) *
 		t.Fatal(err)
 	}
 	self := dfs.Member{Name: name, Storage: "DS-" + name, Host: "127.0.0.1", RPC: 1, Data: 2, Peer: uint16(l.Addr().(*net.TCPAddr).Port)}
-	if len(says) > 0 {
-		self.Peer = says[0]
+	for _, change := range says {
+		change(&self)
 	}
 	table, err := ring.New(64, 3, ring.Node{Name: name, Weight: 1})
 	if err != nil {

@@ -3,6 +3,7 @@ package member
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace/dfs"
+	"headrace/dfs/peer"
 	"headrace/internal/testkit"
 	"headrace/quorum"
 	"headrace/ring"
@@ -127,9 +129,9 @@ func TestHeardAndNotReached(t *testing.T) {
 	}
 	var going sync.WaitGroup
 	t.Cleanup(func() { door.Close(); going.Wait() })
-	cut := sitAt(t, "x", "BP-1", "127.0.0.1:0", quick, uint16(door.Addr().(*net.TCPAddr).Port))
+	cut := sitAt(t, "x", "BP-1", "127.0.0.1:0", quick, func(self *dfs.Member) { self.Peer = uint16(door.Addr().(*net.TCPAddr).Port) })
 	t.Cleanup(cut.end)
-	_, v, _, err := cut.join(t, lead.address())
+	v, _, err := lead.Admit(t.Context(), cut.self) // the door was open when it joined
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,18 +172,28 @@ func TestHeardAndNotReached(t *testing.T) {
 	testkit.Await(t, "it to be back", func() bool { return lead.state("x") == ring.IsUp })
 }
 
-// TestAnotherRack: a node that is started with another rack than it joined with says that copies are put by that one.
+// TestAnotherRack: a node that is started with another rack stands in that one from then on, also the one that leads; started without one it stands where it was.
 func TestAnotherRack(t *testing.T) {
-	p := sit(t, "n", quick)
-	table, err := ring.New(64, 3, ring.Node{Name: "n", Rack: "r1", Weight: 1})
-	if err != nil {
-		t.Fatal(err)
+	all := circle(t, 3, quick)
+	lead, last := all[0], all[1]
+	in := func(rack string) func(*dfs.Member) { return func(self *dfs.Member) { self.Rack = rack } }
+	for _, c := range []struct{ says, stands string }{{"r1", "r1"}, {"/dc/r2", "/dc/r2"}, {"", "/dc/r2"}} {
+		last.end()
+		last = sitAt(t, "b", "BP-1", "127.0.0.1:0", quick, in(c.says))
+		last.Learn(lead.View())
+		testkit.Await(t, fmt.Sprintf("a beat that says rack %q", c.says), func() bool {
+			v := lead.View()
+			n, _ := v.Table.Node("b")
+			m := v.Members["b"]
+			return m.Peer == last.self.Peer && m.Rack == c.stands && n.Rack == c.stands
+		}, func() string { return fmt.Sprintf("%+v", lead.View()) })
 	}
-	p.change(func(v *dfs.View) { v.Table = table })
-	testkit.Await(t, "it to be said", func() bool {
-		said := p.said.String()
-		return strings.Contains(said, "another --rack") && strings.Contains(said, "before=r1")
-	})
+	if said := lead.said.String(); !strings.Contains(said, `stands in rack \"/dc/r2\", and was in \"r1\"`) {
+		t.Errorf("nothing is said of it: %s", said)
+	}
+	alone := sitAt(t, "x", "BP-2", "127.0.0.1:0", quick, in("r3"))
+	alone.leadFrom(nil, 1)
+	testkit.Await(t, "the one that leads to stand where it says", func() bool { n, _ := alone.View().Table.Node("x"); return n.Rack == "r3" })
 }
 
 // TestJoin: a node joins by any other, is told what all know, and gets the same number when it asks again. One of another file
@@ -207,6 +219,59 @@ func TestJoin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, _, _, err := p.Join(ctx, []string{"127.0.0.1:1"}, p.self, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestJoinUnreached: a node is refused, with what is to be done, that is not where it says that it is; one that has not begun yet is reached.
+func TestJoinUnreached(t *testing.T) {
+	all := circle(t, 2, quick)
+	secret, err := peer.NewSecret(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := peer.New(secret, peer.Limits{}, nil)
+	new := New(Config{Port: port})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	t.Cleanup(func() { new.Close(); port.Close(); serving.Wait() })
+	serving.Go(func() { port.Serve(l) })
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	portOf := func(l net.Listener) uint16 { return uint16(l.Addr().(*net.TCPAddr).Port) }
+	self := dfs.Member{Name: "n", Storage: "DS-n", Host: "127.0.0.1", RPC: 1, Data: 2}
+	join := func(by *place, at uint16) error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		self.Peer = at
+		_, _, _, err := new.Join(ctx, []string{by.address()}, self, "")
+		return err
+	}
+	for _, by := range all {
+		for what, at := range map[string]uint16{"where nobody is": portOf(closed), "at another node's place": all[1].self.Peer} {
+			err := join(by, at)
+			if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), fmt.Sprint("127.0.0.1:", at)) || !strings.Contains(err.Error(), "--advertise") {
+				t.Errorf("%s, by %s: %v", what, by.name, err)
+			}
+		}
+	}
+	if v := all[0].View(); len(v.Members) != 2 || len(v.Table.Nodes()) != 2 {
+		t.Errorf("it is one of them: %+v", v.Members)
+	}
+	if err := join(all[1], portOf(l)); err != nil {
+		t.Error(err)
+	}
+	if _, is := all[0].View().Members["n"]; !is {
+		t.Error("it is none of them")
+	}
+	// What else it is asked before it begins waits.
+	if _, err := all[0].client(target{l.Addr().String(), "n"}).Beat(t.Context(), &wire.RingBeatRequest{Member: toWire(all[0].self)}); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Error(err)
 	}
 }

@@ -38,6 +38,7 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 	if !ok {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("node %s is none of the ring", m.Name))
 	}
+	m = inRack(v, m)
 	m.Number = known.Number
 	a := &wire.RingBeatResponse{Noted: s.node.Leads()}
 	s.mu.Lock()
@@ -47,14 +48,10 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 	}
 	s.mu.Unlock()
 	if a.Noted {
-		if m != known {
-			if v, _, err = s.node.Admit(ctx, m); err != nil {
-				return nil, err
-			}
+		if v, err = s.place(ctx, v, m); err != nil {
+			return nil, err
 		}
-		r := q.GetRoom()
-		s.note(m.Name, q.GetHostName(), ring.Beat{At: s.now(), Unreachable: q.Unreachable},
-			dfs.Room{Capacity: r.GetCapacity(), Used: r.GetUsed(), Remaining: r.GetRemaining(), Blocks: int(r.GetBlocks())})
+		s.note(m.Name, q.GetHostName(), ring.Beat{At: s.now(), Unreachable: q.Unreachable}, dfs.RoomFrom(q.GetRoom()))
 	}
 	if v.Table.Epoch() != q.Epoch || v.Index != q.Index || v.Term != q.Term || v.Leader != q.Leader {
 		a.View = v.Encode()
@@ -90,9 +87,12 @@ func (s service) member(w *wire.RingMember, pool string) (dfs.Member, error) {
 // mostName is the longest name of a node, a storage or a rack, in bytes.
 const mostName = 255
 
-// Join enters a node, by whoever leads.
+// Join enters a node, by whoever leads. One that is new has to be reached by that one, and by the one that it asks.
 func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJoinResponse, error) {
 	m, err := s.member(q.Member, q.Pool)
+	if err == nil && q.Pool == "" {
+		err = s.reached(ctx, m)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 				return undone(err) || errors.Is(err, dfs.ErrUncertain), err
 			}
 		}
-		v, number, err := s.node.Admit(ctx, m)
+		v, number, err := s.node.Admit(ctx, inRack(s.node.View(), m))
 		if err == nil {
 			a = &wire.RingJoinResponse{FileSystem: s.system, Number: number, View: v.Encode()}
 		}
@@ -124,12 +124,30 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 	return a, err
 }
 
+// reachTries is how often a node is asked whether it is there, beatTime each, before it is refused.
+const reachTries = 3
+
+// reached refuses what is to be a node and is not where it says that it is. It would be given a seat and copies, and others would wait for it.
+func (s service) reached(ctx context.Context, m dfs.Member) (err error) {
+	for range reachTries {
+		try, cancel := context.WithTimeout(ctx, beatTime)
+		_, err = s.client(targetOf(m)).Ping(try, &wire.RingPingRequest{})
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("node %s does not reach the one that is to join at %s, where that says that it is (%s): open that port to the other nodes, or name the address by which they reach it with --advertise",
+		s.self.Name, m.PeerAddress(), told(err)))
+}
+
 // ErrRefused is the error of a node that the others will not have.
 var ErrRefused = errors.New("the node is refused")
 
 // Join enters a node that has no place on the ring yet, by any of the nodes at addresses, and returns what those of the file
-// system know. It tries until ctx ends. It may be called before Start.
+// system know. It tries until ctx ends. It may be called before Start. One without a pool is asked meanwhile whether it is there, so its port has to be served.
 func (m *Circle) Join(ctx context.Context, by []string, self dfs.Member, pool string) (*wire.RingFileSystem, *dfs.View, uint32, error) {
+	m.joining.Store(&self.Name)
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		for _, address := range by {

@@ -24,7 +24,7 @@ const (
 var events = func() map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	for _, e := range []ring.Event{ring.Join{}, ring.Down{}, ring.Out{}, ring.Back{}, ring.Drain{}, ring.Fill{}, ring.Weigh{}, ring.Level{},
-		ring.Confirm{}, ring.Lost{}, ring.Abandon{}, ring.Remove{}} {
+		ring.Confirm{}, ring.Lost{}, ring.Abandon{}, ring.Remove{}, ring.Rack{}} {
 		t := reflect.TypeOf(e)
 		all[t.Name()] = t
 	}

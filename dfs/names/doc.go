@@ -31,7 +31,7 @@
 //
 // The leader gives seats: to three members, five of five and more, to both of two. A seat is a number that is never given
 // twice, and makes a quorum.Replica. Who has one, by what it is told of the ring, makes the replica, and is a learner, then a
-// voter, all new ones at once. Who is out or leaves loses its seat. A node whose seat is gone drops the replica and
+// voter, all new ones at once, when they have what the log had some seconds ago: beside quick clients they never have all. Who is out or leaves loses its seat. A node whose seat is gone drops the replica and
 // the state, and never makes that one again: it would have forgotten what it promised. All this follows from what was agreed
 // on, so a new leader goes on with it.
 //

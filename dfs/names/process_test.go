@@ -1,6 +1,7 @@
 package names
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -174,7 +175,7 @@ func (p *process) open() {
 		}
 		return nil
 	}}
-	node, err := quorum.Open(quorum.Config{Dir: p.logDir(), FS: fs, Send: p.send, SegmentSize: 4000, KeepEntries: 6, ChunkSize: 2000, Workers: 1,
+	node, err := quorum.Open(quorum.Config{Dir: p.logDir(), FS: fs, Send: p.send, SegmentSize: int64(max(4000, 100*w.keep)), KeepEntries: cmp.Or(w.keep, 6), ChunkSize: 2000, Workers: 1,
 		Machine: func(uint64) (quorum.Machine, error) { return waiting{m, p}, nil },
 		Leader:  func(_, term uint64, leader quorum.Replica) { p.leader(term, leader) }})
 	p.check(err)

@@ -66,8 +66,15 @@ type step struct {
 	transfer     quorum.Replica
 }
 
-// closeBy is how many entries a learner may lack that is made a voter.
+// closeBy is how many entries a learner may lack that is made a voter, whenever they came.
 const closeBy = 200
+
+// isClose reports whether a learner lacks little, or only what is new (Ongaro's thesis, 4.2.1). A leader that is alone waits for nobody, so clients that are quick enough keep
+// a learner many entries behind for as long as they go on. When it votes they wait until it has heard those, which came in some seconds.
+func isClose(s quorum.Status, r quorum.Replica) bool {
+	has := s.Has[r]
+	return has > 0 && has >= s.First && (has+closeBy >= s.Last || has >= s.Before)
+}
 
 // next returns what the leader is to do now. It is a function of what is agreed, so who leads next goes on with it, and of replicas that are known to be
 // lost, or not reached, though their nodes are there.
@@ -151,7 +158,7 @@ func goesOn(v *View, s quorum.Status, without []quorum.Replica) bool {
 func ready(v *View, s quorum.Status, seated map[quorum.Replica]string, lost []quorum.Replica) (promote []quorum.MemberStep, ok bool) {
 	for _, r := range s.Learners {
 		switch n, _ := v.Table.Node(seated[r]); {
-		case s.Has[r] >= s.First && s.Has[r]+closeBy >= s.Last && s.Has[r] > 0:
+		case isClose(s, r):
 			promote = append(promote, quorum.MemberStep{Replica: r})
 		case n.State == ring.IsUp && !slices.Contains(lost, r):
 			return nil, false

@@ -60,7 +60,7 @@ func TestWorlds(t *testing.T) {
 		return
 	}
 	for _, k := range []string{"joined", "chunk", "asked of one that is alone", "answered when asked again", "disk error", "ring.Down", "ring.Out", "ring.Back", "ring.Drain", "ring.Remove", "ring.Fill",
-		"ring.Weigh", "ring.Level", "ring.Confirm", "ring.Lost", "ring.Abandon", "seen",
+		"ring.Weigh", "ring.Level", "ring.Confirm", "ring.Lost", "ring.Abandon", "ring.Rack", "seen",
 		"died names.seat.taken", "died names.seat.leaving", "died names.seat.dropped", "died before flush", "died after flush", "died before replace", "died after replace"} {
 		if counts[k] == 0 {
 			t.Errorf("no %s", k)

@@ -61,6 +61,7 @@ type world struct {
 	marks     map[uint64]uint64
 	log       []string
 	counts    map[string]int
+	keep      int // entries of the log, for those who are behind: few
 
 	plants  bool // a state is to decay, or to stray
 	planted bool
@@ -354,6 +355,9 @@ func (w *world) changeRing(p *process) {
 	case w.rand.IntN(5) == 0:
 		e = []ring.Event{ring.Weigh{Node: p.name, Weight: uint32(1 + w.rand.IntN(3))}, ring.Level{}, ring.Abandon{Segments: segments()},
 			ring.Confirm{Node: p.name, Epoch: l.known.View().Table.Epoch(), Segments: segments()}, ring.Lost{Node: p.name, Segments: segments()}}[w.rand.IntN(5)]
+		if _, is := e.(ring.Level); is && w.now%2 == 0 {
+			e = ring.Rack{Node: p.name, Rack: fmt.Sprint(w.now % 3)}
+		}
 	case n.State == ring.IsDown && w.rand.IntN(2) == 0:
 		e = ring.Out{Node: p.name}
 	case n.State != ring.IsUp:

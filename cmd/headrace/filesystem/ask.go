@@ -77,8 +77,8 @@ func statusVerb(a verbs) *cobra.Command {
 		Use:   "status",
 		Short: "Tell what the file system has and has room for",
 		Long: `Status asks the file system how full its disks are, how many of its blocks cannot
-be read, and how many have fewer copies than they are to have. Headrace dfs ring says
-more about its nodes.`,
+be read, how many have fewer copies than they are to have, and how many parts of its
+disks could not be read. Headrace dfs ring says more about its nodes.`,
 		Example: `  headrace dfs status
   headrace dfs status --format json | jq .remaining`,
 		Args:              cli.Takes(0, 0, ""),
@@ -105,8 +105,10 @@ type Status struct {
 	Nodes   int    `json:"nodes"`
 	Down    int    `json:"down"`
 	// Differing nodes have come to other names than the one that leads.
-	Differing int  `json:"differing"`
-	SafeMode  bool `json:"safeMode"`
+	Differing int `json:"differing"`
+	// Gaps are parts of files of blocks that nodes could not read when they were started; headrace dfs ring says where.
+	Gaps     uint64 `json:"gaps"`
+	SafeMode bool   `json:"safeMode"`
 }
 
 func (a verbs) status(c asker, fs string) error {
@@ -125,15 +127,14 @@ func (a verbs) status(c asker, fs string) error {
 	for _, n := range nodes.Di {
 		s.Blocks += n.GetNumBlocks()
 	}
-	if s.Nodes > 1 {
-		r, err := a.ring(c.ctx, fs)
-		if err != nil {
-			return err
-		}
-		for _, n := range r.Nodes {
-			if n.Differs {
-				s.Differing++
-			}
+	r, err := a.ring(c.ctx, fs)
+	if err != nil {
+		return err
+	}
+	for _, n := range r.Nodes {
+		s.Gaps += n.GetRoom().GetGaps()
+		if n.Differs {
+			s.Differing++
 		}
 	}
 	if a.Format == cli.FormatJSON {
@@ -148,6 +149,9 @@ func (a verbs) status(c asker, fs string) error {
 	}
 	if s.Differing > 0 {
 		title += fmt.Sprintf(", %d of them with other names than the one that leads: see docs/dfs.md, \"When the names decay\"", s.Differing)
+	}
+	if s.Gaps > 0 {
+		title += fmt.Sprintf(", %d parts of files of blocks cannot be read: headrace dfs fsck says which", s.Gaps)
 	}
 	if s.SafeMode {
 		title += ", in safe mode: nothing can be changed"
@@ -247,19 +251,24 @@ func checkVerb(a verbs) *cobra.Command {
 copy can be read: missing, damaged, not what the file says, or on nodes that are
 down. It looks at what nodes know of their copies, and reads none; each node itself
 reads all of its own every week. It ends with 1 when there is such a file. Only who
-may do all may ask.`,
+may do all may ask.
+
+On its standard error it names parts of disks that nodes could not read when they were
+started. Copies there count for nothing, and are made elsewhere from others. Such a
+disk is about to fail: take it away, or drain the node. With --format json they are in
+headrace dfs ring.`,
 		Example:           `  headrace dfs fsck /user`,
 		Args:              cli.Takes(0, 1, "a path"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.reach(cmd.Context(), fs, func(c asker) error { return a.check(c, pathOf(args)) })
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.check(c, fs, pathOf(args)) })
 		},
 	}
 	fsFlag(cmd, &fs)
 	return cmd
 }
 
-func (a verbs) check(c asker, path string) error {
+func (a verbs) check(c asker, fs, path string) error {
 	var at pb.GetFileInfoResponseProto
 	if err := c.Call(c.ctx, "getFileInfo", &pb.GetFileInfoRequestProto{Src: &path}, &at); err != nil {
 		return err
@@ -294,6 +303,11 @@ func (a verbs) check(c asker, path string) error {
 			}
 		}
 	}
+	r, err := a.ring(c.ctx, fs)
+	if err != nil {
+		return err
+	}
+	a.Notes(ringOf(r).gaps())
 	if len(bad) > 0 {
 		return cli.Exit(cli.ExitFailure, fmt.Errorf("%d files cannot be read whole", len(bad)))
 	}

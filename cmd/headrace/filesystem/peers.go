@@ -76,6 +76,8 @@ type peers struct {
 	listener net.Listener
 	self     dfs.Member
 	once     sync.Once
+	serving  sync.Once
+	served   chan error // of the port
 }
 
 // openPeers opens the port of a node that is to be one of several, and joins the others if it has not yet. It
@@ -105,7 +107,7 @@ func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, h
 	if err != nil {
 		return nil, err
 	}
-	p = &peers{port: peer.New(secret, peer.Limits{}, c.Log)}
+	p = &peers{port: peer.New(secret, peer.Limits{}, c.Log), served: make(chan error, 1)}
 	p.circle = member.New(member.Config{Port: p.port, Seeds: seeds, HostName: host, Log: c.Log})
 	if p.listener, err = listenTCP(listen, f.port, "--"+f.prefix+"peer-port"); err == nil {
 		c.Self.Peer = uint16(portOf(p.listener))
@@ -140,6 +142,7 @@ func (p *peers) join(ctx context.Context, seeds []string, c *dfs.Config) error {
 		}
 		return ctx.Err()
 	}
+	p.serve() // others look whether they reach it
 	c.Log.Info("asking to join", "nodes", seeds)
 	f, v, _, err := p.circle.Join(ctx, seeds, self, "")
 	if err != nil {
@@ -169,11 +172,17 @@ func (p *peers) begin(node *dfs.Node, g *gateway.Gateway, w *web.Server) (serve 
 	p.self.Name, p.self.Storage = node.Identity.Node, node.Identity.Storage
 	p.circle.Start(member.Taking{Node: node, Self: p.self, System: node.Identity, Led: g.Led, Blocks: node.Keeper.Service(), Web: w.ServePassed, Return: node.Keeper.Return})
 	return func() error {
-		if err := p.port.Serve(p.listener); err != nil {
+		p.serve()
+		if err := <-p.served; err != nil {
 			return fmt.Errorf("the port of the nodes: %w", err)
 		}
 		return nil
 	}
+}
+
+// serve answers others at the port, until close.
+func (p *peers) serve() {
+	p.serving.Do(func() { go func() { p.served <- p.port.Serve(p.listener) }() })
 }
 
 func (p *peers) close() {

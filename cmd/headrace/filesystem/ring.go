@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"google.golang.org/protobuf/proto"
 
+	"headrace/block"
 	"headrace/cli"
 	"headrace/dfs/gateway"
 	"headrace/report"
@@ -80,6 +81,20 @@ type Node struct {
 	Blocks    uint64 `json:"blocks"`
 	// SilentS is for how long it was not heard, in seconds; below 0: it was not heard at all.
 	SilentS float64 `json:"silentS"`
+	// Gaps is how many parts of its files of blocks could not be read when it was started, SomeGaps the first of them.
+	Gaps     uint64 `json:"gaps"`
+	SomeGaps []Gap  `json:"someGaps"`
+}
+
+// Gap is a part of the blocks of a file on a disk, in bytes.
+type Gap struct {
+	Disk string `json:"disk"`
+	// File is the number of the file.
+	File uint64 `json:"file"`
+	From int64  `json:"from"`
+	// To is 2^63-1 where no block was found behind it.
+	To    int64  `json:"to"`
+	Cause string `json:"cause"`
 }
 
 func ringOf(w *wire.RingResponse) Ring {
@@ -87,9 +102,31 @@ func ringOf(w *wire.RingResponse) Ring {
 	for _, n := range w.Nodes {
 		m, room := n.GetMember(), n.GetRoom()
 		r.Nodes = append(r.Nodes, Node{m.GetName(), n.State, n.Leaving, n.Leads, n.Votes, n.Differs, hostPort(m.GetHost(), m.GetRpcPort()), hostPort(m.GetHost(), m.GetPeerPort()),
-			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent})
+			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent, room.GetGaps(), gapsOf(room.GetSomeGaps())})
 	}
 	return r
+}
+
+func gapsOf(all []*wire.RingGap) []Gap {
+	gaps := []Gap{}
+	for _, g := range all {
+		gaps = append(gaps, Gap{g.GetDir(), g.GetFile(), g.GetFrom(), g.GetTo(), g.GetCause()})
+	}
+	return gaps
+}
+
+// gaps are lines for people about what could not be read of disks.
+func (r Ring) gaps() (lines []string) {
+	for _, n := range r.Nodes {
+		who := fmt.Sprintf("node %s (%s)", shortName(n.Name), n.Address)
+		for _, g := range n.SomeGaps {
+			lines = append(lines, fmt.Sprintf("%s, disk %s: the %v could not be read at its start (%s)", who, g.Disk, block.Gap{File: g.File, From: g.From, To: g.To}, g.Cause))
+		}
+		if told := uint64(len(n.SomeGaps)); n.Gaps > told {
+			lines = append(lines, fmt.Sprintf("%s: and %d parts more", who, n.Gaps-told))
+		}
+	}
+	return lines
 }
 
 func hostPort(host string, port uint32) string {
