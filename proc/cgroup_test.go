@@ -235,11 +235,17 @@ func TestSuspendedStaysSo(t *testing.T) {
 // seize traces a process, as its user may, while then runs, which begins before it returns.
 func seize(t *testing.T, pid int, then func()) {
 	t.Helper()
+	seizeWith(t, pid, 0, then)
+}
+
+// seizeWith is seize with options of ptrace.
+func seizeWith(t *testing.T, pid, options int, then func()) {
+	t.Helper()
 	seized, ended := make(chan error), make(chan struct{})
 	go func() {
 		runtime.LockOSThread() // which is the tracer; it ends here
 		defer close(ended)
-		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0)
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, uintptr(options), 0, 0)
 		if errno != 0 {
 			seized <- os.NewSyscallError("ptrace", errno)
 			return

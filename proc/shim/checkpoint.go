@@ -25,7 +25,7 @@ import (
 // the marker is durable every failure leaves the task as it was.
 func (t *task) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
 	t.op.Lock()
-	defer t.op.Unlock()
+	defer t.done()
 	begin := linux.Clock()
 	was := t.life.now()
 	if err := t.mayCheckpoint(was); err != nil {

@@ -23,7 +23,7 @@ import (
 // older one is used only if what the task has written since can be taken back.
 func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 	t.op.Lock()
-	defer t.op.Unlock()
+	defer t.done()
 	var none proc.RestoreResult
 	begin := linux.Clock()
 	if err := t.life.want(empty); err != nil {
