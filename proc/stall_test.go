@@ -135,6 +135,27 @@ func TestRestoreThatMakesNoProgress(t *testing.T) {
 	})
 }
 
+// TestRestoreInAShortage: what CRIU had too little of may be there the next time.
+func TestRestoreInAShortage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).needCheckpoints()
+	real := w.rt.CRIU
+	s, task := w.counting()
+	w.checkpoint(task)
+	task.Close()
+	w.endShim("count")
+	w.withCRIU(`while [ "$1" != -W ]; do shift; done
+echo "Error (criu/cr-restore.c:1): Can't fork for 1000: Resource temporarily unavailable" >$2/restore.log
+exit 1`)
+	if _, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store}); !errors.Is(err, proc.ErrNotNow) {
+		t.Errorf("the restore: %v, want ErrNotNow", err)
+	}
+	w.endShim("count")
+	w.rt.CRIU = real
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter("count")
+}
+
 // A kill ends what is being done to a task, without waiting for its limits.
 func TestKillOfWhatHangs(t *testing.T) {
 	t.Parallel()

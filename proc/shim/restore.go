@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/crash"
+	"headrace/internal/criu"
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
@@ -344,7 +345,11 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened) er
 		return fmt.Errorf("restore: %w", calledOff)
 	}
 	if failed != nil {
-		return criuFailure("CRIU could not restore the task", failed, restoreLog, wordsOf(said), opened.Explain)
+		failure := criuFailure("CRIU could not restore the task", failed, restoreLog, wordsOf(said), opened.Explain)
+		if criu.Lacking(failure.Error()) {
+			return fmt.Errorf("%w: %w", proc.ErrNotNow, failure)
+		}
+		return failure
 	}
 	return lastPID(maxID(sv.IDs))
 }
