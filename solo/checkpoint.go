@@ -117,12 +117,16 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 	case errors.Is(err, proc.ErrStalled):
 		t.rec.NoCheckpoint = err.Error()
 		t.noCheckpointUntil = o.clk.boot() + stalledFor
+		o.images.tidy(st.Dir, t.rec.ID)
 	case errors.Is(err, proc.ErrNoSpace):
 		st.fullUntil = o.clk.boot() + storeFullFor
 		until = st.fullUntil
 	default:
 		t.rec.NoCheckpoint = err.Error()
 		t.noCheckpointUntil = o.clk.boot() + time.Minute
+		if !errors.Is(err, proc.ErrNotNow) { // else it has not begun, or the store is away
+			o.images.tidy(st.Dir, t.rec.ID)
+		}
 	}
 	o.counts.failure.Inc()
 	o.log.Warn("a checkpoint failed; the task goes on", "id", t.rec.ID, "store", st.Name, "err", err)

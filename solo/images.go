@@ -133,19 +133,33 @@ func (m *images) awaitNewer(ctx context.Context, id headrace.TaskID, in *journal
 	}
 }
 
+// collectIn removes from a directory what no restore of a task will read. It may be called from anywhere.
+func (m *images) collectIn(dir string, id headrace.TaskID) {
+	err := m.stores.there(context.Background(), dir)
+	if err == nil {
+		err = m.Collect(dir, id)
+	}
+	if err != nil {
+		m.log.Warn("old checkpoints were not removed", "id", id, "dir", dir, "err", err)
+	}
+}
+
+// tidy removes what a dump has left that was ended in the middle: it may have the size of the task. The next dump need not wait
+// for that, on a store that has just been slow say: only what nobody writes is taken for left.
+func (m *images) tidy(dir string, id headrace.TaskID) {
+	m.turn.background(func(context.Context) func() {
+		m.collectIn(dir, id)
+		return nil
+	})
+}
+
 // collect removes checkpoints that the newest one has made useless, once that
 // one is recorded.
 func (m *images) collect(t *task) {
 	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
 	m.aside(id, func() func() {
 		crash.Here("solo.collect")
-		err := m.stores.there(context.Background(), keep)
-		if err == nil {
-			err = m.Collect(keep, id)
-		}
-		if err != nil {
-			m.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
-		}
+		m.collectIn(keep, id)
 		left := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == keep })
 		if _, ok, err := m.Latest(keep, id); ok && err == nil { // else one of the others may be all there is
 			left = m.remove(left, id)
