@@ -60,7 +60,7 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 		if err = o.stores.there(ctx, in.Dir); err != nil {
 			break
 		}
-		opts.StoreID = o.stores.get(in.Dir).id
+		opts.StoreID, opts.Asked = o.stores.get(in.Dir).id, in.Began
 		_, err = live.Checkpoint(ctx, opts)
 	}
 	if err != nil && !errors.Is(err, proc.ErrState) {

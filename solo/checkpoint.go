@@ -42,7 +42,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 				opts.MaxDeleted = max(1, min(opts.MaxDeleted, free-need))
 			}
 			o.offer(func() { p.before = free })
-			opts.StoreID = o.stores.get(opts.Store).id
+			opts.StoreID, opts.Asked = o.stores.get(opts.Store).id, in.Began
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
 			asked = true

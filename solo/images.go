@@ -87,7 +87,8 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 
 // newer looks for a checkpoint that was committed by the operation under way of a
 // record; nil: there is none. It may be called from anywhere. Sequence numbers are those of one directory: another one may
-// still have a checkpoint from before the recorded one. An error says nothing of what there is: ask again.
+// still have a checkpoint from before the recorded one, and which was taken first the clock does not tell, which may be set.
+// An error says nothing of what there is: ask again.
 func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
 	if err := m.stores.there(ctx, in.Dir); err != nil {
 		return nil, err
@@ -104,7 +105,19 @@ func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Inte
 		return nil, err
 	}
 	info := answer.(latest)
-	if !info.ok || old != nil && (old.Dir == in.Dir && info.Seq <= old.Seq || old.Dir != in.Dir && info.At.UnixMilli() <= old.TakenMs) {
+	switch {
+	case !info.ok:
+		return nil, nil
+	case old == nil: // there is no other
+	case old.Dir == in.Dir:
+		if info.Seq <= old.Seq {
+			return nil, nil
+		}
+	case info.Asked != 0:
+		if info.Asked != in.Began {
+			return nil, nil
+		}
+	case info.At.UnixMilli() <= old.TakenMs: // written by an older supervisor, which did not note what it was asked for
 		return nil, nil
 	}
 	im := &journal.Image{

@@ -188,6 +188,7 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	sv.Asked = d.o.Asked
 	meta, err := json.Marshal(sv)
 	if err != nil {
 		return nil, err
