@@ -302,7 +302,14 @@ func (r *Runtime) Unlock(id headrace.TaskID) error {
 func (r *Runtime) endProcesses(ctx context.Context, id headrace.TaskID) error {
 	t, err := r.connect(ctx, id)
 	if errors.Is(err, ErrGone) {
-		return endOrphans(r.TaskDir(id))
+		err := endOrphans(r.TaskDir(id), func(look func()) bool {
+			look()
+			return ctx.Err() == nil
+		})
+		if err == nil {
+			err = ctx.Err()
+		}
+		return err
 	}
 	if err != nil {
 		return err
