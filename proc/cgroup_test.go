@@ -97,6 +97,23 @@ func TestCgroupOfATask(t *testing.T) {
 	w.await("the end of the cgroup of a lost task", func() bool { return len(w.groupOf("lost").Dirs()) == 0 })
 }
 
+// TestRestoreOfWhatWasFrozen: a suspended task whose supervisor was killed while nobody saw it leaves its cgroup frozen. It
+// is restored all the same.
+func TestRestoreOfWhatWasFrozen(t *testing.T) {
+	w := newWorld(t).needCheckpoints().withCgroups(hasFreezer)
+	w.rt.StallLimit = 2 * time.Second
+	s, task := w.counting()
+	w.checkpoint(task)
+	task.Close() // who is connected ends what is left
+	task = w.restore(s, proc.RestoreOptions{})
+	_, err := task.Suspend(w.ctx, 0)
+	w.must(err)
+	task.Close()
+	w.endShim("count")
+	w.end(w.restore(s, proc.RestoreOptions{RanOn: true}))
+	w.checkCounter("count")
+}
+
 // TestCgroupOfWhatForks: a task whose processes are gone before they can be moved, and have forked
 // others, is in its cgroup all the same.
 func TestCgroupOfWhatForks(t *testing.T) {
@@ -235,11 +252,17 @@ func TestSuspendedStaysSo(t *testing.T) {
 // seize traces a process, as its user may, while then runs, which begins before it returns.
 func seize(t *testing.T, pid int, then func()) {
 	t.Helper()
+	seizeWith(t, pid, 0, then)
+}
+
+// seizeWith is seize with options of ptrace.
+func seizeWith(t *testing.T, pid, options int, then func()) {
+	t.Helper()
 	seized, ended := make(chan error), make(chan struct{})
 	go func() {
 		runtime.LockOSThread() // which is the tracer; it ends here
 		defer close(ended)
-		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, 0, 0, 0)
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, uintptr(options), 0, 0)
 		if errno != 0 {
 			seized <- os.NewSyscallError("ptrace", errno)
 			return

@@ -18,6 +18,8 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
+	"headrace/proc/shim"
 )
 
 // counter prints numbers until its standard input, a file, says how many; it is
@@ -45,6 +47,21 @@ func (w *world) restore(s proc.Spec, o proc.RestoreOptions) *proc.Task {
 	t, _, err := w.rt.Restore(w.ctx, s, o)
 	w.must(err)
 	return t
+}
+
+// TestCheckpointTellsItsRequest: who has asked for a checkpoint, and got no answer, finds it by what it was asked for with.
+func TestCheckpointTellsItsRequest(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	task := w.start(w.spec("t", "sleep", "1000"))
+	_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store, Asked: 4711})
+	w.must(err)
+	store, err := checkpoint.Open(w.store, checkpoint.Options{})
+	w.must(err)
+	images, err := store.Images("t")
+	w.must(err)
+	if len(images) != 1 || shim.AskedOf(images[0].Meta) != 4711 {
+		t.Errorf("the images are %+v", images)
+	}
 }
 
 // checkCounter checks that every line came once, from one pid.

@@ -171,7 +171,14 @@ func (r *Runtime) Restore(ctx context.Context, spec Spec, o RestoreOptions) (*Ta
 	case spec.Attached:
 		err = fmt.Errorf("%w, with its supervisor", ErrAbandoned)
 	default:
-		if err = r.prepare(spec); err == nil {
+		// Its cgroup may be frozen still, as whoever was killed had left it, and with it what joins it.
+		if err = endGroup(r.TaskDir(spec.ID)); err != nil {
+			err = fmt.Errorf("%w: %w", ErrNotNow, err)
+		}
+		if err == nil {
+			err = r.prepare(spec)
+		}
+		if err == nil {
 			t, err = r.launch(ctx, spec.ID, Stdio{})
 		}
 	}
@@ -295,7 +302,14 @@ func (r *Runtime) Unlock(id headrace.TaskID) error {
 func (r *Runtime) endProcesses(ctx context.Context, id headrace.TaskID) error {
 	t, err := r.connect(ctx, id)
 	if errors.Is(err, ErrGone) {
-		return endOrphans(r.TaskDir(id))
+		err := endOrphans(r.TaskDir(id), func(look func()) bool {
+			look()
+			return ctx.Err() == nil
+		})
+		if err == nil {
+			err = ctx.Err()
+		}
+		return err
 	}
 	if err != nil {
 		return err

@@ -191,6 +191,9 @@ type CheckpointOptions struct {
 	Compress bool `json:"compress,omitempty"`
 	// Full writes every page even when an earlier checkpoint could be built on.
 	Full bool `json:"full,omitempty"`
+	// Asked names the request, in whatever way the caller tells requests apart: the checkpoint carries it (package shim,
+	// AskedOf). 0: it has no name.
+	Asked time.Duration `json:"asked,omitempty"`
 }
 
 // CheckpointResult is a checkpoint that is durable; the processes are gone.

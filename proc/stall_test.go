@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/internal/testkit"
 	"headrace/proc"
 )
@@ -132,6 +133,27 @@ func TestRestoreThatMakesNoProgress(t *testing.T) {
 		w.end(w.restore(s, proc.RestoreOptions{}))
 		w.checkCounter("count")
 	})
+}
+
+// TestRestoreInAShortage: what CRIU had too little of may be there the next time.
+func TestRestoreInAShortage(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).needCheckpoints()
+	real := w.rt.CRIU
+	s, task := w.counting()
+	w.checkpoint(task)
+	task.Close()
+	w.endShim("count")
+	w.withCRIU(`while [ "$1" != -W ]; do shift; done
+echo "Error (criu/cr-restore.c:1): Can't fork for 1000: Resource temporarily unavailable" >$2/restore.log
+exit 1`)
+	if _, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store}); !errors.Is(err, proc.ErrNotNow) {
+		t.Errorf("the restore: %v, want ErrNotNow", err)
+	}
+	w.endShim("count")
+	w.rt.CRIU = real
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter("count")
 }
 
 // A kill ends what is being done to a task, without waiting for its limits.
@@ -307,6 +329,55 @@ sys.stdin.read()`, fmt.Sprint(pid), fmt.Sprint(options))
 	}
 }
 
+// haltsAfterDump has CRIU say, by a file that is there then, that it has dumped and let the task go, and wait for another
+// file before it ends.
+func (w *world) haltsAfterDump() (dumped, goOn string) {
+	w.Helper()
+	real := w.rt.CRIU
+	goOn = filepath.Join(w.TempDir(), "go")
+	dumped = w.withCRIU("")
+	w.must(os.WriteFile(w.rt.CRIU, fmt.Appendf(nil, `#!/bin/sh
+[ $1 = dump ] || exec %s "$@"
+%[1]s "$@"
+code=$?
+: >%s
+until [ -e %s ]; do sleep 0.02; done
+exit $code
+`, real, dumped, goOn), 0o755))
+	return dumped, goOn
+}
+
+// TestKillThatGaveUp: a kill comes while the processes of a checkpoint that is committed take long to end, and says that they
+// do not. When they have ended after all, the task has.
+func TestKillThatGaveUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).needCheckpoints()
+	dumped, goOn := w.haltsAfterDump()
+	task := w.start(w.spec("slow-to-end", "/bin/sh", "-c", "echo ready; exec sleep 1000"))
+	w.awaitOutput(task, "ready")
+	go task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+	w.await("the dump", func() bool { _, err := os.Stat(dumped); return err == nil })
+	command := w.taskProcesses("slow-to-end")[0]
+	released := make(chan struct{})
+	release := sync.OnceFunc(func() { close(released) })
+	seizeWith(t, command.PID, unix.PTRACE_O_TRACEEXIT, func() { <-released })
+	t.Cleanup(release)
+	w.must(os.WriteFile(goOn, nil, 0o600))
+	w.await("the end of init", func() bool { _, err := linux.ProcFS("").Stat(command.PPID); return linux.Gone(err) })
+	if err := task.Kill(w.ctx, time.Millisecond); err == nil {
+		t.Fatal("it was killed while its tracer held it")
+	}
+	release()
+	select {
+	case <-task.Exited():
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody carries the kill out")
+	}
+	if e := task.Exit(); e.Signal != int(unix.SIGKILL) || e.Lost {
+		t.Errorf("ended with %+v", e)
+	}
+}
+
 // A tracer that comes when CRIU has let the task go, and takes no note of its end, does not keep
 // the checkpoint from coming to an end; one of the task's user does not keep it from a restore.
 func TestTracerThatComesWhileCheckpointed(t *testing.T) {
@@ -317,16 +388,7 @@ func TestTracerThatComesWhileCheckpointed(t *testing.T) {
 				needSysResource(t)
 			}
 			w := newWorld(t).needCheckpoints()
-			real, goOn := w.rt.CRIU, filepath.Join(t.TempDir(), "go")
-			dumped := w.withCRIU("")
-			w.must(os.WriteFile(w.rt.CRIU, fmt.Appendf(nil, `#!/bin/sh
-[ $1 = dump ] || exec %s "$@"
-%[1]s "$@"
-code=$?
-: >%s
-until [ -e %s ]; do sleep 0.02; done
-exit $code
-`, real, dumped, goOn), 0o755))
+			dumped, goOn := w.haltsAfterDump()
 			s := w.spec("traced", "/bin/sh", "-c", "echo ready; while :; do sleep 0.1; done")
 			s.UID, s.GID = user, user
 			task := w.start(s)

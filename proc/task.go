@@ -48,18 +48,26 @@ func (t *Task) awaitEnd() {
 		patience = recordedPatience
 	}
 	t.c.AwaitPeer(patience) // of one that cannot be seen or does not go, what can be done is done below
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return
-	}
 	exit, ok, err := readExit(t.dir)
 	if err != nil || !ok {
-		endOrphans(t.dir) // what cannot be found cannot be ended either; Reset tries again
+		endOrphans(t.dir, t.whileOpen) // what cannot be found cannot be ended either; Reset tries again
 		exit = Exit{Code: 137, Signal: 9, Lost: true, At: time.Now()}
 	}
-	t.exit = exit
-	close(t.exited)
+	t.whileOpen(func() {
+		t.exit = exit
+		close(t.exited)
+	})
+}
+
+// whileOpen does something, unless the connection was given up: then, when Close has returned, somebody
+// else may do with the task what he likes.
+func (t *Task) whileOpen(do func()) (open bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		do()
+	}
+	return !t.closed
 }
 
 // Exited returns what is closed when the task has ended; Exit then tells how. It is not

@@ -8,6 +8,7 @@ import (
 	"headrace"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
+	supervisor "headrace/proc/shim"
 )
 
 // runtimeOf adapts package proc to what the loop needs.
@@ -78,7 +79,10 @@ func (storeImages) Latest(store string, id headrace.TaskID) (ImageInfo, bool, er
 }
 
 func imageInfo(im *checkpoint.Image) ImageInfo {
-	return ImageInfo{Seq: im.Seq, Chain: im.Chain, Stored: im.Stored, Total: im.Total, ToRead: im.BytesToRead(), At: im.TakenAt}
+	return ImageInfo{
+		Seq: im.Seq, Chain: im.Chain, Stored: im.Stored, Total: im.Total, ToRead: im.BytesToRead(), At: im.TakenAt,
+		Asked: supervisor.AskedOf(im.Meta),
+	}
 }
 
 func (storeImages) Collect(store string, id headrace.TaskID) error {

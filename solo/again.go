@@ -60,7 +60,7 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 		if err = o.stores.There(ctx, in.Dir); err != nil {
 			break
 		}
-		opts.StoreID = o.stores.ID(in.Dir)
+		opts.StoreID, opts.Asked = o.stores.ID(in.Dir), in.Began
 		_, err = live.Checkpoint(ctx, opts)
 	}
 	if err != nil && !errors.Is(err, proc.ErrState) {

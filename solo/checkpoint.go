@@ -43,7 +43,7 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 				opts.MaxDeleted = max(1, min(opts.MaxDeleted, free-need))
 			}
 			o.offer(func() { p.before = free })
-			opts.StoreID = o.stores.ID(opts.Store)
+			opts.StoreID, opts.Asked = o.stores.ID(opts.Store), in.Began
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
 			asked = true
@@ -118,12 +118,16 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 	case errors.Is(err, proc.ErrStalled):
 		t.rec.NoCheckpoint = err.Error()
 		t.noCheckpointUntil = o.clk.boot() + stalledFor
+		o.images.tidy(st.Dir, t.rec.ID)
 	case errors.Is(err, proc.ErrNoSpace):
 		st.fullUntil = o.clk.boot() + storeFullFor
 		until = st.fullUntil
 	default:
 		t.rec.NoCheckpoint = err.Error()
 		t.noCheckpointUntil = o.clk.boot() + time.Minute
+		if !errors.Is(err, proc.ErrNotNow) { // else it has not begun, or the store is away
+			o.images.tidy(st.Dir, t.rec.ID)
+		}
 	}
 	o.counts.failure.Inc()
 	o.log.Warn("a checkpoint failed; the task goes on", "id", t.rec.ID, "store", st.Name, "err", err)

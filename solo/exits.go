@@ -37,8 +37,8 @@ func (l *life) exited(t *task, exit proc.Exit, in *journal.Intent) {
 		t.rec.SeenExit = exit.At
 	}
 	exit.StartError = journal.Short(exit.StartError)
-	if t.rec.Kill != nil && in.Doing() != headrace.Killing && (exit.Lost || exit.Signal != 0 || exit.Code >= 128) {
-		in = t.rec.Kill // it was asked for, and has done so in the end
+	if k := t.rec.Kill; k != nil && (in.Doing() != headrace.Killing || k.User && !in.User) && (exit.Lost || exit.Signal != 0 || exit.Code >= 128) {
+		in = k // it was asked for, and has done so in the end
 	}
 	t.rec.Kill = nil
 	killing := in.Doing() == headrace.Killing

@@ -547,7 +547,7 @@ func (f *fakeTask) Checkpoint(ctx context.Context, o proc.CheckpointOptions) (r 
 		chain := len(t.images[o.Store]) + 1
 		stored := int64(float64(t.resident) * t.ratio)
 		toRead := cmp.Or(t.toRead, t.resident)
-		im := ImageInfo{Seq: t.seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: toRead, At: time.Now()}
+		im := ImageInfo{Seq: t.seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: toRead, At: time.Now(), Asked: o.Asked}
 		t.images[o.Store] = append(t.images[o.Store], im)
 		f.s.state, f.s.saved = headrace.Checkpointed, f.s.ran
 		r = proc.CheckpointResult{Seq: im.Seq, Chain: chain, Stored: stored, Total: t.resident, ToRead: toRead}

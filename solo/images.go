@@ -87,7 +87,8 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 
 // newer looks for a checkpoint that was committed by the operation under way of a
 // record; nil: there is none. It may be called from anywhere. Sequence numbers are those of one directory: another one may
-// still have a checkpoint from before the recorded one. An error says nothing of what there is: ask again.
+// still have a checkpoint from before the recorded one, and which was taken first the clock does not tell, which may be set.
+// An error says nothing of what there is: ask again.
 func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
 	if err := m.stores.There(ctx, in.Dir); err != nil {
 		return nil, err
@@ -104,7 +105,19 @@ func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Inte
 		return nil, err
 	}
 	info := answer.(latest)
-	if !info.ok || old != nil && (old.Dir == in.Dir && info.Seq <= old.Seq || old.Dir != in.Dir && info.At.UnixMilli() <= old.TakenMs) {
+	switch {
+	case !info.ok:
+		return nil, nil
+	case old == nil: // there is no other
+	case old.Dir == in.Dir:
+		if info.Seq <= old.Seq {
+			return nil, nil
+		}
+	case info.Asked != 0:
+		if info.Asked != in.Began {
+			return nil, nil
+		}
+	case info.At.UnixMilli() <= old.TakenMs: // written by an older supervisor, which did not note what it was asked for
 		return nil, nil
 	}
 	im := &journal.Image{
@@ -133,19 +146,33 @@ func (m *images) awaitNewer(ctx context.Context, id headrace.TaskID, in *journal
 	}
 }
 
+// collectIn removes from a directory what no restore of a task will read. It may be called from anywhere.
+func (m *images) collectIn(dir string, id headrace.TaskID) {
+	err := m.stores.There(context.Background(), dir)
+	if err == nil {
+		err = m.Collect(dir, id)
+	}
+	if err != nil {
+		m.log.Warn("old checkpoints were not removed", "id", id, "dir", dir, "err", err)
+	}
+}
+
+// tidy removes what a dump has left that was ended in the middle: it may have the size of the task. The next dump need not wait
+// for that, on a store that has just been slow say: only what nobody writes is taken for left.
+func (m *images) tidy(dir string, id headrace.TaskID) {
+	m.turn.background(func(context.Context) func() {
+		m.collectIn(dir, id)
+		return nil
+	})
+}
+
 // collect removes checkpoints that the newest one has made useless, once that
 // one is recorded.
 func (m *images) collect(t *task) {
 	id, keep, dirs := t.rec.ID, t.rec.Checkpoint.Dir, t.rec.ImageDirs
 	m.aside(id, func() func() {
 		crash.Here("solo.collect")
-		err := m.stores.There(context.Background(), keep)
-		if err == nil {
-			err = m.Collect(keep, id)
-		}
-		if err != nil {
-			m.log.Warn("old checkpoints were not removed", "id", id, "dir", keep, "err", err)
-		}
+		m.collectIn(keep, id)
 		left := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == keep })
 		if _, ok, err := m.Latest(keep, id); ok && err == nil { // else one of the others may be all there is
 			left = m.remove(left, id)

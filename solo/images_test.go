@@ -11,6 +11,7 @@ import (
 
 	"headrace"
 	"headrace/policy"
+	"headrace/proc"
 	"headrace/solo/journal"
 	"headrace/wire"
 )
@@ -69,6 +70,7 @@ func TestRemovalBesideDump(t *testing.T) {
 // TestNewer: a checkpoint counts as that of an operation if it is newer than the one that there was, wherever that lies.
 func TestNewer(t *testing.T) {
 	taken := time.UnixMilli(1_700_000_000_000)
+	const began = 77 * time.Second
 	for i, c := range []struct {
 		old *journal.Image
 		in  ImageInfo
@@ -78,16 +80,90 @@ func TestNewer(t *testing.T) {
 		{&journal.Image{Dir: "/a", Seq: 1, TakenMs: taken.UnixMilli()}, ImageInfo{Seq: 1, At: taken}, false},
 		{&journal.Image{Dir: "/a", Seq: 1, TakenMs: taken.UnixMilli()}, ImageInfo{Seq: 2, At: taken.Add(-time.Hour)}, true}, // the clock was set
 		{&journal.Image{Dir: "/b", Seq: 9, TakenMs: taken.UnixMilli()}, ImageInfo{Seq: 3, At: taken.Add(time.Second)}, true},
-		{&journal.Image{Dir: "/b", Seq: 1, TakenMs: taken.UnixMilli()}, ImageInfo{Seq: 3, At: taken.Add(-time.Second)}, false}, // left from before
+		{&journal.Image{Dir: "/b", Seq: 1, TakenMs: taken.UnixMilli()}, ImageInfo{Seq: 3, At: taken.Add(-time.Second)}, false},            // left from before
+		{&journal.Image{Dir: "/b", Seq: 9, TakenMs: taken.UnixMilli()}, ImageInfo{Seq: 3, At: taken.Add(-time.Hour), Asked: began}, true}, // the clock was set
+		{&journal.Image{Dir: "/b", Seq: 1, TakenMs: taken.UnixMilli()}, ImageInfo{Seq: 3, At: taken.Add(time.Hour), Asked: began - 1}, false},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			w := newWorld(t.TempDir())
 			w.with("t1", func(x *thing) { x.images["/a"] = []ImageInfo{c.in} })
 			m := &images{Images: fakeImages{&conn{world: w}}, stores: &stores{}}
-			if got, err := m.newer(t.Context(), "t1", &journal.Intent{Dir: "/a"}, c.old); err != nil || (got != nil) != c.is {
+			if got, err := m.newer(t.Context(), "t1", &journal.Intent{Dir: "/a", Began: began}, c.old); err != nil || (got != nil) != c.is {
 				t.Errorf("%+v, %v", got, err)
 			}
 		})
+	}
+}
+
+// ahead is a clock that is fast by an hour.
+type ahead struct{ systemClock }
+
+func (c ahead) wall() time.Time { return c.systemClock.wall().Add(time.Hour) }
+
+// TestClockSetBack: the clock is set back between two checkpoints in different stores, and the daemon dies when the second has
+// been committed. The next one finds it.
+func TestClockSetBack(t *testing.T) {
+	for _, boot := range []string{"boot-1", "boot-2"} {
+		t.Run(boot, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, policy.Wait)
+			b.cfg.Stores = []StoreConfig{{Name: "one", Dir: filepath.Join(b.cfg.StateDir, "one")}, {Name: "two", Dir: filepath.Join(b.cfg.StateDir, "two")}}
+			b.clock = ahead{}
+			id := b.bringTo(headrace.Running, never)
+			q := func(store string) *wire.VerbRequest { return &wire.VerbRequest{Id: string(id), Store: store} }
+			if _, err := b.tasks.Checkpoint(b.ctx(), q("one")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.tasks.Restore(b.ctx(), q("")); err != nil {
+				t.Fatal(err)
+			}
+			b.awaitState(id, headrace.Running)
+			b.shutdown()
+			b.clock = nil
+			dying, died := dieAt(b.world, "checkpoint", true)
+			if err := b.startWith(dying); err != nil {
+				t.Fatal(err)
+			}
+			go b.tasks.Checkpoint(b.ctx(), q("two"))
+			<-died
+			b.crash()
+			if b.boot = boot; boot == "boot-2" {
+				b.world.reboot()
+			}
+			b.start()
+			if got := b.awaitState(id, headrace.Checkpointed); got.Checkpoint.GetStore() != "two" {
+				t.Errorf("its checkpoint is %v", got.Checkpoint)
+			}
+		})
+	}
+}
+
+// TestTidyAfterStall: what a dump has left that was ended is removed, and not only when another one has succeeded.
+func TestTidyAfterStall(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	collected := make(chan struct{}, 1)
+	c := &conn{world: b.world, after: func(op string, _ headrace.TaskID) error {
+		if op == "collect" {
+			select {
+			case collected <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	}}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	id := b.run(headrace.Normal, never)
+	b.awaitState(id, headrace.Running)
+	b.world.with(id, func(x *thing) { x.noDump = fmt.Errorf("dump: %w for 1m0s", proc.ErrStalled) })
+	if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
+		t.Fatal("no error")
+	}
+	select {
+	case <-collected:
+	case <-time.After(patience):
+		t.Error("nobody has removed what it has left")
 	}
 }
 

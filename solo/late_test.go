@@ -70,6 +70,59 @@ func TestLateKill(t *testing.T) {
 	}
 }
 
+// TestKillThatGaveUp: a kill has given up, and the processes are gone later without an end on record. The task does not stay as it
+// was, with its slot and without processes.
+func TestKillThatGaveUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		killed bool
+		want   headrace.TaskState
+	}{
+		"killed": {true, headrace.Killed}, "not killed": {false, headrace.Lost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			k, _ := failing(b, "kill", 1, errors.New("not all processes end"))
+			if err := b.startWith(k); err != nil {
+				t.Fatal(err)
+			}
+			id := b.run(headrace.Normal, never)
+			b.awaitState(id, headrace.Running)
+			if c.killed {
+				if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
+					t.Fatal("no error")
+				}
+			}
+			b.world.with(id, func(x *thing) { x.shim.state = headrace.Checkpointed })
+			b.awaitState(id, c.want)
+		})
+	}
+}
+
+// TestUsersKillCountsMore: a task that a user has killed, which took too long, is not put into the queue again because the policy has
+// killed it meanwhile.
+func TestUsersKillCountsMore(t *testing.T) {
+	for _, fails := range []int64{1, 2} { // with 2 the policy's first one as well
+		t.Run(fmt.Sprint(fails), func(t *testing.T) {
+			b := newBed(t, policy.Kill)
+			b.clock = hasty{began: systemClock{}.boot()}
+			c, _ := failing(b, "kill", fails, errors.New("not all processes end"))
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			id := b.run(headrace.Low)
+			b.awaitState(id, headrace.Running)
+			if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
+				t.Fatal("no error")
+			}
+			b.run(headrace.High)
+			got := b.await(id, "out of the way", func(t *wire.Task) bool { return t.Doing == "" && t.State != "running" })
+			if got.State != "killed" {
+				t.Errorf("it is %s: %s", got.State, got.Reason)
+			}
+		})
+	}
+}
+
 // TestKillOfSilent: a kill that does not succeed, of a task whose supervisor does not answer, is not the last word.
 func TestKillOfSilent(t *testing.T) {
 	b := newBed(t, policy.Wait)

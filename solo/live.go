@@ -92,4 +92,6 @@ type ImageInfo struct {
 	Seq, Chain            int
 	Stored, Total, ToRead int64
 	At                    time.Time
+	// Asked is proc.CheckpointOptions.Asked; 0: it is not known.
+	Asked time.Duration
 }

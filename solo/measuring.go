@@ -22,6 +22,8 @@ const (
 type measuring struct {
 	*core
 	round round
+	// emptied is told of tasks that have no processes although nothing is being done to them.
+	emptied func(*task, proc.Stats)
 }
 
 // round is one measurement of all tasks that a decision waits for.
@@ -133,6 +135,8 @@ func (m *measuring) measured(t *task, id headrace.TaskID, live Task, stats proc.
 	t.letPass(m.clk.boot())
 	if t.live == live {
 		switch {
+		case err == nil && stats.State == headrace.Checkpointed && t.op == nil && m.measurable(t):
+			m.emptied(t, stats)
 		case err == nil:
 			if t.opensItself() {
 				m.inputs.disk.learn(t.usageBefore(), stats.Usage)

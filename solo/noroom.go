@@ -12,7 +12,7 @@ import (
 	"headrace/proc"
 )
 
-// lacks reports whether a task could not be started because the machine had too little of something.
+// lacks reports whether a task could not be started, or restored, because the machine had too little of something.
 func lacks(err error) bool {
 	return linux.Lacking(err) || errors.Is(err, proc.ErrNotNow) || errors.Is(err, context.DeadlineExceeded)
 }

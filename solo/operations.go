@@ -320,11 +320,29 @@ func (o *operations) kill(t *task, in *journal.Intent, c *call) {
 		return func() error {
 			o.log.Error("killing a task failed", "id", t.rec.ID, "err", err)
 			o.backOff(t)
-			t.rec.Kill = in
+			if k := t.rec.Kill; k == nil || !k.User {
+				t.rec.Kill = in
+			}
 			o.troubled(t, "could not be killed: "+err.Error(), o.clk.boot()+time.Minute)
 			return err
 		}
 	})
+}
+
+// emptied takes in that a supervisor has no processes any more although nothing is being done to
+// its task: what was called off has come to its end after all.
+func (o *operations) emptied(t *task, stats proc.Stats) {
+	switch {
+	case o.clk.boot() < t.retryAt:
+		return
+	case t.rec.Kill != nil:
+		again := *t.rec.Kill
+		again.Again = true
+		o.kill(t, &again, nil)
+	default:
+		o.vanished(t, proc.Exit{Usage: stats.Usage}, "its supervisor has no processes of it any more")
+	}
+	o.redecide = true
 }
 
 // discard ends a task that exists only as a checkpoint, or whose supervisor does not

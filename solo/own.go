@@ -210,7 +210,7 @@ func (s *own) notStarted(t *task, err error) {
 // is left to a user.
 const maxRestoreFailures = 3
 
-// notRestored tries again: for ever what the machine could not do at the moment,
+// notRestored tries again: for ever what the machine could not do, or had not enough for, at the moment,
 // some times what CRIU refused; then a user decides. Only a task whose checkpoints are
 // all unusable starts over, if that is allowed, or is lost.
 func (s *own) notRestored(t *task, err error) {
@@ -221,7 +221,7 @@ func (s *own) notRestored(t *task, err error) {
 		s.startOver(t, "restarted from the beginning: "+err.Error())
 	case errors.Is(err, proc.ErrNoImage):
 		s.lose(t, "no checkpoint could be used: "+err.Error())
-	case errors.Is(err, proc.ErrNotNow), !final && t.failures+1 < maxRestoreFailures:
+	case lacks(err), !final && t.failures+1 < maxRestoreFailures:
 		s.backOff(t)
 		t.rec.Reason = "could not be restored, will be tried again: " + err.Error()
 	default:

@@ -1,10 +1,14 @@
 package solo
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"headrace"
 	"headrace/policy"
@@ -59,6 +63,36 @@ func TestIntactCheckpointIsKept(t *testing.T) {
 					t.Errorf("started %d times", th.starts)
 				}
 			})
+		})
+	}
+}
+
+// TestShortageAtRestore: a checkpointed task waits, however long, until the machine has enough of what its supervisor needs.
+func TestShortageAtRestore(t *testing.T) {
+	for _, short := range []error{unix.EAGAIN, unix.ENOSPC, unix.EMFILE, context.DeadlineExceeded} {
+		t.Run(short.Error(), func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, policy.Suspend)
+			b.clock = hasty{began: systemClock{}.boot()}
+			id := b.bringTo(headrace.Checkpointed, never)
+			b.shutdown()
+			var tries atomic.Int64
+			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+				if op == "restore" && tries.Add(1) <= 2*maxRestoreFailures {
+					return fmt.Errorf("restore task %s: start the supervisor: %w", id, short)
+				}
+				return nil
+			}}
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			b.tasks.Restore(b.ctx(), &wire.VerbRequest{Id: string(id)}) // whether it succeeds shows below
+			got := b.await(id, "running, or given up", func(w *wire.Task) bool {
+				return w.Doing == "" && (w.State == "running" || w.Held && tries.Load() > 0)
+			})
+			if n := tries.Load(); got.State != "running" || n != 2*maxRestoreFailures+1 {
+				t.Errorf("after %d tries it is %s: %s", n, got.State, got.Reason)
+			}
 		})
 	}
 }

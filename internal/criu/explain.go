@@ -31,6 +31,13 @@ func Passing(said string) bool {
 	return m != nil && e.passes
 }
 
+// lacking is what messages end with when there was too little of something.
+var lacking = regexp.MustCompile(`(?:: (?:No space left on device|Disk quota exceeded|Cannot allocate memory|Resource temporarily unavailable|Too many open files(?: in system)?)|Unable to create a thread: -1[12])(?: \||\)|$)`)
+
+// Lacking reports whether the messages of a failed restore say that there was too little of
+// something on the machine: memory, processes, descriptors, or room on a disk.
+func Lacking(said string) bool { return lacking.MatchString(said) }
+
 func find(said string) (explanation, []int) {
 	for _, e := range explanations {
 		if m := e.message.FindStringSubmatchIndex(said); m != nil {

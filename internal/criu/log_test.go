@@ -99,6 +99,22 @@ func TestExplainsMessages(t *testing.T) {
 	}
 }
 
+func TestLacking(t *testing.T) {
+	for said, want := range map[string]bool{
+		"Can't fork for 1000: Resource temporarily unavailable":                                       true,
+		"it cannot (CRIU: Can't fork for 1000: Cannot allocate memory)":                               true,
+		"Can't write ghost: No space left on device | Can't open file x":                              true,
+		"Unable to create a thread: -11":                                                              true,
+		"Unable to create a thread: -17":                                                              false,
+		"Can't open file home/No space left on device/x on restore: No such file or directory":        false,
+		"inet: Can't bind inet socket (id 3): Address already in use | Can't open: Permission denied": false,
+	} {
+		if got := Lacking(said); got != want {
+			t.Errorf("Lacking(%q) = %v", said, got)
+		}
+	}
+}
+
 func TestPassing(t *testing.T) {
 	for said, want := range map[string]bool{
 		"In-flight connection (l) for 1f":                                     true,

@@ -45,6 +45,10 @@ type Stat struct {
 	Start time.Duration
 }
 
+// Ended reports whether no thread of the process will ever run again. Its State is that of its first
+// thread, which may end before the others.
+func (s Stat) Ended() bool { return Dead(s.State) && s.Threads <= 1 }
+
 // Catches reports whether the process has a handler for a signal below 32.
 func (s Stat) Catches(sig syscall.Signal) bool { return s.Caught&(1<<(uint(sig)-1)) != 0 }
 
@@ -149,6 +153,22 @@ func (p ProcFS) ThreadStates(pid int, f func(tid int, state byte) bool) error {
 		}
 	}
 	return nil
+}
+
+// Living returns the number under which /proc has what the threads of a process have in common, such as
+// its memory and its environment: its own, or that of another thread if the first has ended before it.
+func (p ProcFS) Living(s Stat) int {
+	if !Dead(s.State) || s.Ended() {
+		return s.PID
+	}
+	living := s.PID
+	p.ThreadStates(s.PID, func(tid int, state byte) bool { // if it ends meanwhile there is nothing to read
+		if !Dead(state) {
+			living = tid
+		}
+		return living == s.PID
+	})
+	return living
 }
 
 // numbers lists the names in a directory that are numbers.

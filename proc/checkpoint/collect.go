@@ -123,6 +123,26 @@ func deleteAll(dirs []string) error {
 	return errors.Join(errs...)
 }
 
+// removeUncommitted removes what is left of images that nobody has committed: of dumps that were
+// killed, each of which may have the size of the task; and what is left of images that were removed: two
+// chains that are being removed at the same time would be more than anybody has reckoned with.
+// The caller has the lock.
+func (s *Store) removeUncommitted(task string) error {
+	seqs, err := s.seqs(task)
+	if err != nil {
+		return err
+	}
+	committed := make(map[int]bool)
+	for _, seq := range seqs {
+		_, err := os.Lstat(filepath.Join(s.imageDir(task, seq), manifestName))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		committed[seq] = err == nil
+	}
+	return s.removeExcept(task, committed)
+}
+
 // removeExcept removes all images but some, and what is left of others. The caller
 // has the lock.
 func (s *Store) removeExcept(task string, keep map[int]bool) error {
@@ -144,7 +164,7 @@ func (s *Store) deleteAside(task string) error {
 
 // Discard removes the commit marker of one image, durably: for an image that
 // Verify has found damaged, so that it is neither restored nor used as a parent
-// again. Images that depend on it then have an Err. Collect removes the files.
+// again. Images that depend on it then have an Err. Collect and Begin remove the files.
 func (s *Store) Discard(task string, seq int) error {
 	err := s.locked(task, func() error { return unmark(s.imageDir(task, seq)) })
 	if err != nil {

@@ -289,6 +289,40 @@ func TestAbort(t *testing.T) {
 	checkpoint(t, s, "task", memory{}, BeginOptions{})
 }
 
+// TestBeginRemovesWhatWasKilled: what a dump has written that was killed, and could not remove it itself, does not stay
+// beside the next one.
+func TestBeginRemovesWhatWasKilled(t *testing.T) {
+	s := openStore(t, Options{})
+	kept := checkpoint(t, s, "task", page(1), BeginOptions{})
+	for range 2 {
+		killed, err := s.Begin("task", BeginOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(killed.Dir(), "pages-9.img"), make([]byte, 1<<20), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		killed.Cancel()
+		killed.lock.unlock() // as the end of its process does
+	}
+	w, err := s.Begin("task", BeginOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Abort()
+	left, err := filepath.Glob(filepath.Join(s.taskDir("task"), "*", "pages-9.img"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+	if aside, err := s.aside("task"); err != nil || len(aside) > 0 {
+		t.Errorf("set aside and not deleted: %q, %v", aside, err)
+	}
+	if err := w.Abort(); err != nil {
+		t.Fatal(err)
+	}
+	compareMemory(t, restored(t, kept), page(1))
+}
+
 func TestCommitRefusesUnfinishedDump(t *testing.T) {
 	s := openStore(t, Options{})
 	for name, dump := range map[string]func(*Writer) error{

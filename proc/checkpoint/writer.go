@@ -72,7 +72,8 @@ type Writer struct {
 // Begin makes a directory for a new image of a task, and starts a page server
 // for it. The newest committed image becomes its parent if its chain may still
 // grow and its manifests, sizes and page index are as they were written; else
-// the new image is a full one, and Writer.Full says why.
+// the new image is a full one, and Writer.Full says why. What is left of images that
+// were never committed is removed.
 //
 // The caller must end with Commit or Abort. Until then the task is locked.
 func (s *Store) Begin(task string, o BeginOptions) (*Writer, error) {
@@ -96,9 +97,7 @@ func (w *Writer) begin(o BeginOptions) error {
 	if w.lock, err = w.store.lock(context.Background(), w.task, unix.LOCK_EX); err != nil {
 		return err
 	}
-	// Two chains that are being removed at the same time would be more than anybody has
-	// reckoned with.
-	if err := w.store.deleteAside(w.task); err != nil {
+	if err := w.store.removeUncommitted(w.task); err != nil {
 		return err
 	}
 	if err := checkRoom(w.store.Dir, o.Need); err != nil {

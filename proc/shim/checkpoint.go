@@ -25,7 +25,7 @@ import (
 // the marker is durable every failure leaves the task as it was.
 func (t *task) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult, error) {
 	t.op.Lock()
-	defer t.op.Unlock()
+	defer t.done()
 	begin := linux.Clock()
 	was := t.life.now()
 	if err := t.mayCheckpoint(was); err != nil {
@@ -188,6 +188,7 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	sv.Asked = d.o.Asked
 	meta, err := json.Marshal(sv)
 	if err != nil {
 		return nil, err

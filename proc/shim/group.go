@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/internal/linux/cgroup"
 	"headrace/proc"
 )
@@ -275,6 +276,8 @@ var errForks = errors.New("it forks faster than it can be moved")
 // join moves everything of the task into one directory, maybe but init. A process
 // that is moved has its later children there.
 func (p *processes) join(dir string, butInit bool, patience time.Duration) error {
+	// A first thread that has ended before others stays where it was, and its process is listed there.
+	moved := make(map[int]bool)
 	for begin := time.Now(); ; {
 		tree, err := p.tree()
 		if err != nil {
@@ -286,13 +289,14 @@ func (p *processes) join(dir string, butInit bool, patience time.Duration) error
 		}
 		outside := 0
 		for _, one := range tree {
-			if slices.Contains(in, one.PID) || one.State == 'Z' || butInit && one.PID == p.init() {
+			if slices.Contains(in, one.PID) || moved[one.PID] || one.Ended() || butInit && one.PID == p.init() {
 				continue
 			}
 			outside++
 			if err := cgroup.Add(dir, one.PID); err != nil {
 				return err
 			}
+			moved[one.PID] = linux.Dead(one.State)
 		}
 		if outside == 0 {
 			return nil

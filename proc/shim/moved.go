@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"headrace/internal/linux"
 	"headrace/proc"
@@ -39,6 +40,16 @@ func PortableOf(meta []byte) (Portable, error) {
 	return Portable{TaskDir: sv.TaskDir, Needs: needs.Files{
 		Mapped: others(sv.Needs.Mapped), Open: others(sv.Needs.Open), Writing: others(sv.Needs.Writing),
 	}}, nil
+}
+
+// AskedOf returns the name of the request for a checkpoint (proc.CheckpointOptions.Asked), from the
+// record that its image carries (checkpoint.Image.Meta); 0: it has none, or that cannot be read.
+func AskedOf(meta []byte) time.Duration {
+	sv, err := parseSaved(meta)
+	if err != nil {
+		return 0
+	}
+	return sv.Asked
 }
 
 // describeNeeds adds what another machine must have.

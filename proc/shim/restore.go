@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/crash"
+	"headrace/internal/criu"
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
@@ -23,7 +24,7 @@ import (
 // older one is used only if what the task has written since can be taken back.
 func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 	t.op.Lock()
-	defer t.op.Unlock()
+	defer t.done()
 	var none proc.RestoreResult
 	begin := linux.Clock()
 	if err := t.life.want(empty); err != nil {
@@ -344,7 +345,11 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened) er
 		return fmt.Errorf("restore: %w", calledOff)
 	}
 	if failed != nil {
-		return criuFailure("CRIU could not restore the task", failed, restoreLog, wordsOf(said), opened.Explain)
+		failure := criuFailure("CRIU could not restore the task", failed, restoreLog, wordsOf(said), opened.Explain)
+		if criu.Lacking(failure.Error()) {
+			return fmt.Errorf("%w: %w", proc.ErrNotNow, failure)
+		}
+		return failure
 	}
 	return lastPID(maxID(sv.IDs))
 }

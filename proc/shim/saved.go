@@ -27,6 +27,8 @@ type saved struct {
 	Version int    `json:"version"`
 	BootID  string `json:"boot_id"`
 	InitPID int    `json:"init_pid"`
+	// Asked is proc.CheckpointOptions.Asked; 0: there was none, or an older Headrace made the checkpoint.
+	Asked time.Duration `json:"asked,omitempty"`
 	// IDs are all process, thread, group and session ids in the images; a restore
 	// needs them free.
 	IDs         []int      `json:"ids"`

@@ -3,10 +3,13 @@ package shim
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
 	"headrace/proc"
@@ -252,6 +255,22 @@ func TestRestoreWithoutCRIU(t *testing.T) {
 	s := &task{home: home{dir: t.TempDir()}}
 	if _, err := s.restore(proc.RestoreOptions{Store: t.TempDir()}); !errors.Is(err, proc.ErrUnsupported) || !strings.Contains(err.Error(), "CRIU 4.2 or later was not found") {
 		t.Errorf("it said %v", err)
+	}
+}
+
+// TestNotNow: a shortage is told by its kind, and what has another kind keeps that.
+func TestNotNow(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""}, {errors.New("refused"), ""}, {unix.ENOENT, ""},
+		{fmt.Errorf("open: %w", unix.EMFILE), "not-now"}, {&os.PathError{Op: "write", Path: "x", Err: unix.ENOSPC}, "not-now"},
+		{fmt.Errorf("%w: %w", proc.ErrNoImage, unix.ENOMEM), "no-image"},
+	} {
+		if got := proc.KindName(notNow(c.err)); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
 	}
 }
 

@@ -191,15 +191,12 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 	t := s.task
 	switch op {
 	case "start":
-		err := t.start()
-		if linux.Lacking(err) {
-			err = fmt.Errorf("%w: %w", proc.ErrNotNow, err)
-		}
-		return nil, err
+		return nil, notNow(t.start())
 	case "hold":
 		return nil, t.hold()
 	case "restore":
-		return with(args, t.restore)
+		res, err := with(args, t.restore)
+		return res, notNow(err)
 	case "suspend":
 		return t.suspend(a.Grace)
 	case "resume":
@@ -220,6 +217,15 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 		return nil, nil
 	}
 	return nil, fmt.Errorf("unknown operation %q (is the supervisor older than the daemon?)", op)
+}
+
+// notNow gives an error of no other kind that of a shortage, if it is one: the daemon, which gets
+// only its text, tries again.
+func notNow(err error) error {
+	if linux.Lacking(err) && proc.KindName(err) == "" {
+		return fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+	}
+	return err
 }
 
 // with does something with the options that args are.

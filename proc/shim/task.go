@@ -170,6 +170,15 @@ func answerReport(w io.Writer, err error) error {
 	return werr
 }
 
+// done is the end of an operation that may leave the task without processes. A kill that came
+// meanwhile may have given up by then: it is carried out here.
+func (t *task) done() {
+	if t.op.isKilled() && t.life.now() == empty {
+		t.endEmpty(unix.SIGKILL)
+	}
+	t.op.Unlock()
+}
+
 // suspend stops every thread of the task, and locks it.
 func (t *task) suspend(grace time.Duration) (proc.SuspendResult, error) {
 	t.op.Lock()

@@ -135,7 +135,7 @@ func (p *processes) end(grace time.Duration) {
 
 // allEnded reports whether no thread of them will ever run again.
 func allEnded(tree []linux.Stat) bool {
-	return !slices.ContainsFunc(tree, func(p linux.Stat) bool { return !linux.Dead(p.State) || p.Threads > 1 })
+	return !slices.ContainsFunc(tree, func(p linux.Stat) bool { return !p.Ended() })
 }
 
 // endWorkers returns when no process works on the task any more, so that none is taken
@@ -178,10 +178,10 @@ func (p *processes) memory() ([]memoryUse, error) {
 	tree, err := p.tree()
 	var out []memoryUse
 	for _, p := range tree {
-		if linux.Dead(p.State) {
+		if p.Ended() {
 			continue
 		}
-		if st, err := procs.Status(p.PID); err == nil { // else it has just ended
+		if st, err := procs.Status(procs.Living(p)); err == nil { // else it has just ended
 			out = append(out, memoryUse{p, st})
 		}
 	}
