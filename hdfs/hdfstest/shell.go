@@ -20,8 +20,8 @@ func Shell(hadoop, conf string) (*exec.Cmd, error) {
 
 // small makes a virtual machine start quickly and stay small.
 var small = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-	"-XX:MetaspaceSize=128m",                                            // else all garbage is collected when classes take 21 MB: an eighth of the processor time of a start
-	"-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote", // another eighth
+	"-XX:MetaspaceSize=128m",                                            // else all garbage is collected when classes take 21 MB: a tenth of the processor time of a start
+	"-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote", // an eighth
 	"-XX:ArchiveRelocationMode=0", // else each page of the archive is written
 	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
 
