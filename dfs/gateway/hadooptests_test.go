@@ -87,7 +87,7 @@ func TestHadoopsOwnTests(t *testing.T) {
 		t.Skip("Hadoop's tests are not there; make java/hdfstests/target/built gathers them")
 	}
 	list, dir := readSuites(t), t.TempDir()
-	args := []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote", "--add-opens=java.base/java.lang=ALL-UNNAMED",
+	args := []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=256m", "-XX:-UsePerfData", "-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote", "--add-opens=java.base/java.lang=ALL-UNNAMED",
 		"-Dheadrace.tests.program=" + testkit.Headrace(t), "-Dheadrace.tests.dir=" + dir, "-Dtest.build.data=" + filepath.Join(dir, "data"), "-Dhadoop.tmp.dir=" + filepath.Join(dir, "tmp"),
 		"-cp", strings.Join([]string{tests + "/classes", tests + "/tests/*", filepath.Join(lib, "../hdfs/*"), filepath.Join(lib, "*")}, ":"),
 		"org.junit.platform.console.ConsoleLauncher", "execute", "--details=none", "--disable-banner", "--reports-dir", dir,

@@ -63,7 +63,7 @@ final class TwoHosts implements AutoCloseable {
         return new SparkConf(false).setMaster(url()).setAppName("test")
             .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1").set("spark.executor.memory", "512m")
             .set("spark.executor.extraClassPath", System.getProperty("java.class.path"))
-            .set("spark.executor.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote")
+            .set("spark.executor.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:-UsePerfData -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote")
             .set("spark.hadoop.fs.hdfs.impl", Files2.class.getName());
     }
 
