@@ -188,6 +188,10 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 	if u.State == headrace.Suspended && p.c.Policy.Checkpoints() && p.moveOn(u) {
 		return roomMade
 	}
+	if u.State == headrace.Suspended && u.Home.TakesBack(u) {
+		p.start(u, u.Home, "nothing else runs, and there is room for what it asked for")
+		return served
+	}
 	p.block(u, s)
 	return nothing
 }

@@ -229,6 +229,15 @@ func (n *Node) MayFit(u *Task) bool {
 	return b.Fits(n.Swap)
 }
 
+// TakesBack reports whether u, which is suspended on n, is brought back though it does not fit:
+// nothing else runs there, is about to or is leaving, and what u asked for fits, as at its start.
+// What it has beyond that was there before, in memory or in swap; else each of two that
+// have grown would wait for ever for the memory that the other one has.
+func (n *Node) TakesBack(u *Task) bool {
+	now, later := n.own(u)
+	return n.Now == n.Later && n.Now.CPUs >= n.CPUs-Slack && n.Now.Holds(u.CPUs, u.MemoryRequest-now) && n.Later.Holds(u.CPUs, u.MemoryRequest-later)
+}
+
 // Missing says how much is missing on n for u, as a share of what u needs.
 func (n *Node) Missing(u *Task) float64 {
 	b := n.Balance(u)
