@@ -40,6 +40,8 @@ type Node struct {
 	Away  []*Task
 	parts []*Task
 	saved bool
+	// staying is what those hold who are being suspended, once they are.
+	staying int64
 	// claims are what is set aside here for a gang, as a negative amount, and claimed those of
 	// it that need what is counted.
 	claims  Room
@@ -85,6 +87,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		n.Now.take(t.CPUs, mem)
 		if t.Leaving {
 			n.Later.take(0, Residue(t))
+			n.staying += Residue(t)
 			break
 		}
 		n.Later.take(t.CPUs, mem)
@@ -212,21 +215,32 @@ func (n *Node) FitsLater(u *Task) bool {
 	return n.Later.Holds(u.CPUs, mem-own)
 }
 
-// MayFit reports whether u will fit on n once all that runs there has ended. If not,
-// suspended tasks hold what is missing and have to run first: to keep room from them
-// would have both wait for ever.
+// MayFit reports whether u will fit on n once all that runs there or is about to has ended,
+// beside what is claimed there for others of its gang. If not, suspended tasks hold what is
+// missing and have to run first: to keep room from them would have both wait for ever.
 func (n *Node) MayFit(u *Task) bool {
-	b := n.Balance(u)
-	if b.Fits(n.Swap) {
-		return true
-	}
-	n.Open()
-	for _, t := range n.Running {
-		if !t.Settled {
-			b = b.With(By(t, headrace.Wait))
+	free, pageable := Room{n.CPUs + n.claims.CPUs, n.Memory + n.claims.Mem - n.staying}, int64(0)
+	var counted []float64
+	if u.Counted != nil {
+		counted = slices.Clone(n.NodeView.Counted)
+		for _, t := range n.claimed {
+			subtract(counted, t.Counted)
 		}
 	}
-	return b.Fits(n.Swap)
+	for _, t := range n.Suspended {
+		if t.Settled || t == u || t.Whole != nil && t.Whole == u.Whole {
+			continue
+		}
+		free.Mem -= Stays(t.TaskView) - t.Paging
+		pageable += t.Pageable()
+		subtract(counted, t.Counted)
+	}
+	free.Mem += max(0, min(n.Swap, pageable))
+	mem := Demand(u.TaskView, n.NodeView)
+	if _, own := n.own(u); mem <= own {
+		mem = 0 // it needs no more than it holds
+	}
+	return free.Holds(u.CPUs, mem) && holds(counted, u.Counted)
 }
 
 // TakesBack reports whether u, which is suspended on n, is brought back though it does not fit:
@@ -328,6 +342,9 @@ func (n *Node) Credit(a Act) {
 	for _, m := range t.Members {
 		m.Settled = true
 	}
+	if a.By == headrace.Suspend {
+		n.staying += Stays(t.TaskView)
+	}
 	if a.By == headrace.Checkpoint {
 		s := &n.Stores[a.Store]
 		s.Queue += Dump(t.TaskView, s.StoreView)
@@ -343,6 +360,8 @@ func (n *Node) PageOut(o Out) {
 	o.Task.Paging += o.Bytes
 	if o.Task.State == headrace.Suspended {
 		n.Pageable -= o.Bytes
+	} else {
+		n.staying -= o.Bytes
 	}
 }
 
