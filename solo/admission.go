@@ -251,7 +251,7 @@ func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
 	wants := make([]int, 0, len(views)) // those that run or may, and what is set aside
 	for i, t := range tasks {
 		t.limited = ""
-		if !views[i].Held || claims[i].Aside {
+		if !views[i].Held || claims[i].Aside || claims[i].Has { // also what runs and could not be ended
 			wants = append(wants, i)
 		}
 	}
