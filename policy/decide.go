@@ -239,6 +239,7 @@ func (p *Planner) moveOn(u *books.Task) bool {
 		o.Waste, o.Reason = words.Seconds(price.Redo(u.TaskView, u.Home)), "begins again on "+string(m.To.ID)+", which has room: it loses less than by being moved"
 	} else {
 		o.Store, o.Reason = u.Home.Stores[m.Store].Name, "goes on on "+string(m.To.ID)+", which has room, sooner than on "+string(u.Home.ID)
+		m.To.Fetch(u.TaskView, o.Store, m.Bytes)
 	}
 	o.Mechanism = act.By
 	p.emit(o, u)
@@ -339,6 +340,7 @@ func (p *Planner) start(u *books.Task, n *books.Node, why string) {
 	case books.Restorable(u.TaskView):
 		o.Verb = headrace.OrderRestore
 		o.Delay, o.Reason = fleet.ComeBack(u, n)
+		n.Fetch(u.TaskView, u.Checkpoint.Store, u.Checkpoint.Bytes)
 	default:
 		o.Verb = headrace.OrderStart
 	}

@@ -298,6 +298,21 @@ func (n *Node) Expect(t *headrace.TaskView) {
 	n.takeCounted(n.of.needOf(t))
 }
 
+// expectImage enters what the checkpoint takes that t, on its way from another node, is being
+// written to. In which store of that is not known: that of its last one, else the first.
+func (n *Node) expectImage(t *headrace.TaskView, from *Node) {
+	if t.LeavingBy != headrace.Checkpoint || from == nil {
+		return
+	}
+	name := ""
+	if t.Checkpoint != nil {
+		name = t.Checkpoint.Store
+	}
+	if s := from.StoreFor(name); s != nil {
+		n.Fetch(t, s.Name, ImageBytes(t, s.StoreView))
+	}
+}
+
 // Keep sets aside for u what is free on n, as far as u needs it.
 func (n *Node) Keep(u *Task) {
 	n.save()

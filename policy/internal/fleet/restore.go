@@ -132,15 +132,8 @@ func remoteOverhead(u *books.Task, n *books.Node) (seconds float64, ok bool) {
 // remoteFrom returns how long it takes to bring back on n a checkpoint of so many bytes
 // in a store of the node from.
 func remoteFrom(from, n *books.Node, store string, size int64) (seconds float64, ok bool) {
-	net := min(from.Net, n.Net)
-	if net <= 0 || len(n.Stores) == 0 {
-		return 0, false
-	}
-	s := n.StoreNamed(store)
-	if s == nil {
-		s = &n.Stores[0]
-	}
-	if s.Read <= 0 || s.Free < size {
+	net, s := min(from.Net, n.Net), n.StoreFor(store)
+	if net <= 0 || s == nil || s.Read <= 0 || s.Free < size {
 		return 0, false
 	}
 	return float64(size)/net + float64(size)/s.Read + s.Queue, true
@@ -152,6 +145,7 @@ func remoteFrom(from, n *books.Node, store string, size int64) (seconds float64,
 type Move struct {
 	To    *books.Node
 	Store int
+	Bytes int64 // of the checkpoint
 	Again bool
 	Takes time.Duration
 }
@@ -180,12 +174,9 @@ func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 		return m, false
 	}
 	from := &u.Home.Stores[m.Store]
-	size := books.DumpBytes(u.TaskView, from.StoreView)
-	if c := u.Checkpoint; c != nil && c.Store == from.Name {
-		size += c.Bytes
-	}
+	m.Bytes = books.ImageBytes(u.TaskView, from.StoreView)
 	var read float64
-	if m.To, read = f.soonest(u, mem, from.Name, size); m.To == nil {
+	if m.To, read = f.soonest(u, mem, from.Name, m.Bytes); m.To == nil {
 		return m, false
 	}
 	takes := read + from.Queue + books.Dump(u.TaskView, from.StoreView)
@@ -217,7 +208,11 @@ func May(u *books.Task, n *books.Node) bool {
 // ComeBack says how long it takes to bring u back on n, and the reason in words.
 func ComeBack(u *books.Task, n *books.Node) (time.Duration, string) {
 	if n == u.Home {
-		return words.Seconds(books.Restore(u.TaskView, n)), "there is room again"
+		took := books.Restore(u.TaskView, n)
+		if s := n.StoreNamed(u.Checkpoint.Store); s != nil && took > 0 {
+			took += s.Queue
+		}
+		return words.Seconds(took), "there is room again"
 	}
 	took, _ := remoteOverhead(u, n)
 	return words.Seconds(took), "moving its checkpoint to " + string(n.ID) + " takes less time than waiting for " + string(u.Home.ID)
