@@ -59,7 +59,7 @@ func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
 	if t <= 0 {
 		return false
 	}
-	var cpus, mem, most, mostMem float64
+	cpus, mem := freed{missing: max(0, b.CPUs)}, freed{missing: float64(b.Short(n.Swap))}
 	for _, v := range n.Running {
 		if v.Settled {
 			continue
@@ -72,22 +72,30 @@ func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
 				ended = 1
 			}
 		}
-		held := float64(books.Held(v.TaskView))
-		cpus, mem = cpus+ended*v.CPUs, mem+ended*held
-		most, mostMem = max(most, v.CPUs), max(mostMem, held)
-		// The median of how many have ended is half a task above where the mean crosses it.
-		half := 0.0
-		if cpus > 0 {
-			half = 0.5
-		}
-		then := b
-		then.CPUs -= cpus + half*most
-		then.Mem -= int64(mem + half*mostMem)
-		if then.Fits(n.Swap) {
-			return true // more can only end
-		}
+		cpus.add(v.CPUs, ended)
+		mem.add(float64(books.Held(v.TaskView)), ended)
 	}
-	return false
+	return cpus.enough() && mem.enough() && b.Rest.Lacking() == 0
+}
+
+// freed adds up what tasks free that may end.
+type freed struct{ missing, mean, squares float64 }
+
+// add adds a task that frees so much with that chance. More than what is missing is no use.
+func (f *freed) add(some, chance float64) {
+	some = min(some, f.missing)
+	f.mean, f.squares = f.mean+chance*some, f.squares+chance*some*some
+}
+
+// enough reports whether in half of all courses nothing is missing. What is missing is whole
+// tasks, each as large as those that end are in the mean; the median of how many have ended is
+// half a task above where the mean crosses it.
+func (f *freed) enough() bool {
+	if f.missing <= books.Slack || f.mean <= 0 {
+		return f.missing <= books.Slack
+	}
+	one := f.squares / f.mean
+	return f.mean+one/2 >= one*math.Ceil(f.missing/one-0.01)
 }
 
 // unmeasured brings u back on its own node when the bandwidth of its store is
