@@ -171,6 +171,10 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 		return nothing
 	}
 	if n := p.fleet.FitsLater(u, s); n != nil {
+		if way := p.sooner(u, n); way != nil {
+			p.displace(u, way)
+			return roomMade
+		}
 		p.reserve(u, n)
 		p.note(u, "room is being made on ", string(n.ID))
 		return served
@@ -178,11 +182,10 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 	if way := p.search(u, s); way != nil {
 		if way.Waits() {
 			p.await(u, way)
+			p.notePlan(u, way)
 		} else {
-			p.apply(u, way, "makes room for "+string(u.ID)+" ("+u.Priority.String()+")")
-			p.reserve(u, way.Node)
+			p.displace(u, way)
 		}
-		p.notePlan(u, way)
 		return roomMade
 	}
 	if u.State == headrace.Suspended && p.c.Policy.Checkpoints() && p.moveOn(u) {
@@ -194,6 +197,26 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 	}
 	p.block(u, s)
 	return nothing
+}
+
+// displace has others leave for u, which gets their room.
+func (p *Planner) displace(u *books.Task, way *victims.Plan) {
+	p.apply(u, way, "makes room for "+string(u.ID)+" ("+u.Priority.String()+")")
+	p.reserve(u, way.Node)
+	p.notePlan(u, way)
+}
+
+// sooner returns the plan that has others leave n for u, which fits there once dumps under way
+// are done, if Cost finds that cheaper than to wait for these; else nil.
+func (p *Planner) sooner(u *books.Task, n *books.Node) (way *victims.Plan) {
+	if !p.chooser.Weighs() || u.NoVictims || u.Counted != nil || n.Dumping() <= 0 {
+		return nil
+	}
+	n.WithoutDumps(func() { way = p.chooser.Choose(u, n) })
+	if way == nil || way.Waits() || len(way.Acts) == 0 || way.Cost.Total >= n.Dumping()*p.model.Urgency(u) {
+		return nil
+	}
+	return way
 }
 
 // hopeless reports whether it is known without looking that nothing can be done for u,

@@ -40,8 +40,11 @@ type Node struct {
 	Away  []*Task
 	parts []*Task
 	saved bool
-	// staying is what those hold who are being suspended, once they are.
+	// staying is what those hold who are being suspended, once they are; dumping what those will
+	// free who are being checkpointed, of which the dumps take so many seconds.
 	staying int64
+	dumping Room
+	dumps   float64
 	// claims are what is set aside here for a gang, as a negative amount, and claimed those of
 	// it that need what is counted.
 	claims  Room
@@ -88,6 +91,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		if t.Leaving {
 			n.Later.take(0, Residue(t))
 			n.staying += Residue(t)
+			n.accountDump(t, Room{t.CPUs, mem})
 			break
 		}
 		n.Later.take(t.CPUs, mem)
@@ -99,6 +103,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 	case t.State == headrace.Suspended && t.Leaving:
 		n.Now.take(0, t.Resident)
 		n.Later.take(0, Residue(t))
+		n.accountDump(t, Room{Mem: t.Resident})
 	case t.State == headrace.Suspended:
 		n.Now.take(0, Stays(t)-n.onTheWay(t))
 		n.Later.take(0, Stays(t)-t.PagingOut)
@@ -108,6 +113,43 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 			n.Lowest = min(n.Lowest, t.Priority)
 		}
 	}
+}
+
+// accountDump enters that t, which is leaving, will free so much, if it is being checkpointed.
+func (n *Node) accountDump(t *headrace.TaskView, frees Room) {
+	if t.LeavingBy != headrace.Checkpoint {
+		return
+	}
+	least := math.Inf(1)
+	for i := range n.Stores { // to which of them is not known
+		if s := n.Stores[i].StoreView; s.Write > 0 {
+			least = min(least, Dump(t, s))
+		}
+	}
+	if !math.IsInf(least, 1) {
+		n.dumping.take(-frees.CPUs, -frees.Mem)
+		n.dumps += least
+	}
+}
+
+// Dumping says how many seconds it takes, at most, until all are gone that are being checkpointed.
+func (n *Node) Dumping() float64 {
+	var queue float64
+	for i := range n.Stores {
+		queue = max(queue, n.Stores[i].StoreView.Queue.Seconds())
+	}
+	if queue > 0 {
+		return min(queue, n.dumps)
+	}
+	return n.dumps
+}
+
+// WithoutDumps has f see n as if those that are being checkpointed were to stay.
+func (n *Node) WithoutDumps(f func()) {
+	later := n.Later
+	n.Later.take(n.dumping.CPUs, n.dumping.Mem)
+	f()
+	n.Later = later
 }
 
 // Runs reports whether there is a task that may be preempted as far as its state goes.
