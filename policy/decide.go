@@ -180,11 +180,11 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 		return served
 	}
 	if way := p.search(u, s); way != nil {
-		if way.Waits() {
-			p.await(u, way)
-			p.notePlan(u, way)
-		} else {
+		switch {
+		case !way.Waits():
 			p.displace(u, way)
+		case !p.await(u, s, way):
+			return nothing
 		}
 		return roomMade
 	}
@@ -230,14 +230,25 @@ func (p *Planner) hopeless(u *books.Task) bool {
 
 // await lets u wait for its plan. What the plan will free and what it would page
 // out are spoken for, and so is what of u's need goes beyond; but nobody counts on
-// what may be left over some day.
-func (p *Planner) await(u *books.Task, way *victims.Plan) {
+// what may be left over some day. Where there is nobody who could leave instead, room is only
+// kept so, which is done for as few as with block: it reports false when it is not.
+func (p *Planner) await(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
+	p.notePlan(u, way)
+	if way.OnlyWaits(u) {
+		if kept := p.keeper(u, s); kept != nil {
+			if *kept {
+				return false
+			}
+			*kept = true
+		}
+	}
 	n := way.Node
 	before := n.Free()
 	p.apply(u, way, "")
 	n.Reserve(u)
 	n.Forgo(before)
 	p.fleet.Touch(n)
+	return true
 }
 
 // search finds the policy's plan for u, or nil.
