@@ -237,6 +237,7 @@ func (p *Planner) await(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
 	if way.OnlyWaits(u) {
 		if kept := p.keeper(u, s); kept != nil {
 			if *kept {
+				p.fleet.WaitsAlike(u)
 				return false
 			}
 			*kept = true
