@@ -237,7 +237,7 @@ func (p *Planner) await(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
 	if way.OnlyWaits(u) {
 		if kept := p.keeper(u, s); kept != nil {
 			if *kept {
-				p.fleet.WaitsAlike(u)
+				p.fleet.Failed(u, fleet.Planned, true)
 				return false
 			}
 			*kept = true

@@ -127,14 +127,6 @@ func (f *failures) note(u *books.Task, k Kind) {
 	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), false})
 }
 
-// WaitsAlike remembers that u waits for others without room being kept for it, and so do those
-// behind it that are alike.
-func (f *Fleet) WaitsAlike(u *books.Task) {
-	if !books.Begun(u.TaskView) {
-		f.failed.of[Planned] = append(f.failed.of[Planned], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), true})
-	}
-}
-
 // clear forgets what no longer holds once victims have made room.
 func (f *failures) clear() {
 	f.of[Later] = f.of[Later][:0]
@@ -224,8 +216,16 @@ func (t Trial) CommitClaims() {
 	t.f.failed.muted = false
 }
 
-// Failed remembers that the gang of u, one of those that wait, fails; Fails reports whether
-// that is known without trying.
-func (f *Fleet) Failed(u *books.Task, k Kind) { f.failed.note(u, k) }
+// Failed remembers that the gang of u, one of those that wait, fails; or, where alike, that u waits
+// for others without room being kept for it, and so do those behind it that are alike. Fails
+// reports whether that is known without trying.
+func (f *Fleet) Failed(u *books.Task, k Kind, alike bool) {
+	switch {
+	case !alike:
+		f.failed.note(u, k)
+	case !books.Begun(u.TaskView):
+		f.failed.of[k] = append(f.failed.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), true})
+	}
+}
 
 func (f *Fleet) Fails(u *books.Task, k Kind) bool { return !books.Begun(u.TaskView) && f.fails(u, k) }
