@@ -32,6 +32,9 @@ type Config struct {
 	// FetchRate is how many bytes a second come here from other nodes, to make copies that are missing (default 100 MB, as HDFS has it
 	// for what it moves about); below 0 there is no limit.
 	FetchRate int64
+	// DataTime is how long another node may take for the next bytes of a block, or to take them (default a minute); the first one of a pipeline
+	// has 5 s more for each node of it.
+	DataTime time.Duration
 	// AcceptDamage has a file system of one or two nodes go on with names that are not all as they were written.
 	AcceptDamage bool
 	// Self says where others reach the node that founds a file system; its names are set here. Others, and
@@ -68,6 +71,7 @@ func (c Config) filled() Config {
 	c.Reconcile = cmp.Or(c.Reconcile, time.Hour)
 	c.Memory = cmp.Or(c.Memory, time.Second)
 	c.FetchRate = cmp.Or(c.FetchRate, 100<<20)
+	c.DataTime = cmp.Or(c.DataTime, dataTime)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Send == nil {

@@ -19,35 +19,38 @@ import (
 
 const (
 	dialTime = 10 * time.Second
-	dataTime = time.Minute // for the next bytes
+	dataTime = time.Minute
 	// mostFetches is how many blocks are fetched at the same time, whoever wants them, and fetchPace after how many bytes the disk is waited for:
 	// so much together is before clients there, which a disk with a head writes in less than a tenth of a second.
 	mostFetches = 4
 	fetchPace   = 2 << 20
 )
 
-// dataConn is a connection to a node's data transfer; each read and write has dataTime.
-type dataConn struct{ net.Conn }
+// dataConn is a connection to a node's data transfer.
+type dataConn struct {
+	net.Conn
+	wait time.Duration // for each read and write
+}
 
 func (c dataConn) Read(p []byte) (int, error) {
-	c.SetReadDeadline(time.Now().Add(dataTime))
+	c.SetReadDeadline(time.Now().Add(c.wait))
 	return c.Conn.Read(p)
 }
 
 func (c dataConn) Write(p []byte) (int, error) {
-	c.SetWriteDeadline(time.Now().Add(dataTime))
+	c.SetWriteDeadline(time.Now().Add(c.wait))
 	return c.Conn.Write(p)
 }
 
-// dialData connects to a node, until ctx ends.
-func dialData(ctx context.Context, m Member) (c dataConn, stop func(), err error) {
+// dialData connects to a node, which may take so long for each read and write, until ctx ends.
+func dialData(ctx context.Context, m Member, wait time.Duration) (c dataConn, stop func(), err error) {
 	d := net.Dialer{Timeout: dialTime}
 	nc, err := d.DialContext(ctx, "tcp", m.DataAddress())
 	if err != nil {
 		return c, nil, err
 	}
 	end := context.AfterFunc(ctx, func() { nc.Close() })
-	return dataConn{nc}, func() { end(); nc.Close() }, nil
+	return dataConn{nc, wait}, func() { end(); nc.Close() }, nil
 }
 
 // remote reads a part of a block at another node. Bytes that it gives are verified.
@@ -59,7 +62,7 @@ type remote struct {
 func (r *remote) Close() { r.stop() }
 
 func (k *Keeper) openAt(ctx context.Context, m Member, b meta.Block, offset, n int64) (*remote, error) {
-	nc, stop, err := dialData(ctx, m)
+	nc, stop, err := dialData(ctx, m, k.n.Config.DataTime)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +79,7 @@ func (k *Keeper) openAt(ctx context.Context, m Member, b meta.Block, offset, n i
 func (k *Keeper) Checksum(ctx context.Context, b meta.LocatedBlock) ([]byte, error) {
 	var failed error
 	for _, m := range k.n.Places().Readers(b, k.host()) {
-		nc, stop, err := dialData(ctx, m)
+		nc, stop, err := dialData(ctx, m, k.n.Config.DataTime)
 		if err == nil {
 			h := xfer.Header(k.block(b.Block), "", k.n.Tokens().Issue(b.ID, pb.AccessModeProto_READ, "")).BaseHeader
 			var a *pb.OpBlockChecksumResponseProto

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -76,7 +77,9 @@ type flight struct {
 func (p *pipeline) build(stage pb.OpWriteBlockProto_BlockConstructionStage, stamp uint64, least, most int64) (bad int, err error) {
 	p.close()
 	k := p.w.n.Keeper
-	p.nc, p.stop, err = dialData(p.w.ctx, p.nodes[0])
+	// The nodes wait for each other, and the first one is to say which does not answer before it is given up itself.
+	wait := p.w.n.Config.DataTime + time.Duration(len(p.nodes))*xfer.PerNode
+	p.nc, p.stop, err = dialData(p.w.ctx, p.nodes[0], wait)
 	if err != nil {
 		p.stop = nil
 		return 0, err
@@ -255,7 +258,7 @@ func (p *pipeline) replace() {
 		return p.bad[name] || slices.ContainsFunc(p.nodes, func(m Member) bool { return m.Name == name })
 	}
 	for _, m := range p.w.n.Places().Writers(p.segment, 1, "", has) {
-		nc, stop, err := dialData(p.w.ctx, p.nodes[0])
+		nc, stop, err := dialData(p.w.ctx, p.nodes[0], p.w.n.Config.DataTime)
 		if err == nil {
 			h := xfer.Header(p.w.n.Keeper.block(p.b), p.w.holder, p.w.n.Tokens().Issue(p.b.ID, pb.AccessModeProto_COPY, ""))
 			err = xfer.Transfer(nc, h, DataNode(m))

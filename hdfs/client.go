@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -149,7 +150,7 @@ func (c *Client) ReadDir(ctx context.Context, path string) ([]FileInfo, error) {
 }
 
 // Entries yields what is in a directory, in the order of the name node: by the bytes of
-// names. One answer has as many as the name node gives at once (dfs.ls.limit, 1000 as a
+// names, as Java has them, those that are not ASCII first. One answer has as many as the name node gives at once (dfs.ls.limit, 1000 as a
 // rule), so that a directory may be of any size. An error is the last that it yields.
 func (c *Client) Entries(ctx context.Context, path string) iter.Seq2[FileInfo, error] {
 	return func(yield func(FileInfo, error) bool) {
@@ -185,7 +186,7 @@ func (c *Client) Entries(ctx context.Context, path string) iter.Seq2[FileInfo, e
 				}
 				after = f.Name
 			}
-			if more && after <= from {
+			if more && slices.Compare(signed(after), signed(from)) <= 0 {
 				yield(FileInfo{}, fmt.Errorf("HDFS: the list of %s does not go on after %q", path, from))
 				return
 			}
@@ -193,18 +194,32 @@ func (c *Client) Entries(ctx context.Context, path string) iter.Seq2[FileInfo, e
 	}
 }
 
+// signed are the bytes of a name as Java has them.
+func signed(name string) []int8 {
+	s := make([]int8, len(name))
+	for i := range s {
+		s[i] = int8(name[i])
+	}
+	return s
+}
+
 // Open returns the contents of a file. The caller closes them; reading ends with ctx.
 func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
-	r, err := c.open(ctx, path)
+	return c.OpenAt(ctx, path, 0)
+}
+
+// OpenAt is Open from an offset in bytes on, which is less than the file has, or 0.
+func (c *Client) OpenAt(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
+	r, err := c.open(ctx, path, offset)
 	var remote *RemoteError
 	if errors.As(err, &remote) && remote.stale() {
-		return c.open(ctx, path)
+		return c.open(ctx, path, offset)
 	}
 	return r, err
 }
 
-func (c *Client) open(ctx context.Context, path string) (io.ReadCloser, error) {
-	from, err := c.redirect(ctx, http.MethodGet, path, query("OPEN", "noredirect", "true"))
+func (c *Client) open(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
+	from, err := c.redirect(ctx, http.MethodGet, path, query("OPEN", "noredirect", "true", "offset", strconv.FormatInt(offset, 10)))
 	if err != nil {
 		return nil, err
 	}
@@ -270,6 +285,15 @@ func (c *Client) Rename(ctx context.Context, from, to string) error {
 		return err
 	}
 	return c.must(ctx, http.MethodPut, from, query("RENAME", "destination", to))
+}
+
+// Replace is Rename that has from take the place of a file which may be at to, in the same step. Its errors say why it is refused.
+func (c *Client) Replace(ctx context.Context, from, to string) error {
+	if err := checkPath(to); err != nil {
+		return err
+	}
+	_, err := c.call(ctx, http.MethodPut, from, query("RENAME", "destination", to, "renameoptions", "OVERWRITE"), nil)
+	return err
 }
 
 // Chmod changes the permissions of a file or directory.

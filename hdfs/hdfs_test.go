@@ -102,6 +102,15 @@ func TestFiles(t *testing.T) {
 	_, err = c.ReadDir(ctx, odd)
 	want("list what is gone", err, fs.ErrNotExist)
 
+	must(create(ctx, c, odd, "other"))
+	want("rename to what is there", c.Rename(ctx, odd, moved), ErrRefused)
+	must(c.Replace(ctx, moved, odd))
+	want("replace by what is gone", c.Replace(ctx, moved, odd), fs.ErrNotExist)
+	must(c.Replace(ctx, odd, moved))
+	if got := testkit.Content(c.OpenAt(ctx, moved, 2))(t); got != "llo" {
+		t.Errorf("read %q", got)
+	}
+
 	must(c.MkdirAll(ctx, dir+"/below", 0o700))
 	list, err := c.ReadDir(ctx, dir)
 	if err != nil || len(list) != 2 || list[0].Name != "below" || !list[0].Dir || list[0].Mode != 0o700 {
@@ -123,6 +132,24 @@ func TestFiles(t *testing.T) {
 	}
 	must(c.RemoveAll(ctx, dir))
 	must(c.RemoveAll(ctx, dir))
+}
+
+// TestOrder: in a directory of several parts names that are not ASCII come first.
+func TestOrder(t *testing.T) {
+	c, dir := realClient(t)
+	for _, name := range []string{"a", "ü", "b", "ä", "c", "ö", "d"} {
+		if err := create(t.Context(), c, dir+"/"+name, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := c.ReadDir(t.Context(), dir)
+	names := ""
+	for _, f := range list {
+		names += f.Name
+	}
+	if err != nil || names != "äöüabcd" {
+		t.Errorf("%s, %v", names, err)
+	}
 }
 
 // TestStandby: with several name nodes the active one is found, and one that is down

@@ -42,6 +42,8 @@ type Command struct {
 //   - all leases are renewed by one record (RenewLeases);
 //   - what concat moves and truncate takes off at once is bounded, also how much of the attributes of what was deleted is looked at (Sweep);
 //   - whoever keeps the superuser from reading a file is its owner (SetXAttr).
+//
+// In the seventh one a survey gives way to those of others only when its user has most of them (Survey).
 const (
 	version1 = iota + 1
 	version2
@@ -49,6 +51,7 @@ const (
 	version4
 	version5
 	version6
+	version7
 )
 
 // rules returns the version by which a command is encoded and applied.
@@ -57,11 +60,13 @@ func (m Command) rules() byte {
 		return m.version
 	}
 	switch m.Op.(type) {
+	case *Survey:
+		return version7
 	case *RenewLeases, *Concat, *Truncate, *Sweep, *SetXAttr:
 		return version6
 	case *ChangeCachePool, *RemoveCachePool, *ChangeCacheDirective, *RemoveCacheDirective:
 		return version5
-	case *Create, *Delete, *Rename, *SetQuota, *Survey:
+	case *Create, *Delete, *Rename, *SetQuota:
 		return version4
 	case *Mkdirs, *Append, *AddBlock:
 		return version3
@@ -178,7 +183,7 @@ func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 // DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
 	m := Command{version: version1}
-	if len(b) > 0 && b[0] > version1 && b[0] <= version6 {
+	if len(b) > 0 && b[0] > version1 && b[0] <= version7 {
 		m.version = b[0]
 	}
 	err := decode(m.version, b, &m)

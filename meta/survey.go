@@ -51,7 +51,9 @@ func (o *Survey) apply(s *state) (Result, error) {
 	}
 	if !slices.ContainsFunc(v.all, func(y *survey) bool { return y.Number == o.Number }) {
 		v.all = append(v.all, &survey{Number: o.Number, Directory: n.ID, By: s.caller, Rights: o.Rights && !s.caller.Super})
-		v.all = v.all[max(0, len(v.all)-mostSurveys):] // whoever began the oldest may be gone
+		if len(v.all) > mostSurveys {
+			v.giveWay(s.rules)
+		}
 		v.keep()
 	}
 	return flag(true), nil
@@ -164,6 +166,20 @@ func (v *surveys) end(which func(*survey) bool) {
 	if v.all = slices.DeleteFunc(v.all, which); len(v.all) < n {
 		v.keep()
 	}
+}
+
+// giveWay leaves out the oldest of the user who has most: whoever began it may be gone, and nobody is to end others' by beginning many.
+func (v *surveys) giveWay(rules byte) {
+	oldest := 0
+	if rules > version6 {
+		each, most := map[string]int{}, 0
+		for _, y := range v.all {
+			each[y.By.User]++
+			most = max(most, each[y.By.User])
+		}
+		oldest = slices.IndexFunc(v.all, func(y *survey) bool { return each[y.By.User] == most })
+	}
+	v.all = slices.Delete(v.all, oldest, oldest+1)
 }
 
 // changed ends those for whose callers a directory is in the way now.

@@ -127,6 +127,30 @@ func (b *bench) change(r *rand.Rand, makes bool) {
 	}
 }
 
+// TestManySurveys: those of one user do not end another's.
+func TestManySurveys(t *testing.T) {
+	b := newBench(t)
+	b.mkdir("/a", "/b")
+	begin := func(by Caller, path string, number uint64) {
+		if _, err := Apply(b.v, Command{Time: b.now, Caller: by, Op: &Survey{Path: path, Number: number}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const bobs = 1000
+	begin(alice, "/a", 1)
+	for i := range uint64(2 * mostSurveys) {
+		begin(bob, "/b", bobs+i)
+	}
+	begin(carol, "/a", 2)
+	all := surveysOf(open(newDraft(b.v), 0, root).records).all
+	is := func(number uint64) bool {
+		return slices.ContainsFunc(all, func(y *survey) bool { return y.Number == number })
+	}
+	if !is(1) || !is(2) || is(bobs) || !is(bobs+2*mostSurveys-1) || len(all) != mostSurveys {
+		t.Errorf("%d are left; alice's %v, carol's %v, bob's first %v and last %v", len(all), is(1), is(2), is(bobs), is(bobs+2*mostSurveys-1))
+	}
+}
+
 // TestSurveyOfStickyDirectory: what others put into a sticky directory keeps the caller from taking it away.
 func TestSurveyOfStickyDirectory(t *testing.T) {
 	b := newBench(t)

@@ -75,7 +75,7 @@ func (c *cache) watch(fd int, name string) (*watched, error) {
 	}
 	// The file system is asked before anybody else waits for the file: it may be one whose server does not answer.
 	kind := fsType(fd)
-	f := &file{c: c, id: id, name: name, fd: fd, cached: c.cachedOf(kind), unseen: unseen(kind), remote: remote(kind)}
+	f := &file{c: c, id: id, name: name, fd: fd, cached: c.cachedOf(kind), unseen: unseen(kind), remote: linux.Remote(kind)}
 	f.mu.Lock() // whoever finds it waits until it is ready
 	other, err := c.enter(f)
 	if other != nil || err != nil {
@@ -143,16 +143,6 @@ func (f *file) begin() error {
 func unseen(kind int64) bool {
 	switch kind {
 	case unix.TMPFS_MAGIC, unix.HUGETLBFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
-		return true
-	}
-	return false
-}
-
-// remote reports whether closing a file of that file system may wait for somebody who does not answer.
-func remote(kind int64) bool {
-	switch kind {
-	case unix.NFS_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC,
-		unix.V9FS_MAGIC, unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC:
 		return true
 	}
 	return false

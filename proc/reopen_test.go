@@ -126,7 +126,7 @@ func TestRestoreOpensTheSameFiles(t *testing.T) {
 	}
 	// As its supervisor sees it: memory is mounted in its namespace.
 	dir := fmt.Sprintf("/proc/%d/root%s", p.shimPID("same"), p.rt.TaskDir("same"))
-	for _, name := range []string{"deleted", "memory/images", "memory/deleted"} {
+	for _, name := range []string{"deleted/made", "memory/images", "memory/deleted"} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !os.IsNotExist(err) {
 			t.Errorf("the restore has left %s behind: %v", name, err)
 		}

@@ -128,6 +128,7 @@ func TestDFSVerbs(t *testing.T) {
 	if err := json.Unmarshal([]byte(run(0, "ls", "--fs", fs, "--format", "json", "/")), &entries); err != nil || len(entries) != 1 || entries[0].Name != "d\nx" || entries[0].Mode != "dtrwxr-x---" {
 		t.Errorf("%+v, %v", entries, err)
 	}
+	contains(run(0, "ls", "--fs", fs, "../."), "d; x")
 	contains(run(cli.ExitNotFound, "ls", "--fs", fs, "/none"), "there is no /none")
 	contains(run(0, "status", "--fs", fs), "capacity", "without a good one")
 	var s filesystem.Status
@@ -135,6 +136,9 @@ func TestDFSVerbs(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	contains(run(0, "fsck", "--fs", fs), "all files below / have a good copy of each block")
+	contains(run(cli.ExitNotFound, "fsck", "--fs", fs, "/none"), "there is no /none")
+	contains(run(cli.ExitNotFound, "fsck", "--fs", fs, "none"), "there is no /none")
+	contains(run(0, "fsck", "--fs", fs, "none/.."), "all files below / have")
 	t.Setenv("HADOOP_USER_NAME", "anna")
 	contains(run(1, "fsck", "--fs", fs), "Superuser privilege is required: user "+whoami(t)+", or group supergroup")
 

@@ -26,6 +26,9 @@ type cluster struct {
 	t      testing.TB
 	nodes  []*peerNode
 	upkeep time.Duration
+	// dataTime and prepare are for what a test wants to be otherwise.
+	dataTime time.Duration
+	prepare  func(*peerNode)
 
 	warned atomic.Int64 // how often a block could not be recovered
 
@@ -67,9 +70,12 @@ type peerNode struct {
 	ended    chan error
 }
 
-func startCluster(t testing.TB, n int) *cluster {
+func startCluster(t testing.TB, n int, change ...func(*cluster)) *cluster {
 	t.Helper()
-	c := &cluster{t: t, upkeep: 20 * time.Millisecond, full: map[string]bool{}}
+	c := &cluster{t: t, upkeep: 20 * time.Millisecond, full: map[string]bool{}, prepare: func(*peerNode) {}}
+	for _, f := range change {
+		f(c)
+	}
 	for i := range n {
 		c.nodes = append(c.nodes, &peerNode{c: c, i: i, dir: t.TempDir()})
 	}
@@ -213,7 +219,7 @@ func (p *peerNode) reopen() {
 	if os.Getenv("HEADRACE_TEST_LOG") != "" {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
-	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: 50 * time.Millisecond, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
+	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, DataTime: c.dataTime, Reconcile: time.Second, Memory: 50 * time.Millisecond, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
 	p.admitted = false
 	if p.i > 0 && p.number == 0 {
 		who, err := dfs.Prepare(config)
@@ -230,6 +236,7 @@ func (p *peerNode) reopen() {
 	}
 	p.site = site{t: t, node: node, rpc: rpc.Addr().String(), data: data.Addr().String()}
 	p.g = New(Config{Node: node, Host: host, Trust: true, Log: log, Groups: func(string) []string { return nil }})
+	c.prepare(p)
 	p.peer = &http.Server{}
 	mux := http.NewServeMux()
 	mux.Handle(wireconnect.NewBlockServiceHandler(node.Keeper.Service()))

@@ -8,7 +8,10 @@ import (
 	"headrace/wire"
 )
 
-// dataNode are the methods that clients call at a data node. Its port is that of the name node here.
+const dataNodeProtocol = "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol"
+
+// dataNode are the methods that clients call at a data node. Its port is that of the name node here. Who calls is not proved: they must tell
+// nothing that is not everybody's, and change nothing.
 var dataNode = table{
 	"getReplicaVisibleLength": on(func(c *call, q *pb.GetReplicaVisibleLengthRequestProto) (*pb.GetReplicaVisibleLengthResponseProto, error) {
 		i, err := c.node.Blocks.Stat(int64(q.GetBlock().GetBlockId()))

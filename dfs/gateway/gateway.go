@@ -82,10 +82,11 @@ func New(c Config) *Gateway {
 		"org.apache.hadoop.hdfs.protocol.ClientProtocol": serve(pb.File_ClientNamenodeProtocol_proto, names, look, write, attributes, cache, admin, absent, refused),
 		RingProtocol: g.service(wire.File_dfsring_proto.Services().ByName("RingAdmin"), ringAdmin),
 	}
-	g.rpc = ipc.Server{Log: g.log, Prove: g.callers.Prove, Limits: ipc.Limits{Frame: mostRequest}, Protocols: map[string]ipc.Handler{
-		"org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol": serve(pb.File_ClientDatanodeProtocol_proto, dataNode),
-		"org.apache.hadoop.ha.HAServiceProtocol":                 serve(pb.File_HAServiceProtocol_proto, available),
-		"org.apache.hadoop.tools.GetUserMappingsProtocol":        serve(pb.File_GetUserMappingsProtocol_proto, mappings),
+	// Hadoop's client asks a data node for the length of a block in the name of the block.
+	g.rpc = ipc.Server{Log: g.log, Prove: g.callers.Prove, Unproved: map[string]bool{dataNodeProtocol: true}, Limits: ipc.Limits{Frame: mostRequest}, Protocols: map[string]ipc.Handler{
+		dataNodeProtocol:                                  serve(pb.File_ClientDatanodeProtocol_proto, dataNode),
+		"org.apache.hadoop.ha.HAServiceProtocol":          serve(pb.File_HAServiceProtocol_proto, available),
+		"org.apache.hadoop.tools.GetUserMappingsProtocol": serve(pb.File_GetUserMappingsProtocol_proto, mappings),
 	}}
 	local := wire.File_dfsblocks_proto.Services().ByName("LocalBlocks")
 	extents := g.service(local, localBlocks)

@@ -98,7 +98,7 @@ func TestWriterIsRead(t *testing.T) {
 	if r.Length() != 700 || !bytes.Equal(got, data[:700]) || !bytes.Equal(sums, appendSums(data[:700])) || r.Final() {
 		t.Errorf("%d bytes and %d of checksums of %d", len(got), len(sums), r.Length())
 	}
-	visible := s.dial("root", ipc.Options{Protocol: "org.apache.hadoop.hdfs.protocol.ClientDatanodeProtocol", User: ipc.User{Name: "blk"}})
+	visible := s.dial("root", ipc.Options{Protocol: dataNodeProtocol, User: ipc.User{Name: "blk"}})
 	if n := ask[pb.GetReplicaVisibleLengthResponseProto](visible, "getReplicaVisibleLength", &pb.GetReplicaVisibleLengthRequestProto{Block: b.B}).GetLength(); n != 1300 {
 		t.Errorf("%d bytes are visible", n)
 	}
@@ -185,6 +185,11 @@ func TestRefused(t *testing.T) {
 	c.throws("UnsupportedOperationException", "setStoragePolicy", &pb.SetStoragePolicyRequestProto{Src: &root, PolicyName: cold})
 	c.throws("FileNotFoundException", "setStoragePolicy", &pb.SetStoragePolicyRequestProto{Src: &nowhere, PolicyName: hot})
 	c.s.as("alice").throws("AccessControlException", "unsetStoragePolicy", &pb.UnsetStoragePolicyRequestProto{Src: &root})
+	create := c.createRequest(f)
+	create.EcPolicyName = coded
+	c.throws("HadoopIllegalArgumentException", "create", create)
+	create.EcPolicyName, create.StoragePolicy = replicated, cold
+	c.throws("UnsupportedOperationException", "create", create)
 	c.write(f, []byte("a file"))
 	c.throws("IOException", "setErasureCodingPolicy", &pb.SetErasureCodingPolicyRequestProto{Src: &f, EcPolicyName: replicated})
 	if d := ask[pb.GetDelegationTokenResponseProto](c, "getDelegationToken", &pb.GetDelegationTokenRequestProto{Renewer: &f}); d.Token != nil {

@@ -13,7 +13,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -89,6 +91,61 @@ func TestNodesKilledInAWrite(t *testing.T) {
 	}
 	c.replicated("/f", 3)
 	c.wantFile("/f", 2_500_000)
+}
+
+// hanging is the store of a node that takes nothing more once it hangs, and ends nothing.
+type hanging struct {
+	xfer.Store
+	hangs func() bool
+	end   <-chan struct{}
+}
+
+func (h hanging) Write(ctx context.Context, q xfer.WriteRequest) (xfer.Writer, error) {
+	w, err := h.Store.Write(ctx, q)
+	return hangingWriter{w, h}, err
+}
+
+type hangingWriter struct {
+	xfer.Writer
+	hanging hanging
+}
+
+func (w hangingWriter) Write(ctx context.Context, offset int64, data, sums []byte) error {
+	if w.hanging.hangs() {
+		<-w.hanging.end
+	}
+	return w.Writer.Write(ctx, offset, data, sums)
+}
+
+// TestNodeThatHangs: the node that stands still is left out of a pipeline, and none of those before it, which wait for it.
+func TestNodeThatHangs(t *testing.T) {
+	const short = 300 * time.Millisecond
+	var hung atomic.Pointer[peerNode]
+	end := make(chan struct{})
+	c := startCluster(t, 3, func(c *cluster) {
+		c.dataTime = short
+		c.prepare = func(p *peerNode) {
+			p.g.data.Limits = xfer.Limits{Connect: short, Answer: short}
+			p.g.data.Store = hanging{p.g.data.Store, func() bool { return hung.Load() == p }, end}
+		}
+	})
+	defer close(end)
+	w := c.create("/f", 3, 1<<20)
+	c.put(w, 0, 300_000)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	nodes := c.writing("/f")
+	hung.Store(nodes[2])
+	c.put(w, 300_000, 600_000)
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if left := c.writing("/f"); !slices.Equal(left, nodes[:2]) {
+		t.Errorf("%d nodes write on, not the first two", len(left))
+	}
+	c.close(w)
+	c.wantFile("/f", 600_000)
 }
 
 // TestNodeKilledInARead: a reader goes on with another copy.

@@ -58,6 +58,36 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
+// TestWhoReadsWhatIsWritten: Hadoop's client asks for the length of an open block in the name of the block, whoever its user is.
+func TestWhoReadsWhatIsWritten(t *testing.T) {
+	nobody := credentialsOfNobody(t)
+	s := serve(t, t.TempDir())
+	writer := s.as("root")
+	b := writer.addBlock("/f", writer.create("/f"), nil)
+	p, err := writer.begin(b, nil)
+	if err == nil {
+		_, err = p.Send(0, pattern(0, 700), false)
+	}
+	if err == nil {
+		_, err = p.Ack()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var length pb.GetReplicaVisibleLengthResponseProto
+	err = linux.AsUser(nobody, func() error {
+		c, err := ipc.Dial(context.Background(), s.rpc, ipc.Options{Protocol: dataNodeProtocol, User: ipc.User{Name: "blk_1_1"}})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return c.Call(context.Background(), "getReplicaVisibleLength", &pb.GetReplicaVisibleLengthRequestProto{Block: b.B}, &length)
+	})
+	if err != nil || length.GetLength() != 700 {
+		t.Errorf("%d bytes, %v", length.GetLength(), err)
+	}
+}
+
 // TestWhoChangesTheRing: a caller of another machine, who is whoever it says, may ask about nodes, and have none leave.
 func TestWhoChangesTheRing(t *testing.T) {
 	s := serve(t, t.TempDir())

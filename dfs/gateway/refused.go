@@ -60,6 +60,22 @@ var (
 // it. MapReduce asks for it, for the directory in which it puts a job.
 const replicated = "replication"
 
+var (
+	errCoding = ipc.Throw(classHadoopArg, "there is no erasure coding policy here but %s", replicated)
+	errPolicy = ipc.Throw(classUnsupported, "Failed to set storage policy: there is one, HOT")
+)
+
+// onlyPolicies refuses policies of a new file that there are not; none is the one that there is.
+func onlyPolicies(coding, storage string) error {
+	if coding != "" && coding != replicated {
+		return errCoding
+	}
+	if storage != "" && !strings.EqualFold(storage, hot().GetName()) {
+		return errPolicy
+	}
+	return nil
+}
+
 func setCoding(c *call, q *pb.SetErasureCodingPolicyRequestProto) (*pb.SetErasureCodingPolicyResponseProto, error) {
 	s, err := c.stat(q.GetSrc())
 	switch {
@@ -68,7 +84,7 @@ func setCoding(c *call, q *pb.SetErasureCodingPolicyRequestProto) (*pb.SetErasur
 	case s == nil:
 		return nil, ipc.Throw("java.io.FileNotFoundException", "Path not found: %s", q.GetSrc())
 	case q.GetEcPolicyName() != replicated:
-		return nil, ipc.Throw(classHadoopArg, "there is no erasure coding policy here but %s", replicated)
+		return nil, errCoding
 	case s.GetFileType() != pb.HdfsFileStatusProto_IS_DIR:
 		return nil, ipc.Throw(ipc.ClassIO, "Attempt to set an erasure coding policy for a file %s", q.GetSrc())
 	}
@@ -97,7 +113,7 @@ var refused = table{
 
 	"setStoragePolicy": on(func(c *call, q *pb.SetStoragePolicyRequestProto) (*pb.SetStoragePolicyResponseProto, error) {
 		if !strings.EqualFold(q.GetPolicyName(), hot().GetName()) {
-			return nil, ipc.Throw(classUnsupported, "Failed to set storage policy: there is one, HOT")
+			return nil, errPolicy
 		}
 		return &pb.SetStoragePolicyResponseProto{}, c.mayWrite(q.GetSrc())
 	}),

@@ -15,6 +15,9 @@ import (
 // write are the methods by which a client writes a file.
 var write = table{
 	"create": on(func(c *call, q *pb.CreateRequestProto) (*pb.CreateResponseProto, error) {
+		if err := onlyPolicies(q.GetEcPolicyName(), q.GetStoragePolicy()); err != nil {
+			return nil, err
+		}
 		r, err := c.held(q.GetClientName(), &meta.Create{Path: q.GetSrc(), Mode: modeOf(q.GetMasked()), Asked: askedOf(q.Unmasked), Holder: q.GetClientName(),
 			Machine: c.machine(), Flags: q.GetCreateFlag() & (meta.FlagCreate | meta.FlagOverwrite), Parents: q.GetCreateParent(),
 			Replication: copiesOf(q.GetReplication()), BlockSize: int64(q.GetBlockSize())})

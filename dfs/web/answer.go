@@ -32,7 +32,6 @@ func (r *request) send(status int, v any) {
 		r.Log.Error("an answer cannot be written", "err", err)
 		status, b = http.StatusInternalServerError, nil
 	}
-	r.patience(r.w)
 	r.w.Header().Set("Content-Type", "application/json")
 	r.w.Header().Set("Cache-Control", "no-store")
 	r.w.WriteHeader(status)

@@ -24,7 +24,7 @@ import (
 var data = table{
 	"GET OPEN":            redirected((*request).checkOpen, (*request).open),
 	"GET GETFILECHECKSUM": redirected(func(r *request) error { _, err := r.found(); return err }, (*request).fileChecksum),
-	"PUT CREATE":          redirected(func(*request) error { return nil }, (*request).create),
+	"PUT CREATE":          redirected((*request).checkCreate, (*request).create),
 	"POST APPEND":         redirected((*request).checkAppend, (*request).append),
 }
 
@@ -77,6 +77,17 @@ func (r *request) checkOpen() error {
 	return r.ask(func(q meta.Query) error { _, err := q.Blocks(r.path, offset, 1); return err })
 }
 
+// checkCreate refuses what a new file cannot have.
+func (r *request) checkCreate() error {
+	if p := r.text("ecpolicy"); p != "" && p != "replication" {
+		return thrown(classUnsupported, noCoding)
+	}
+	if p := r.text("storagepolicy"); p != "" && !strings.EqualFold(p, "HOT") {
+		return thrown(classUnsupported, noPolicies)
+	}
+	return nil
+}
+
 func (r *request) checkAppend() error {
 	if strings.Contains(r.path, ":") {
 		return thrown(classInvalidPath, "Invalid path name %s", r.path)
@@ -123,13 +134,13 @@ func (r *request) open() (any, error) {
 }
 
 const (
-	mostPart   = 256 << 10 // how many bytes a client has BodyTime to take
+	mostPart   = 256 << 10 // how many bytes a client has SendTime to take
 	bufferSize = 64 << 10  // for those that it sends
 )
 
 func (r *request) sendBytes(p []byte) error {
 	for len(p) > 0 {
-		r.patience(r.w)
+		patience(r.w, r.SendTime)
 		n := min(len(p), mostPart)
 		if _, err := r.w.Write(p[:n]); err != nil {
 			return err
@@ -146,6 +157,9 @@ func (r *request) machine() string {
 }
 
 func (r *request) create() (any, error) {
+	if err := r.checkCreate(); err != nil {
+		return nil, err
+	}
 	mode, asked := r.mode(0o644)
 	if asked == nil { // clients of HDFS apply a umask, which drops the sticky bit, and send both
 		all := mode
@@ -197,7 +211,6 @@ func (r *request) fill(w *dfs.Writer) error {
 	buf := make([]byte, bufferSize)
 	var err error
 	for err == nil {
-		r.patience(r.w)
 		var n int
 		n, err = r.r.Body.Read(buf)
 		if n > 0 {
@@ -227,7 +240,6 @@ func (r *request) fileChecksum() (any, error) {
 		if i == 0 && len(l.Blocks) > 1 {
 			perBlock = uint64(b.Size+xfer.Chunk-1) / xfer.Chunk
 		}
-		r.patience(r.w) // the answer takes as long as there are blocks
 		sum, err := r.Node.Keeper.Checksum(r.r.Context(), b)
 		if err != nil {
 			return nil, err

@@ -1,9 +1,10 @@
 package web
 
 import (
+	"errors"
+	"io"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"headrace/internal/accept"
@@ -28,8 +29,8 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		c := &conn{Conn: nc, crowd: &l.crowd}
-		c.since.Store(time.Now().UnixNano())
-		if c.member = l.crowd.Enter(nc, c.idleSince); c.member != nil {
+		c.activity.Wait()
+		if c.member = l.crowd.Enter(nc, c.activity.Idle); c.member != nil {
 			return c, nil
 		}
 		l.Log.Info("too many connections, and all are busy", "from", nc.RemoteAddr())
@@ -40,14 +41,14 @@ func (l *listener) Accept() (net.Conn, error) {
 // conn is a connection of the crowd.
 type conn struct {
 	net.Conn
-	crowd  *accept.Crowd
-	member *accept.Member
-	since  atomic.Int64 // since when it waits for a request: Unix time in ns, 0 while it has one
+	crowd    *accept.Crowd
+	member   *accept.Member
+	activity accept.Activity // it waits for requests
 }
 
-func (c *conn) idleSince() (time.Time, bool) {
-	since := c.since.Load()
-	return time.Unix(0, since), since != 0
+func (c *conn) Write(p []byte) (n int, err error) {
+	_, err = c.activity.Send(func() (int64, error) { n, err = c.Conn.Write(p); return int64(n), err })
+	return n, err
 }
 
 func (c *conn) Close() error {
@@ -60,16 +61,30 @@ func noteState(nc net.Conn, state http.ConnState) {
 	c := nc.(*conn)
 	switch state {
 	case http.StateActive:
-		c.since.Store(0)
+		c.activity.Work()
 	case http.StateIdle:
-		c.since.Store(time.Now().UnixNano())
+		c.activity.Wait()
 	}
 }
 
-// patience gives the client BodyTime for the next bytes. While a request goes on, net/http reads ahead to learn whether the client has gone;
-// when the time is over, that counts as gone.
-func (s *Server) patience(w http.ResponseWriter) {
-	c, by := http.NewResponseController(w), time.Now().Add(s.BodyTime)
-	c.SetReadDeadline(by)
-	c.SetWriteDeadline(by)
+// patience gives the client time to take the next bytes.
+func patience(w http.ResponseWriter, d time.Duration) {
+	http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
+}
+
+// body gives the client time for each part of what it sends. When that is over, net/http reads ahead to learn whether the client has gone, and takes the end of
+// a time to read for that; so there is none then.
+type body struct {
+	io.ReadCloser
+	*http.ResponseController
+	each time.Duration
+}
+
+func (b body) Read(p []byte) (int, error) {
+	b.SetReadDeadline(time.Now().Add(b.each))
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		b.SetReadDeadline(time.Time{})
+	}
+	return n, err
 }

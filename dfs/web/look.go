@@ -194,7 +194,7 @@ func (r *request) list() (any, error) {
 		if l.Left == 0 || len(l.Entries) == 0 {
 			break
 		}
-		r.patience(r.w)
+		patience(r.w, r.BodyTime)
 		if l, err = r.page(l.Entries[len(l.Entries)-1].Name); err != nil {
 			panic(http.ErrAbortHandler) // the client is to see that something is missing
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -36,8 +35,9 @@ type Config struct {
 	// Connections are how many there may be, of all addresses and of one (default 1,024 and 512). One too many takes the place of the
 	// one that is idle for longest.
 	Connections, AddressConnections int
-	// BodyTime is how long a client may take to send or take the next bytes (default 45 s: then its lease is still good).
-	BodyTime time.Duration
+	// BodyTime is how long a client may take to send the next bytes (default 45 s: then its lease is still good), or to take an answer, SendTime how long
+	// to take the next 256 KB of a file (default 8 min, as by data transfer: a reader may be slow).
+	BodyTime, SendTime time.Duration
 	// Pass has a request of a user answered by the node that leads the names, and reports whether it has: not when that is this
 	// one. nil: it is.
 	Pass func(w http.ResponseWriter, r *http.Request, user string) (answered bool, err error)
@@ -73,6 +73,7 @@ func New(c Config) *Server {
 	c.Connections = cmp.Or(c.Connections, 1024)
 	c.AddressConnections = cmp.Or(c.AddressConnections, 512)
 	c.BodyTime = cmp.Or(c.BodyTime, 45*time.Second)
+	c.SendTime = cmp.Or(c.SendTime, 8*time.Minute)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	s := &Server{Config: c, building: make(chan struct{}, largeAtOnce), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust}, others: http.NotFoundHandler(), took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "headrace_dfs_web_seconds", Help: "Time to answer requests of WebHDFS, bytes included; those that another node has answered are not in it.",
@@ -143,7 +144,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, proved string) {
 		return
 	}
 	defer s.running.Done()
-	s.patience(w) // also for a body that nobody wants
+	patience(w, s.BodyTime)
+	if r.Body != http.NoBody {
+		c := http.NewResponseController(w)
+		c.SetReadDeadline(time.Now().Add(s.BodyTime)) // also for a body that nobody wants
+		r = r.WithContext(r.Context())                // net/http looks at the body of its own request
+		r.Body = body{r.Body, c, s.BodyTime}
+	}
 	path, ok := strings.CutPrefix(r.URL.Path, prefix)
 	if !ok || path != "" && path[0] != '/' {
 		s.others.ServeHTTP(w, r)
@@ -151,11 +158,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, proved string) {
 	}
 	q := &request{Server: s, w: w, r: r, path: cmp.Or(path, "/"), proved: proved}
 	answer, err := q.serve()
-	switch {
+	switch patience(w, s.BodyTime); { // that may have taken long
 	case err != nil:
 		q.refuse(err)
 	case answer != served:
 		q.answer(answer)
+	default:
+		patience(w, s.SendTime) // the last bytes of a file are sent when this returns
 	}
 }
 
@@ -263,36 +272,21 @@ var required = map[string][]string{
 
 // pass has another node answer, if that one leads. Bytes get the same time as here.
 func (r *request) pass(user string) (answered bool, err error) {
-	in := r.r.Clone(r.r.Context())
-	if in.Body != http.NoBody {
-		in.Body = patient{r, in.Body}
-	}
-	answered, err = r.Pass(patientWriter{r.w, r}, in, user)
+	answered, err = r.Pass(patientWriter{r.w, r.SendTime}, r.r.Clone(r.r.Context()), user)
 	if err != nil && r.r.Context().Err() == nil {
 		err = thrown(classStandby, "%s", err)
 	}
 	return answered, err
 }
 
-// patient gives the client time for each part of a body.
-type patient struct {
-	r *request
-	io.ReadCloser
-}
-
-func (p patient) Read(b []byte) (int, error) {
-	p.r.patience(p.r.w)
-	return p.ReadCloser.Read(b)
-}
-
 // patientWriter gives the client time to take each part of an answer.
 type patientWriter struct {
 	http.ResponseWriter
-	r *request
+	each time.Duration
 }
 
 func (p patientWriter) Write(b []byte) (int, error) {
-	p.r.patience(p.ResponseWriter)
+	patience(p.ResponseWriter, p.each)
 	return p.ResponseWriter.Write(b)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
+	"headrace/meta"
 )
 
 // TestOwnClient: the project's own client of WebHDFS does all that it can.
@@ -203,6 +204,64 @@ func TestSilentBody(t *testing.T) {
 	}
 }
 
+// TestWhatTakesLong: time is bounded for what a client does, and not for what it waits for.
+func TestWhatTakesLong(t *testing.T) {
+	const each = 200 * time.Millisecond
+	s := serve(t, func(c *Config) { c.BodyTime, c.SendTime = each, each })
+	long := func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(3 * each):
+			return nil
+		}
+	}
+	look["GET LONG"] = func(r *request) (any, error) { return nil, long(r.r.Context()) }
+	change["PUT LONG"] = func(r *request) (any, error) {
+		if _, err := io.ReadAll(r.r.Body); err != nil {
+			return nil, err
+		}
+		if err := long(r.r.Context()); err != nil {
+			return nil, err
+		}
+		r.w.WriteHeader(http.StatusCreated)
+		return served, nil
+	}
+	defer delete(look, "GET LONG")
+	defer delete(change, "PUT LONG")
+	if resp, body := s.ask("GET", "/", "op=LONG"); resp.StatusCode != 200 {
+		t.Errorf("%v %s", resp.Status, body)
+	}
+	if resp, body := s.send("PUT", "/", "op=LONG", "text"); resp.StatusCode != http.StatusCreated {
+		t.Errorf("%v %s", resp.Status, body)
+	}
+}
+
+// TestSlowReader: a client that pauses gets all of a file; it has as long as by data transfer.
+func TestSlowReader(t *testing.T) {
+	const each, n = 50 * time.Millisecond, 32 << 20 // more than is under way
+	s := serve(t, func(c *Config) { c.BodyTime = each })
+	w, err := s.node.Create(t.Context(), meta.Caller{User: "root", Super: true}, meta.Create{Path: "/f", Mode: 0o644, Flags: meta.FlagCreate, Replication: 1, BlockSize: n}, false)
+	if err == nil {
+		_, err = w.Write(make([]byte, n))
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get(s.url + "/webhdfs/v1/f?user.name=root&op=OPEN&data=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	time.Sleep(8 * each) // as who looks at the first page
+	if got, err := io.Copy(io.Discard, resp.Body); got != n || err != nil {
+		t.Errorf("%d bytes, %v", got, err)
+	}
+}
+
 // TestUnwantedBody: a client that says it will send bytes, which nobody wants, and does not, loses its connection.
 func TestUnwantedBody(t *testing.T) {
 	s := serve(t, func(c *Config) { c.BodyTime = 50 * time.Millisecond })
@@ -275,6 +334,10 @@ func TestRefusals(t *testing.T) {
 	s.throws(400, "IllegalArgumentException", "GET", "/\xff", "op=GETFILESTATUS")
 	s.throws(403, "IOException", "GET", "/"+strings.Repeat("n", 40<<10), "op=GETFILESTATUS")
 	s.throws(400, "UnsupportedOperationException", "PUT", "/f", "op=SETSTORAGEPOLICY&storagepolicy=COLD")
+	for _, policy := range []string{"storagepolicy=ALL_SSD", "ecpolicy=RS-6-3-1024k"} {
+		s.throws(400, "UnsupportedOperationException", "PUT", "/new", "op=CREATE&"+policy)
+		s.throws(400, "UnsupportedOperationException", "PUT", "/new", "op=CREATE&data=true&"+policy)
+	}
 	s.throws(404, "FileNotFoundException", "PUT", "/nowhere", "op=SETSTORAGEPOLICY&storagepolicy=HOT")
 	for _, q := range [][2]string{{"PUT", "op=SETSTORAGEPOLICY&storagepolicy=HOT"}, {"POST", "op=UNSETSTORAGEPOLICY"}} {
 		if resp, body := s.ask(q[0], "/f", q[1]); resp.StatusCode != 200 || body != "" {

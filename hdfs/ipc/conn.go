@@ -29,7 +29,8 @@ type conn struct {
 
 	user       User // set once introduced
 	introduced bool
-	negotiated bool // the client has begun to negotiate
+	only       string // the one protocol of a connection that is not proved
+	negotiated bool   // the client has begun to negotiate
 
 	calls    chan struct{} // one for each call that is being served
 	serving  sync.WaitGroup
@@ -244,7 +245,9 @@ func (c *conn) introduce(q request) error {
 	if u.Real == u.Name {
 		u.Real = ""
 	}
-	if c.s.Prove != nil {
+	if c.s.Unproved[m.GetProtocol()] {
+		c.only = m.GetProtocol()
+	} else if c.s.Prove != nil {
 		if err := c.s.Prove(cmp.Or(u.Real, u.Name), c.net.Remote, c.local()); err != nil {
 			return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "%s", err)
 		}
@@ -308,6 +311,9 @@ func (c *conn) call(call *Call) (m proto.Message, err error) {
 			err = Throw("java.lang.RuntimeException", "internal error in %s", call.Method)
 		}
 	}()
+	if c.only != "" && call.Protocol != c.only {
+		return nil, Throw(ClassAccess, "this connection was begun for %s, and nothing proves whose it is: connect again for %s", c.only, call.Protocol)
+	}
 	h := c.s.Protocols[call.Protocol]
 	if h == nil {
 		return nil, &Exception{Class: ClassNoProtocol, Message: "Unknown protocol: " + call.Protocol, Code: pb.RpcResponseHeaderProto_ERROR_NO_SUCH_PROTOCOL}

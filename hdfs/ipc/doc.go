@@ -14,7 +14,8 @@
 // retry count, by which a call that comes again after a failure is known. Errors are Java
 // exceptions: see [Exception].
 //
-// Whoever connects is a stranger until it has said who it is, and what it then says is proved by Server.Prove alone.
+// Whoever connects is a stranger until it has said who it is, and what it then says is proved by Server.Prove alone (but for
+// protocols in Server.Unproved).
 // [Limits] bound connections and memory for each address and for all, and the time that
 // anything may take.
 package ipc

@@ -62,6 +62,23 @@ func TestNobodyActsForOthers(t *testing.T) {
 	wantClass(t, err, ClassUnauthorized, "User: eve is not allowed to impersonate root")
 }
 
+// TestUnproved: a connection that is not proved is good for the protocol that it was begun for.
+func TestUnproved(t *testing.T) {
+	const lengths = "org.example.Lengths"
+	s := serving(sized)
+	s.Protocols[lengths] = s.Protocols[clientProtocol]
+	s.Unproved = map[string]bool{lengths: true}
+	s.Prove = func(user string, _, _ netip.AddrPort) error { return fmt.Errorf("nobody is %s", user) }
+	address := start(t, s)
+	_, err := lengthOf(t.Context(), dial(t, address, Options{}), "/")
+	wantClass(t, err, ClassAccess, "nobody is anna")
+	c := dial(t, address, Options{Protocol: lengths, User: User{Name: "block 7"}})
+	wantLength(t, c, "/a/file")
+	c.o.Protocol = clientProtocol
+	_, err = lengthOf(t.Context(), c, "/a/file")
+	wantClass(t, err, ClassAccess, lengths)
+}
+
 func TestErrors(t *testing.T) {
 	address := start(t, serving(func(_ context.Context, _ *Call, q proto.Message) (proto.Message, error) {
 		switch p := q.(*pb.GetFileInfoRequestProto).GetSrc(); p {

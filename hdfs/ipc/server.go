@@ -27,9 +27,12 @@ type Server struct {
 	Impersonate func(ctx context.Context, u User, from netip.Addr) error
 	// Prove says whether a connection is of who it says it is of (User.Real where that is given),
 	// whose end is near; an error is the reason why not. Without it everybody is believed.
-	Prove  func(user string, near, far netip.AddrPort) error
-	Limits Limits
-	Log    *slog.Logger
+	Prove func(user string, near, far netip.AddrPort) error
+	// Unproved are protocols whose clients say a name that is nobody's: their connections are not proved, and may call no other
+	// protocol. Their handlers must allow anybody everything.
+	Unproved map[string]bool
+	Limits   Limits
+	Log      *slog.Logger
 
 	once   sync.Once
 	crowd  accept.Crowd

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/hdfs/pb"
+	"headrace/internal/testkit"
 )
 
 func newBuffered(r io.Reader) *bufio.Reader { return bufio.NewReader(r) }
@@ -184,6 +185,26 @@ func TestManyConnections(t *testing.T) {
 	if n := a.crowd.Members(); n > 20 {
 		t.Errorf("%d connections", n)
 	}
+}
+
+// TestReadersThatTakeNothing: they give way to others of their address.
+func TestReadersThatTakeNothing(t *testing.T) {
+	a := start(t, &Server{Limits: Limits{AddressConnections: 2, Stalled: 50 * time.Millisecond}}, nil)
+	data := make([]byte, 32<<20) // more than is under way
+	a.memory.replicas[1] = &replica{stamp: stamp, data: data, sums: AppendSums(nil, data), final: true}
+	for range 2 {
+		if _, err := Read(a.dial(t), Header(block(1), "c", nil), 0, int64(len(data))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testkit.Await(t, "another reader to be served", func() bool {
+		r, err := Read(a.dial(t), Header(block(1), "c", nil), 0, 3)
+		if err != nil {
+			return false
+		}
+		got, err := io.ReadAll(r)
+		return err == nil && len(got) == 3
+	})
 }
 
 // FuzzPacket reads any bytes as packets: what is read has what its header says, and comes again when it is written.

@@ -48,7 +48,7 @@ func (s *Server) mirror(ctx context.Context, q *pb.OpWriteBlockProto) (*mirror, 
 
 // connect connects to a node, and has it answer how the pipeline from there on is.
 func (s *Server) connect(ctx context.Context, to string, q *pb.OpWriteBlockProto) (*mirror, error) {
-	wait := s.Limits.Connect + time.Duration(len(q.Targets))*perNode
+	wait := s.Limits.Connect + time.Duration(len(q.Targets))*PerNode
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	nc, err := s.Dial(ctx, to)
@@ -107,7 +107,7 @@ func (m *mirror) fail() {
 // is gone has the status ERROR, and nobody knows of those after it.
 func (m *mirror) statuses(seqno int64) []pb.Status {
 	if !m.failed.Load() {
-		m.net.SetReadDeadline(time.Now().Add(m.limits.Answer + time.Duration(m.after+1)*perNode))
+		m.net.SetReadDeadline(time.Now().Add(m.limits.Answer + time.Duration(m.after+1)*PerNode))
 		if a, err := readAck(m.r); err == nil && a.GetSeqno() == seqno {
 			return a.Reply
 		}

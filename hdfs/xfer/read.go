@@ -25,7 +25,7 @@ func (c *conn) read(ctx context.Context, op Op, q *pb.OpReadBlockProto) error {
 	if length := uint64(r.Length()); from > length || n > length-from {
 		return c.fail(refuse(pb.Status_ERROR, "%d bytes at %d of a replica of block %d that has %d", n, from, b.ID, length))
 	}
-	s := sender{r: r, to: c.net, limit: c.s.Limits.Send, most: c.s.Packet, sums: q.SendChecksums == nil || q.GetSendChecksums()}
+	s := sender{r: r, to: c.net, activity: &c.activity, limit: c.s.Limits.Send, most: c.s.Packet, sums: q.SendChecksums == nil || q.GetSendChecksums()}
 	sum := ours()
 	if !s.sums {
 		sum.Type = pb.ChecksumTypeProto_CHECKSUM_NULL.Enum()
@@ -46,11 +46,12 @@ func (c *conn) read(ctx context.Context, op Op, q *pb.OpReadBlockProto) error {
 
 // sender sends a replica as packets.
 type sender struct {
-	r     Reader
-	to    net.Conn
-	limit time.Duration // for each write
-	most  int           // bytes of data in a packet
-	sums  bool
+	r        Reader
+	to       net.Conn
+	activity *accept.Activity
+	limit    time.Duration // for each write
+	most     int           // bytes of data in a packet
+	sums     bool
 
 	head  [128]byte
 	bytes net.Buffers
@@ -96,7 +97,7 @@ func (s *sender) packet(p *packet) error {
 	s.to.SetWriteDeadline(time.Now().Add(s.limit))
 	s.bytes = append(s.bytes[:0], head, p.sums, p.data)
 	bytes := s.bytes // WriteTo consumes it
-	_, err = bytes.WriteTo(unwrap(s.to))
+	_, err = s.activity.Send(func() (int64, error) { return bytes.WriteTo(unwrap(s.to)) })
 	return err
 }
 

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -23,14 +22,15 @@ var ErrClosed = errors.New("the server is closed")
 // Limits bound what clients may take of a server. 0: the default.
 type Limits struct {
 	// Connections are those of all addresses (4,096, as dfs.datanode.max.transfer.threads) and of one
-	// (1,024). One too many takes the place of one that waits for its next operation.
+	// (1,024). One too many takes the place of one that waits for its next operation, or of a reader that has taken nothing for as long
+	// as Stalled (10 s): its client connects again.
 	Connections, AddressConnections int
 	// Operation is how long a client may take until it says what it wants (10 s; 4 s after another operation),
 	// Receive how long to send the next packet (8 min: clients that have nothing to write send a heartbeat every half of a
 	// timeout that is theirs to choose, dfs.client.socket-timeout), Send how long to take one (8 min: a reader may be slow).
 	// Connect is how long the next node may take to be connected to (60 s), Answer how long to answer a packet, and 5 s more
 	// for each after it, and how long a client to say that it has read (60 s).
-	Operation, Receive, Send, Connect, Answer time.Duration
+	Operation, Receive, Send, Connect, Answer, Stalled time.Duration
 }
 
 func orDefault[T int | time.Duration](v *T, d T) {
@@ -42,8 +42,8 @@ func orDefault[T int | time.Duration](v *T, d T) {
 // keepAlive is how long a client may take for its next operation.
 const keepAlive = 4 * time.Second
 
-// perNode is how much longer an answer may take for each node that it passes.
-const perNode = 5 * time.Second
+// PerNode is how much longer an answer may take for each node that it passes: each is to hear who is to blame before it gives up the next one.
+const PerNode = 5 * time.Second
 
 // A Server is the data transfer of a data node. Set its fields before Serve.
 type Server struct {
@@ -132,9 +132,9 @@ func (s *Server) listen(l net.Listener) bool {
 
 // begin serves a connection in the background, unless there are too many.
 func (s *Server) begin(nc net.Conn) {
-	c := &conn{s: s}
-	c.since.Store(time.Now().UnixNano())
-	if c.net = s.crowd.Enter(nc, c.idleSince); c.net == nil {
+	c := &conn{s: s, activity: accept.Activity{Stalled: s.Limits.Stalled}}
+	c.activity.Wait()
+	if c.net = s.crowd.Enter(nc, c.activity.Idle); c.net == nil {
 		s.Log.Info("too many connections, and all are busy", "from", nc.RemoteAddr())
 		nc.Close()
 		return
@@ -176,12 +176,7 @@ type conn struct {
 	net *accept.Member
 	r   *bufio.Reader
 
-	since atomic.Int64 // since when it waits for an operation: Unix time in ns, 0 while it has one
-}
-
-func (c *conn) idleSince() (time.Time, bool) {
-	since := c.since.Load()
-	return time.Unix(0, since), since != 0
+	activity accept.Activity // it waits for operations
 }
 
 // deadlines bound the reads and writes that follow.
@@ -203,12 +198,12 @@ func (c *conn) serve() error {
 		if err != nil {
 			return err
 		}
-		c.since.Store(0)
+		c.activity.Work()
 		c.deadlines(c.s.Limits.Operation, c.s.Limits.Send)
 		if err := c.operate(op); err != nil {
 			return err
 		}
-		c.since.Store(time.Now().UnixNano())
+		c.activity.Wait()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/hdfs/pb"
+	"headrace/internal/accept"
 )
 
 // transfer serves TRANSFER_BLOCK: it copies a replica to another node, and answers when that has it.
@@ -55,7 +56,7 @@ func (s *Server) transfer(ctx context.Context, r Reader, q *pb.OpTransferBlockPr
 	}
 	defer m.net.Close()
 	defer context.AfterFunc(ctx, func() { m.net.Close() })()
-	out := sender{r: r, to: m.net, limit: s.Limits.Send, most: s.Packet, sums: true}
+	out := sender{r: r, to: m.net, activity: new(accept.Activity), limit: s.Limits.Send, most: s.Packet, sums: true}
 	if err := out.send(ctx, 0, r.Length()); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,13 +68,20 @@ func fileHandle(fd int) []byte {
 
 func (id FileIdentity) isDevice() bool { return id.Type == unix.S_IFCHR || id.Type == unix.S_IFBLK }
 
-// kernels reports whether the file is one that the kernel shows, as below /proc.
-// Such files are made when somebody looks, so they have no identity of their own;
+// OfKernel reports whether the file is one that the kernel shows, as below /proc, and no
+// device. Such files are made when somebody looks, so they have no identity of their own;
 // their paths are not a user's to change.
-func (id FileIdentity) kernels() bool {
-	switch id.FS {
-	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.CGROUP_SUPER_MAGIC, unix.CGROUP2_SUPER_MAGIC,
-		unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC:
+func (id FileIdentity) OfKernel() bool { return !id.isDevice() && slices.Contains(kernelFS, id.FS) }
+
+// Remote reports whether the files of a kind of file system, as statfs(2) has it, are another machine's or another
+// program's: whoever serves them may take long, or may not answer, and says who may open them.
+func Remote(kind int64) bool {
+	switch kind {
+	case unix.NFS_SUPER_MAGIC, unix.FUSE_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.CEPH_SUPER_MAGIC,
+		unix.V9FS_MAGIC, unix.AFS_SUPER_MAGIC, unix.AFS_FS_MAGIC, unix.CODA_SUPER_MAGIC,
+		0x0bd00bd0, // Lustre
+		0x47504653, // GPFS
+		0x19830326: // BeeGFS
 		return true
 	}
 	return false
@@ -82,7 +90,7 @@ func (id FileIdentity) kernels() bool {
 // Weak reports whether another file could take the identity over: then the rights
 // of the user are asked for as well.
 func (id FileIdentity) Weak() bool {
-	return id.kernels() || !id.isDevice() && len(id.Handle) == 0 && id.Birth == 0
+	return id.OfKernel() || !id.isDevice() && len(id.Handle) == 0 && id.Birth == 0
 }
 
 var fileTypeNames = map[uint32]string{
@@ -112,7 +120,7 @@ func (id FileIdentity) Differs(now FileIdentity, sameBoot bool) string {
 		return ""
 	case now.FS != id.FS:
 		return "it was on a file system of another kind"
-	case id.kernels():
+	case id.OfKernel():
 		return ""
 	case now.Inode != id.Inode:
 		return fmt.Sprintf("another file is there now (inode %d, it was %d)", now.Inode, id.Inode)

@@ -19,7 +19,7 @@ type errLink struct{}
 func (errLink) Error() string { return "too many levels of symbolic links, or a link of /proc" }
 func (errLink) Unwrap() error { return unix.ELOOP }
 
-// kernelFS are the file systems of which nothing is read for a user: a thread of
+// kernelFS are the file systems in which the kernel shows itself. Nothing of them is read for a user: a thread of
 // ours sees more there than the user would, and to read some of it does something.
 var kernelFS = []int64{
 	unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC,

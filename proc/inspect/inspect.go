@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/proc/reopen"
 )
 
 var procs linux.ProcFS
@@ -28,8 +29,8 @@ func (l *Loss) String() string { return fmt.Sprintf("process %d (%s) has %s", l.
 
 // Find returns the first thing that a checkpoint of the processes would lose, or
 // nil. The tree is a whole task, stopped, and root the process that CRIU is told to
-// dump; the caller may trace them.
-func Find(tree []linux.Stat, root int) (*Loss, error) {
+// dump; the caller may trace them. user is whose the task is.
+func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 	if l := lostSession(tree, root); l != nil {
 		return l, nil
 	}
@@ -38,7 +39,11 @@ func Find(tree []linux.Stat, root int) (*Loss, error) {
 		return nil, err
 	}
 	for _, p := range tree {
-		l, err := ofProcess(p.PID, room)
+		of := tree
+		if user == 0 || p.PID == root { // it is root's anyway
+			of = nil
+		}
+		l, err := ofProcess(p.PID, room, of)
 		if linux.Gone(err) {
 			continue // a zombie, or it has just ended: CRIU will see
 		}
@@ -53,8 +58,18 @@ func Find(tree []linux.Stat, root int) (*Loss, error) {
 	return nil, nil
 }
 
-// ofProcess returns what a checkpoint of one process would lose. Descriptors from room on leave CRIU none.
-func ofProcess(pid, room int) (*Loss, error) {
+// openedByRoot: what the user has opened of the kernel's is more when root has opened it.
+func openedByRoot(d linux.Descriptor, tree []linux.Stat) (*Loss, error) {
+	more, err := reopen.HasMoreToRoot(d, tree)
+	if !more || err != nil {
+		return nil, err
+	}
+	return &Loss{Passing: true, Has: fmt.Sprintf("%s open: %v; try again when it has closed it", d.Target, reopen.ErrMoreToRoot)}, nil
+}
+
+// ofProcess returns what a checkpoint of one process would lose. Descriptors from room on leave CRIU none. If it is another
+// user's than root's, of is the tree.
+func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
 	st, err := procs.Status(pid)
 	if err != nil {
 		return nil, err
@@ -81,6 +96,10 @@ func ofProcess(pid, room int) (*Loss, error) {
 			}
 		case d.Is("fanotify"):
 			if l, err := unreadEvents(d, "fanotify"); l != nil || err != nil {
+				return l, err
+			}
+		case of != nil:
+			if l, err := openedByRoot(d, of); l != nil || err != nil {
 				return l, err
 			}
 		}

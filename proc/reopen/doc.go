@@ -23,7 +23,11 @@
 // share a port, and goes on to.
 //
 // Deleted files, which CRIU makes anew beside where they were, are made in a
-// directory that only root can enter.
+// directory that only root can enter, where no set-user-id bit counts.
+//
+// It is root who opens, and some ask who that was: the kernel of its own files, for as long as
+// they are open (ErrMoreToRoot), and servers of files, of which root may be nobody. [Rehearse] finds
+// both while the dumped tree can still go on.
 //
 // [Check] says why a task of another user than the daemon's cannot be restored
 // safely at all: CRIU would bind its unix sockets, or link its files, as root and

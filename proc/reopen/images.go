@@ -316,13 +316,8 @@ func (p *path) access() uint32 {
 // exists only when CRIU has made that process, and nobody else can put anything
 // there; what would lead out of /proc is not taken.
 func (t *tree) ofTask(p *path) bool {
-	rest, ok := strings.CutPrefix(p.name, "/proc/")
+	pid, parts, ok := processOf(p.name)
 	if !ok {
-		return false
-	}
-	parts := strings.Split(rest, "/")
-	pid, err := strconv.Atoi(parts[0])
-	if err != nil {
 		return false
 	}
 	if _, known := t.threads[pid]; !known && p.remap != img.RemapProcfs {
@@ -339,6 +334,17 @@ func (t *tree) ofTask(p *path) bool {
 		}
 	}
 	return true
+}
+
+// processOf returns the number of a process that a path below /proc has, and the path from there on.
+func processOf(name string) (pid int, parts []string, ok bool) {
+	rest, ok := strings.CutPrefix(name, "/proc/")
+	if !ok {
+		return 0, nil, false
+	}
+	parts = strings.Split(rest, "/")
+	pid, err := strconv.Atoi(parts[0])
+	return pid, parts, err == nil
 }
 
 // ofTerminal reports whether the path is that of a terminal which CRIU makes

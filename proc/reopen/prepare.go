@@ -38,11 +38,10 @@ type Options struct {
 	Groups map[string]string
 	// Own are directories of the task, closed to its user; they are opened as root.
 	Own []string
-	// Deleted is a directory, which must not exist, in a directory that only root can
-	// write to: deleted files are made in it. Memory makes the same in memory, for
-	// files that were there, and returns its path.
-	Deleted string
-	Memory  func() (string, error)
+	// Disk names a directory, which must not exist, in a directory that only root can
+	// enter: deleted files are made in it. Set-user-id bits must not count there: they may not
+	// have where the files were. Memory names the same in memory, for files that were there.
+	Disk, Memory func() (string, error)
 }
 
 // other reports whether the task is of another user than the daemon's.
@@ -154,6 +153,9 @@ func selfLink(fd int) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(),
 func (h *Opened) openAll(t *tree, o Options) error {
 	var asUser, asRoot []*path
 	for _, p := range t.paths {
+		if o.other() && !p.only(o.InitPID) && moreToRoot(o.Record.Files[p.id], p.name, p.access(), t.ofTask(p)) {
+			return &Refusal{Path: p.name, Advice: "close it before a checkpoint", err: ErrMoreToRoot}
+		}
 		switch {
 		case t.ofTask(p), p.ofTerminal():
 		case p.remap == img.RemapGhost:
@@ -171,13 +173,16 @@ func (h *Opened) openAll(t *tree, o Options) error {
 			asUser = append(asUser, p)
 		}
 	}
-	if err := h.checkRoom(o); err != nil {
+	if err := h.checkRoom(); err != nil {
 		return err
 	}
 	if err := h.openEach(t, asRoot, o); err != nil {
 		return err
 	}
-	return linux.AsUser(o.User, func() error { return h.openEach(t, asUser, o) })
+	if err := linux.AsUser(o.User, func() error { return h.openEach(t, asUser, o) }); err != nil {
+		return err
+	}
+	return h.openAsRoot(o)
 }
 
 // own reports whether a path is below one of the task's own directories.
@@ -194,7 +199,7 @@ func (h *Opened) openEach(t *tree, list []*path, o Options) error {
 		if err != nil {
 			return err
 		}
-		if h.rehearsal {
+		if h.rehearsal && !o.remote(p) {
 			unix.Close(fd)
 			continue
 		}
@@ -312,8 +317,7 @@ func (h *Opened) divert(t *tree, p *path, o Options) error {
 	if h.rehearsal {
 		return nil
 	}
-	room := &h.onDisk
-	where := func() (string, error) { return o.Deleted, nil }
+	room, where := &h.onDisk, o.Disk
 	if o.Record.Files[p.id].FS == unix.TMPFS_MAGIC && o.Memory != nil {
 		room, where = &h.inMemory, o.Memory
 	}
@@ -349,7 +353,7 @@ func (h *Opened) count(t *tree, p *path) error {
 const freely = 1 << 20
 
 // checkRoom returns ErrNoRoom where CRIU would take room from others. It asks nobody, and writes as root to the last byte.
-func (h *Opened) checkRoom(o Options) error {
+func (h *Opened) checkRoom() error {
 	var need int64
 	for _, n := range h.toMake {
 		need += n
@@ -362,7 +366,7 @@ func (h *Opened) checkRoom(o Options) error {
 		return err
 	}
 	if need > free {
-		return fmt.Errorf("%w that the task had open: they hold %d bytes, and %s may get %d more; make room on its file system", ErrNoRoom, need, filepath.Dir(o.Deleted), free)
+		return fmt.Errorf("%w that the task had open: they hold %d bytes, and %s may get %d more; make room on its file system", ErrNoRoom, need, filepath.Dir(string(h.onDisk)), free)
 	}
 	return nil
 }
@@ -409,14 +413,25 @@ func (t *tree) rename(p *path, to string) error {
 // A Refusal says that a file is not what the task had open.
 type Refusal struct {
 	Path, Reason, Advice string
+
+	err error // in place of a reason
 }
 
+// Unwrap returns ErrMoreToRoot if it is that, else nil.
+func (r *Refusal) Unwrap() error { return r.err }
+
 func (r *Refusal) Error() string {
-	s := fmt.Sprintf("%s, which the task had open: %s", r.Path, r.Reason)
+	reason := r.Reason
+	if r.err != nil {
+		reason = r.err.Error()
+	}
+	s := fmt.Sprintf("%s, which the task had open: %s", r.Path, reason)
 	if r.Advice != "" {
 		s += "; " + r.Advice
 	}
 	return s
 }
 
-func refuse(path, reason, advice string) error { return &Refusal{path, reason, advice} }
+func refuse(path, reason, advice string) error {
+	return &Refusal{Path: path, Reason: reason, Advice: advice}
+}

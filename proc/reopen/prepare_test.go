@@ -225,7 +225,8 @@ func TestFilesAreOpenedAsTheUser(t *testing.T) {
 		{"the same, of another machine", secret, Options{Moved: true}, "user 1001 may not open it"},
 		{"the same, made again", secret, Options{SameBoot: true, MadeAgain: []string{secret}}, "user 1001 may not open it"},
 		{"a setting of the kernel's", "/proc/sys/kernel/hostname", Options{SameBoot: true}, ""},
-		{"a file of another process", "/proc/1/environ", Options{SameBoot: true}, "user 1001 may not"},
+		{"what the kernel tells nobody but root", "/proc/kallsyms", Options{SameBoot: true}, ErrMoreToRoot.Error()},
+		{"a file of another process", "/proc/1/environ", Options{SameBoot: true}, ErrMoreToRoot.Error()},
 	} {
 		err := try(c.path, c.o)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -270,7 +271,7 @@ func TestDeletedFilesAreDiverted(t *testing.T) {
 	shown := dump.finish()
 	rec := &Record{Files: map[uint64]linux.FileIdentity{1: {FS: unix.EXT4_SUPER_MAGIC}, 2: {FS: unix.TMPFS_MAGIC}}}
 	disk, memory := filepath.Join(top, "deleted"), filepath.Join(top, "memory")
-	opened, err := Prepare(shown, Options{User: me(), InitPID: testInit, Record: rec, SameBoot: true, Deleted: disk,
+	opened, err := Prepare(shown, Options{User: me(), InitPID: testInit, Record: rec, SameBoot: true, Disk: func() (string, error) { return disk, nil },
 		Memory: func() (string, error) { return memory, nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func (d dump) write() (proc.CheckpointResult, error) {
 	if err != nil {
 		return none, err
 	}
-	if err := undumpable(tree, d.t.processes.init()); err != nil {
+	if err := undumpable(tree, d.t.processes.init(), d.t.life.spec().UID); err != nil {
 		return none, err
 	}
 	if err := d.t.stops.unlock(); err != nil { // CRIU would wait for ever for a frozen process
@@ -200,8 +200,8 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 }
 
 // undumpable refuses what CRIU would leave out of a checkpoint without a word.
-func undumpable(tree []linux.Stat, init int) error {
-	loss, err := inspect.Find(tree, init)
+func undumpable(tree []linux.Stat, init int, user uint32) error {
+	loss, err := inspect.Find(tree, init, user)
 	switch {
 	case err != nil:
 		return err

@@ -20,6 +20,7 @@ const (
 	memoryDir  = "memory"
 	imagesDir  = "images"  // in it: what CRIU reads
 	deletedDir = "deleted" // in both: what CRIU makes of files that had been deleted
+	madeDir    = "made"    // in the one on disk, which stays
 )
 
 // home is the task's directory, which is the supervisor's working directory.
@@ -27,6 +28,7 @@ type home struct {
 	dir       string
 	knownAs   string // dir as the task's processes know it: they may have been moved
 	hasMemory bool   // memoryDir is mounted
+	hasDisk   bool   // deletedDir is mounted on itself
 }
 
 // appearAs makes the directory appear, in this mount namespace, at the path of another
@@ -101,4 +103,39 @@ func (h *home) memoryForDeleted() (string, error) {
 	}
 	dir := filepath.Join(memory, deletedDir)
 	return dir, os.RemoveAll(dir)
+}
+
+// diskForDeleted returns a directory on the disk that is not there yet, for the deleted files of a user's task. What they
+// were on may have been mounted with nosuid, and contents and owner as the user liked: so is what they are made on. Root's own
+// tasks may have had devices.
+func (h *home) diskForDeleted(user uint32) (string, error) {
+	dir := filepath.Join(h.dir, deletedDir)
+	if !h.hasDisk {
+		if err := os.RemoveAll(dir); err != nil { // of an earlier supervisor
+			return "", err
+		}
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return "", err
+		}
+		var fs unix.Statfs_t
+		if err := unix.Statfs(dir, &fs); err != nil {
+			return "", &os.PathError{Op: "statfs", Path: dir, Err: err}
+		}
+		flags := uintptr(fs.Flags)&(unix.MS_NODEV|unix.MS_NOEXEC) | unix.MS_NOSUID // the bits are the same as in ST_NODEV
+		if user != 0 {
+			flags |= unix.MS_NODEV
+		}
+		err := unix.Mount(dir, dir, "", unix.MS_BIND, "")
+		if err == nil {
+			if err = unix.Mount("", dir, "", unix.MS_BIND|unix.MS_REMOUNT|flags, ""); err != nil {
+				err = errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH))
+			}
+		}
+		if err != nil {
+			return "", fmt.Errorf("mount %s on itself: %w", dir, err)
+		}
+		h.hasDisk = true
+	}
+	made := filepath.Join(dir, madeDir)
+	return made, os.RemoveAll(made)
 }

@@ -30,8 +30,11 @@ func (j dumpJob) recordFiles(dir string) (json.RawMessage, error) {
 		User: j.User, InitPID: j.InitPID, Record: sv.Opened, SameBoot: true, MadeAgain: pathsOf(sv.PerfData),
 		Own: []string{j.Dir, sv.TaskDir},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: a restore would not find its files: %w", proc.ErrNotCheckpointable, err)
+	switch {
+	case errors.Is(err, reopen.ErrMoreToRoot): // many look into such files for a moment
+		return nil, fmt.Errorf("%w: %w", proc.ErrCheckpointLater, err)
+	case err != nil:
+		return nil, fmt.Errorf("%w: a restore could not open its files: %w", proc.ErrNotCheckpointable, err)
 	}
 	return json.Marshal(sv)
 }
@@ -79,13 +82,10 @@ func (r *restoration) openFiles(d *image.Dir, sv saved, sameBoot bool) (*reopen.
 		}
 		moved = !here
 	}
-	deleted := filepath.Join(home.dir, deletedDir)
-	if err := os.RemoveAll(deleted); err != nil {
-		return nil, err
-	}
 	o := reopen.Options{
 		User: user, InitPID: sv.InitPID, Record: sv.Opened, SameBoot: sameBoot, Moved: moved,
-		MadeAgain: pathsOf(sv.PerfData), Groups: sv.groups(r.spec), Own: []string{home.dir, home.knownAs}, Deleted: deleted, Memory: home.memoryForDeleted,
+		MadeAgain: pathsOf(sv.PerfData), Groups: sv.groups(r.spec), Own: []string{home.dir, home.knownAs}, Memory: home.memoryForDeleted,
+		Disk: func() (string, error) { return home.diskForDeleted(user.UID) },
 	}
 	opened, err := reopen.Prepare(d, o)
 	if errors.Is(err, reopen.ErrNoRoom) {

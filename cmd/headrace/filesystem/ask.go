@@ -172,19 +172,15 @@ Java; hdfs dfs does the rest.`,
 		Args:              cli.Takes(0, 1, "a path"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.reach(cmd.Context(), fs, func(c asker) error { return a.list(c, pathOr(args, "/")) })
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.list(c, pathOf(args)) })
 		},
 	}
 	fsFlag(cmd, &fs)
 	return cmd
 }
 
-func pathOr(args []string, otherwise string) string {
-	if len(args) > 0 {
-		return args[0]
-	}
-	return otherwise
-}
+// pathOf is the path that a verb was given, by default the root.
+func pathOf(args []string) string { return fromRoot(append(args, "")[0]) }
 
 // Entry is a line of headrace dfs ls.
 type Entry struct {
@@ -256,7 +252,7 @@ may do all may ask.`,
 		Args:              cli.Takes(0, 1, "a path"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.reach(cmd.Context(), fs, func(c asker) error { return a.check(c, pathOr(args, "/")) })
+			return a.reach(cmd.Context(), fs, func(c asker) error { return a.check(c, pathOf(args)) })
 		},
 	}
 	fsFlag(cmd, &fs)
@@ -264,6 +260,13 @@ may do all may ask.`,
 }
 
 func (a verbs) check(c asker, path string) error {
+	var at pb.GetFileInfoResponseProto
+	if err := c.Call(c.ctx, "getFileInfo", &pb.GetFileInfoRequestProto{Src: &path}, &at); err != nil {
+		return err
+	}
+	if at.Fs == nil { // of what is not there nothing is bad
+		return cli.Exit(cli.ExitNotFound, fmt.Errorf("there is no %s", path))
+	}
 	bad := []string{}
 	for cookie := (*string)(nil); ; {
 		var r pb.ListCorruptFileBlocksResponseProto

@@ -2,6 +2,7 @@ package filesystem
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -145,7 +146,8 @@ func isDir(name string) bool {
 
 // get copies a file to a new one beside the place where it is to be, and moves it there.
 func get(ctx context.Context, c *hdfs.Client, from, to string) (err error) {
-	part, err := os.CreateTemp(filepath.Dir(to), "."+filepath.Base(to)+".*")
+	// Others may read it as any new file, or as the one that it takes the place of.
+	part, err := os.OpenFile(filepath.Join(filepath.Dir(to), "."+filepath.Base(to)+"."+rand.Text()[:10]), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
@@ -154,7 +156,13 @@ func get(ctx context.Context, c *hdfs.Client, from, to string) (err error) {
 			os.Remove(part.Name())
 		}
 	}()
-	err = errors.Join(copyOf(ctx, c, from, part), part.Close())
+	if old, there := os.Lstat(to); there == nil && old.Mode().IsRegular() {
+		err = part.Chmod(old.Mode().Perm())
+	}
+	if err == nil {
+		err = copyOf(ctx, c, from, part)
+	}
+	err = errors.Join(err, part.Close())
 	if err == nil {
 		err = os.Rename(part.Name(), to)
 	}
@@ -169,16 +177,57 @@ func copyOf(ctx context.Context, c *hdfs.Client, from string, to io.Writer) erro
 	if i.Dir {
 		return fmt.Errorf("%s is a directory: name the files in it", from)
 	}
-	r, err := c.Open(ctx, from)
-	if err != nil {
-		return err
-	}
+	r := &resumed{ctx: ctx, client: c, path: from, file: i}
 	defer r.Close()
 	n, err := io.Copy(to, r)
 	if err == nil && n < i.Size { // the connection may end as if it were the end of the file
 		err = fmt.Errorf("%s has %d bytes, and %d of them came", from, i.Size, n)
 	}
 	return err
+}
+
+// resumed reads a file on where a connection has ended before it: nodes end those from which nothing is taken for minutes, as by less.
+type resumed struct {
+	ctx    context.Context
+	client *hdfs.Client
+	path   string
+	file   hdfs.FileInfo // as it was at the beginning
+
+	r        io.ReadCloser
+	at, from int64 // from is where r begins
+}
+
+func (r *resumed) Read(p []byte) (int, error) {
+	if r.r == nil {
+		if r.at > 0 {
+			if i, err := r.client.Stat(r.ctx, r.path); err != nil {
+				return 0, err
+			} else if i != r.file {
+				return 0, fmt.Errorf("%s was changed while it was read", r.path)
+			}
+		}
+		o, err := r.client.OpenAt(r.ctx, r.path, r.at)
+		if err != nil {
+			return 0, err
+		}
+		r.r, r.from = o, r.at
+	}
+	n, err := r.r.Read(p)
+	r.at += int64(n)
+	if err == nil || errors.Is(err, io.EOF) || r.ctx.Err() != nil || r.at == r.from || r.at >= r.file.Size {
+		return n, err
+	}
+	r.Close()
+	r.r = nil
+	return n, nil
+}
+
+// Close ends it.
+func (r *resumed) Close() error {
+	if r.r == nil {
+		return nil
+	}
+	return r.r.Close()
 }
 
 // copying is behind the name of a file that is not whole yet, as with hdfs dfs -put.
@@ -284,24 +333,34 @@ func put(ctx context.Context, c *hdfs.Client, from io.Reader, to string, force b
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	there := err == nil
-	part := to + copying
+	part, size, move := to+copying, int64(0), c.Rename
+	if force {
+		move = c.Replace
+	}
 	// What somebody has left there was never whole.
 	if err = c.RemoveAll(ctx, part); err == nil {
-		err = c.Create(ctx, part, 0o644, func(w io.Writer) error { _, err := io.Copy(w, from); return err })
+		err = c.Create(ctx, part, 0o644, func(w io.Writer) (err error) { size, err = io.Copy(w, from); return err })
 	}
-	if err == nil && there {
-		err = c.RemoveAll(ctx, to)
+	whole := err == nil
+	if whole {
+		err = move(ctx, part, to)
 	}
 	if err == nil {
-		err = c.Rename(ctx, part, to)
+		return nil
 	}
-	if err != nil {
-		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.AnswerTime) // also after Ctrl-C
-		defer cancel()
-		err = errors.Join(err, c.RemoveAll(gone, part))
+	gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), cli.AnswerTime) // also after Ctrl-C
+	defer cancel()
+	if whole && moved(gone, c, part, to, size) {
+		return nil
 	}
-	return err
+	return errors.Join(err, c.RemoveAll(gone, part))
+}
+
+// moved reports whether a file is where it was to be moved to. The answer that said so may have got lost.
+func moved(ctx context.Context, c *hdfs.Client, part, to string, size int64) bool {
+	_, gone := c.Stat(ctx, part)
+	i, err := c.Stat(ctx, to)
+	return errors.Is(gone, fs.ErrNotExist) && err == nil && !i.Dir && i.Size == size
 }
 
 // fromRoot is a path as the file system has it: there is no working directory.

@@ -33,13 +33,13 @@ const (
 	idleTime = 2 * time.Minute
 )
 
-// Memory that YARN gives out, in MB. Each machine has room for an executor of the first
-// application and one of the second, and for no two of the first: so each has one of each.
-// Where a job of MapReduce takes the place of the first it has room for two containers.
+// Memory that YARN gives out, in MB. Each machine has room for an executor of the application
+// that comes first and one of the next, and for no two of the first: so each has one of each.
+// Where a job of MapReduce is the other one it has room for two containers beside an executor.
 const (
-	executorFirst  = 1024
-	executorSecond = 768
-	executorHeap   = 480
+	executorFirst = 1152
+	executorNext  = 1024
+	executorHeap  = 480
 )
 
 func (b *bench) start(ctx context.Context) (err error) {
@@ -47,7 +47,7 @@ func (b *bench) start(ctx context.Context) (err error) {
 	disk := diskHere
 	b.res.Disk = fmt.Sprintf("%d of these: %v", servers, disk)
 	b.cluster, err = yarn.Start(ctx, yarn.Options{Mode: yarn.Wait, Beside: true, CountTraffic: true, Jars: b.o.Jars, Dir: b.h.Disk.Dir,
-		Nodes: servers, Machines: true, Memory: executorFirst + executorSecond, Disk: &disk, LabProgram: b.h.Programs.Lab, Binary: b.h.Programs.Headrace,
+		Nodes: servers, Machines: true, Memory: executorFirst + executorNext, Disk: &disk, LabProgram: b.h.Programs.Lab, Binary: b.h.Programs.Headrace,
 		NodeFlags: append([]string{"--warm-budget", fmt.Sprint(plan.Cache / 2)}, b.o.SoloFlags...),
 		HDFS: &yarn.HDFSOptions{BlockSize: block, Replication: plan.Replication, Properties: map[string]string{
 			"dfs.datanode.transfer.socket.send.buffer.size": fmt.Sprint(sendBuffer)}}})

@@ -19,24 +19,23 @@ type job struct {
 // executorFirst.
 func (b *bench) jobs(ctx context.Context, e entry) (first, second *job, err error) {
 	if e.part == partFrameworks {
-		if second, err = b.spark(ctx, e.mode, 1); err == nil {
+		if second, err = b.spark(ctx, e.mode, 1, executorFirst); err == nil {
 			first = b.mapReduce(e.mode)
 		}
 		return first, second, err
 	}
-	if first, err = b.spark(ctx, e.mode, 0); err != nil {
+	if first, err = b.spark(ctx, e.mode, 0, executorFirst); err != nil {
 		return nil, nil, err
 	}
-	if second, err = b.spark(ctx, e.mode, 1); err != nil {
+	if second, err = b.spark(ctx, e.mode, 1, executorNext); err != nil {
 		return nil, nil, errors.Join(err, first.close(ctx))
 	}
 	return first, second, nil
 }
 
 // spark opens an application, in the driver of the first or of the second job, and has it
-// practise.
-func (b *bench) spark(ctx context.Context, mode string, which int) (*job, error) {
-	memory := []int{executorFirst, executorSecond}[which]
+// practise. An executor has so many MB of memory.
+func (b *bench) spark(ctx context.Context, mode string, which, memory int) (*job, error) {
 	properties := map[string]string{
 		"spark.executor.cores":          fmt.Sprint(b.res.Plan.Cores),
 		"spark.executor.memory":         fmt.Sprintf("%dm", executorHeap),
