@@ -87,15 +87,14 @@ func (f *freed) add(some, chance float64) {
 	f.mean, f.squares = f.mean+chance*some, f.squares+chance*some*some
 }
 
-// enough reports whether in half of all courses nothing is missing. What is missing is whole
-// tasks, each as large as those that end are in the mean; the median of how many have ended is
-// half a task above where the mean crosses it.
+// enough reports whether in half of all courses nothing is missing: the median of how many have
+// ended is half a task above where the mean crosses it, and a task is as large as those that
+// end are in the mean.
 func (f *freed) enough() bool {
 	if f.missing <= books.Slack || f.mean <= 0 {
 		return f.missing <= books.Slack
 	}
-	one := f.squares / f.mean
-	return f.mean+one/2 >= one*math.Ceil(f.missing/one-0.01)
+	return f.mean+f.squares/f.mean/2 >= f.missing
 }
 
 // unmeasured brings u back on its own node when the bandwidth of its store is
