@@ -20,6 +20,9 @@ type Claim struct {
 	// Has: it runs, or is about to. Begun: it waits, and has run before. Aside: its owner
 	// has suspended it, so that it has its memory, and wants nothing.
 	Has, Begun, Aside bool
+	// Turn is when its owner last had a task of this priority started or brought back, by any count
+	// that grows; 0: never.
+	Turn uint64
 }
 
 // Hold says which of the waiting claims, by index, may not run now because of the
@@ -146,7 +149,9 @@ func firstOfUser(a, b Claim) int {
 // What a user has running or set aside at higher priorities counts first, then what is set
 // aside at this one. Of processors and memory that counts of which a task takes the greater
 // part. Claims are in order of submission; what runs stays within the share before what
-// waits.
+// waits. The first claim of a user is within the share also when it is more by itself: else who wants
+// much at once would never run. Of those that wait and do not all fit beside each other, those are
+// whose owners had a turn the longest ago.
 func Beyond(claims []Claim, cpus float64, memory int64) map[int]bool {
 	if one := oneUser(claims); one {
 		return nil
@@ -208,7 +213,11 @@ func beyondAt(claims []Claim, level []int, above map[uint32]float64, part func(C
 	}
 	fair := equalShare(wants)
 	has := map[uint32]float64{}
-	var beyond []int
+	var beyond, first []int
+	left := 1.0
+	for _, a := range above {
+		left -= a
+	}
 	starved := false
 	for _, i := range runningFirst(claims, level) {
 		c := claims[i]
@@ -217,13 +226,23 @@ func beyondAt(claims []Claim, level []int, above map[uint32]float64, part func(C
 			before = above[c.UID]
 		}
 		has[c.UID] = before + part(c)
-		// The first one is within, however large: else who wants much at once would
-		// never have a turn.
-		switch {
+		switch within := has[c.UID] <= fair+slack; {
 		case c.Aside: // nothing is to come of it
-		case before == 0 || has[c.UID] <= fair+slack:
+			left -= part(c)
+		case within, before == 0 && c.Has:
 			starved = starved || !c.Has
+			left -= part(c)
+		case before == 0:
+			first = append(first, i)
 		default:
+			beyond = append(beyond, i)
+		}
+	}
+	slices.SortStableFunc(first, func(a, b int) int { return cmp.Compare(claims[a].Turn, claims[b].Turn) })
+	for k, i := range first {
+		if left -= part(claims[i]); k == 0 || left >= -slack {
+			starved = true
+		} else {
 			beyond = append(beyond, i)
 		}
 	}

@@ -26,6 +26,8 @@ func (c Claim) aside() Claim { c.Begun, c.Aside, c.CPUs = true, true, 0; return 
 
 func (c Claim) holding(memory int64) Claim { c.Memory = memory; return c }
 
+func (c Claim) turn(t uint64) Claim { c.Turn = t; return c }
+
 func times(n int, c Claim) []Claim { return slices.Repeat([]Claim{c}, n) }
 
 func indices(m map[int]bool) []int {
@@ -58,6 +60,11 @@ func TestBeyond(t *testing.T) {
 		{"nor does its owner wait with it", []Claim{claim(alice, 4, 1).holding(10).aside(), claim(bob, 4, 2).has(), claim(bob, 4, 2).has()}, nil},
 		{"what was set aside above counts", []Claim{claim(alice, 9, 1).holding(60).aside(), claim(alice, 4, 1).has(), claim(bob, 4, 1).has(), claim(bob, 4, 1)}, []int{1}},
 		{"the first is within its share, however large", []Claim{claim(alice, 4, 4).has(), claim(bob, 4, 4)}, nil},
+		{"a share less than a task: who had no turn", append(times(3, claim(alice, 4, 4).turn(1)), claim(bob, 4, 4)), []int{0, 1, 2}},
+		{"who had one the longest ago", append(times(2, claim(alice, 4, 4).turn(7)), claim(bob, 4, 4).turn(8), claim(carol, 4, 4).turn(3)), []int{0, 1, 2}},
+		{"of those who had none, the first", append(times(2, claim(alice, 4, 4)), claim(bob, 4, 4)), []int{1, 2}},
+		{"as many as fit", []Claim{claim(alice, 4, 2).has(), claim(alice, 4, 2).turn(1), claim(bob, 4, 2).turn(2), claim(carol, 4, 2).turn(3)}, []int{1, 3}},
+		{"one of them also where nothing is free", []Claim{claim(alice, 4, 4).has(), claim(bob, 4, 4), claim(carol, 4, 4)}, []int{2}},
 		{"free has nothing below it", append(times(4, claim(alice, 0, 1).has()), claim(bob, 0, 1)), nil},
 		{"three", append(append(times(4, claim(alice, 8, 1).has()), claim(bob, 8, 1)), claim(carol, 8, 1)), []int{2, 3}},
 	}
@@ -68,9 +75,9 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-// TestBeyondAlwaysLeavesAShare: whatever is there, somebody who waits with nothing
-// has a claim that counts in full, nobody within an equal share is put behind, and
-// without two users of a priority nobody is.
+// TestBeyondAlwaysLeavesAShare: whatever is there, who waits with nothing has a claim that
+// counts in full, or waits behind one who had a turn as long ago; nobody within an equal share
+// is put behind, and without two users of a priority nobody is.
 func TestBeyondAlwaysLeavesAShare(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
@@ -79,6 +86,7 @@ func TestBeyondAlwaysLeavesAShare(t *testing.T) {
 		for i := range claims {
 			claims[i] = Claim{UID: uint32(random.IntN(4)), Priority: headrace.Priority(random.IntN(3)), CPUs: float64(1 + random.IntN(3)),
 				Memory: int64(random.IntN(40)), Has: random.IntN(2) == 0, Begun: random.IntN(3) == 0}
+			claims[i].Turn = uint64(claims[i].UID+uint32(claims[i].Priority)) % 3
 		}
 		beyond := Beyond(claims, 6, 100)
 		type key struct {
@@ -104,7 +112,9 @@ func TestBeyondAlwaysLeavesAShare(t *testing.T) {
 		for i, c := range claims {
 			k := key{c.UID, c.Priority}
 			switch {
-			case within[k] == 0 && !above[c.UID]:
+			case within[k] == 0 && !above[c.UID] && !slices.ContainsFunc(claims, func(o Claim) bool {
+				return o.UID != c.UID && o.Priority == c.Priority && !o.Has && o.Turn <= c.Turn && within[key{o.UID, o.Priority}] > 0
+			}):
 				t.Fatalf("nothing of user %d counts in full at %d: %+v", c.UID, c.Priority, claims)
 			case beyond[i] && len(users[c.Priority]) < 2:
 				t.Fatalf("%d is alone at its priority and put behind: %+v", i, claims)

@@ -12,17 +12,17 @@ import (
 // counts on is spoken for.
 func (p *Planner) apply(u *books.Task, way *victims.Plan, why string) {
 	n := way.Node
-	outs := n.Allot(u, way.Acts, way.Page)
+	outs, waits := n.Allot(u, way.Acts, way.Page), way.Waits()
 	for _, a := range way.Acts {
 		n.Credit(a)
-		p.creditRest(a, way.Waits())
+		p.creditRest(a, waits)
 	}
 	for _, o := range outs {
 		n.PageOut(o)
 	}
 	p.fleet.Touch(n)
 	p.fleet.RoomMade()
-	if way.Waits() {
+	if waits {
 		return
 	}
 	for _, a := range way.Acts {

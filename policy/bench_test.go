@@ -68,6 +68,60 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
+// smallVictims is a node full of so many small tasks, and one that needs all of it.
+func smallVictims(n int) headrace.View {
+	r := rand.New(rand.NewPCG(9, 9))
+	v := headrace.View{Nodes: []headrace.NodeView{{
+		ID: "n", CPUs: float64(n), Memory: int64(n) << 30, SwapFree: 64 << 30, SwapOut: 200 * mb, SwapIn: 200 * mb,
+		Stores: []headrace.StoreView{{Name: "disk", Write: 100 * mb, Read: 100 * mb, Free: 1 << 40}},
+	}}}
+	for i := range n {
+		ran := time.Duration(1+r.IntN(10000)) * time.Second
+		mem := int64(1+r.IntN(1000)) * mb
+		v.Tasks = append(v.Tasks, headrace.TaskView{
+			ID: headrace.TaskID(fmt.Sprintf("t%d", i)), Node: "n", State: headrace.Running, CPUs: 1, Resident: mem, Dirty: mem, Running: ran,
+			Progress: headrace.Progress{Wall: ran, TotalWall: ran, Share: -1},
+		})
+	}
+	v.Tasks = append(v.Tasks, headrace.TaskView{ID: "u", Priority: 8, CPUs: float64(n), Progress: headrace.Progress{Share: -1}})
+	return v
+}
+
+// TestSmallVictims: of many victims each takes about as much time as of few.
+func TestSmallVictims(t *testing.T) {
+	each := func(n int) time.Duration {
+		v, least := smallVictims(n), time.Hour
+		for range 3 {
+			before, decisions := cpuTime(t), max(1, 3200/n)
+			for range decisions {
+				if orders := Decide(v, Config{}); len(orders) < n {
+					t.Fatalf("%d orders, want one for each of %d", len(orders), n)
+				}
+			}
+			least = min(least, (cpuTime(t)-before)/time.Duration(decisions*n))
+		}
+		return least
+	}
+	few, many := each(100), each(3200)
+	if many > 8*few {
+		t.Errorf("%v for each of 100, %v for each of 3200", few, many)
+	}
+}
+
+func BenchmarkDecideManyVictims(b *testing.B) {
+	for _, n := range []int{100, 1000, 5000} {
+		v := smallVictims(n)
+		for _, name := range []Name{Cost, Suspend, Checkpoint, Kill} {
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				for b.Loop() {
+					Decide(v, Config{Policy: name})
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/float64(n), "us/victim")
+			})
+		}
+	}
+}
+
 func BenchmarkDecideOneNode(b *testing.B) {
 	v := crowd(10000, 0)
 	v.Nodes = v.Nodes[:1]

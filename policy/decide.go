@@ -171,25 +171,52 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 		return nothing
 	}
 	if n := p.fleet.FitsLater(u, s); n != nil {
+		if way := p.sooner(u, n); way != nil {
+			p.displace(u, way)
+			return roomMade
+		}
 		p.reserve(u, n)
 		p.note(u, "room is being made on ", string(n.ID))
 		return served
 	}
 	if way := p.search(u, s); way != nil {
-		if way.Waits() {
-			p.await(u, way)
-		} else {
-			p.apply(u, way, "makes room for "+string(u.ID)+" ("+u.Priority.String()+")")
-			p.reserve(u, way.Node)
+		switch {
+		case !way.Waits():
+			p.displace(u, way)
+		case !p.await(u, s, way):
+			return nothing
 		}
-		p.notePlan(u, way)
 		return roomMade
 	}
 	if u.State == headrace.Suspended && p.c.Policy.Checkpoints() && p.moveOn(u) {
 		return roomMade
 	}
+	if u.State == headrace.Suspended && u.Home.TakesBack(u) {
+		p.start(u, u.Home, "nothing else runs, and there is room for what it asked for")
+		return served
+	}
 	p.block(u, s)
 	return nothing
+}
+
+// displace has others leave for u, which gets their room.
+func (p *Planner) displace(u *books.Task, way *victims.Plan) {
+	p.apply(u, way, "makes room for "+string(u.ID)+" ("+u.Priority.String()+")")
+	p.reserve(u, way.Node)
+	p.notePlan(u, way)
+}
+
+// sooner returns the plan that has others leave n for u, which fits there once dumps under way
+// are done, if Cost finds that cheaper than to wait for these; else nil.
+func (p *Planner) sooner(u *books.Task, n *books.Node) (way *victims.Plan) {
+	if !p.chooser.Weighs() || u.NoVictims || u.Counted != nil || n.Dumping() <= 0 {
+		return nil
+	}
+	n.WithoutDumps(func() { way = p.chooser.Choose(u, n) })
+	if way == nil || way.Waits() || len(way.Acts) == 0 || way.Cost.Total >= n.Dumping()*p.model.Urgency(u) {
+		return nil
+	}
+	return way
 }
 
 // hopeless reports whether it is known without looking that nothing can be done for u,
@@ -203,14 +230,26 @@ func (p *Planner) hopeless(u *books.Task) bool {
 
 // await lets u wait for its plan. What the plan will free and what it would page
 // out are spoken for, and so is what of u's need goes beyond; but nobody counts on
-// what may be left over some day.
-func (p *Planner) await(u *books.Task, way *victims.Plan) {
+// what may be left over some day. Where there is nobody who could leave instead, room is only
+// kept so, which is done for as few as with block: it reports false when it is not.
+func (p *Planner) await(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
+	p.notePlan(u, way)
+	if way.OnlyWaits(u) {
+		if kept := p.keeper(u, s); kept != nil {
+			if *kept {
+				p.fleet.Failed(u, fleet.Planned, true)
+				return false
+			}
+			*kept = true
+		}
+	}
 	n := way.Node
 	before := n.Free()
 	p.apply(u, way, "")
 	n.Reserve(u)
 	n.Forgo(before)
 	p.fleet.Touch(n)
+	return true
 }
 
 // search finds the policy's plan for u, or nil.
@@ -235,6 +274,7 @@ func (p *Planner) moveOn(u *books.Task) bool {
 		o.Waste, o.Reason = words.Seconds(price.Redo(u.TaskView, u.Home)), "begins again on "+string(m.To.ID)+", which has room: it loses less than by being moved"
 	} else {
 		o.Store, o.Reason = u.Home.Stores[m.Store].Name, "goes on on "+string(m.To.ID)+", which has room, sooner than on "+string(u.Home.ID)
+		m.To.Fetch(u.TaskView, o.Store, m.Bytes)
 	}
 	o.Mechanism = act.By
 	p.emit(o, u)
@@ -335,6 +375,7 @@ func (p *Planner) start(u *books.Task, n *books.Node, why string) {
 	case books.Restorable(u.TaskView):
 		o.Verb = headrace.OrderRestore
 		o.Delay, o.Reason = fleet.ComeBack(u, n)
+		n.Fetch(u.TaskView, u.Checkpoint.Store, u.Checkpoint.Bytes)
 	default:
 		o.Verb = headrace.OrderStart
 	}

@@ -70,7 +70,8 @@
 // Nodes on which others must leave are chosen by what that costs (see the cost model).
 //
 // A task that will fit once those that are leaving are gone waits for them, and
-// nobody else leaves for it. Room that was made for a task by preemption is its
+// nobody else leaves for it, unless they are being checkpointed and Cost finds it cheaper that
+// another leaves the same node. Room that was made for a task by preemption is its
 // own until it starts (TaskView.Room), even if others stand before it by then. If nobody
 // leaves any more and it has not come to run, whoever builds the view forgets that.
 // When nothing can be done for a task, what is free is kept for it on the node
@@ -132,6 +133,10 @@
 // there yet, less a tenth of what tasks may use. No plan violates it. Swap whose
 // bandwidth is not known counts for nothing.
 //
+// A suspended task that finds no room though nothing else runs, is about to or is leaving on
+// its node comes back if what it has requested fits: what it has beyond was there before. Else
+// two that have grown would wait for each other's memory for ever.
+//
 // A node over its budget has suspended tasks paged out even if nobody waits. Where
 // swap has no room, Suspend and Cost turn suspended tasks into checkpoints; for
 // an urgent task only less urgent ones.
@@ -182,7 +187,7 @@
 //	dump      DumpOverhead + new/Write
 //	new       Dirty; with a last checkpoint in another store, all of the memory
 //	old       bytes of the last checkpoint if it is in the same store
-//	queue     StoreView.Queue and dumps ordered in the same decision
+//	queue     StoreView.Queue, and dumps and restores ordered in the same decision
 //	restore   RestoreOverhead + bytes/Read, zero without a checkpoint
 //	reread    (Cold - FromDisk)/Disk of its input, zero where Disk is not known: what a task
 //	          found in memory and would have to read now is lost besides, what it had to read
@@ -204,12 +209,14 @@
 // In a set, delays overlap except that dumps to one store and page-outs follow
 // each other; wastes add up. Waiting is weighed for less urgent tasks that may
 // be preempted and for all tasks that say how much of them is done. When a set
-// that waits is cheapest, nothing is ordered; Explain tells.
+// that waits is cheapest, nothing is ordered; Explain tells. Where it waits only for tasks that
+// could not be preempted it is a reason to keep room, for as few as with others (see Placement).
 //
 // Single victims are compared exhaustively. Sets of several are looked for on the
 // four nodes where the least is missing: all sets where there are at most 2000
 // on a node, otherwise by greedy choice, which on small random instances finds the
-// best set in 17 cases of 20 (TestCostAgainstOracle). Of more than eight stores on a
+// best set in 17 cases of 20 (TestCostAgainstOracle); of more than 16 victims it takes several
+// at a time. Of more than eight stores on a
 // node the first eight are weighed.
 //
 // # Tasks of another scheduler

@@ -72,7 +72,7 @@ func (p *Planner) bringGang(g *books.Gang, how fleet.Kind) bool {
 		for _, u := range g.Waiting {
 			u.Settled, u.Order = false, 0
 		}
-		p.fleet.Failed(lead, how)
+		p.fleet.Failed(lead, how, false)
 		return false
 	}
 	trial.Commit()

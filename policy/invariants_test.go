@@ -190,6 +190,9 @@ func checkNode(v *headrace.View, n *headrace.NodeView, c Config, orders []headra
 	}
 	wasOver := end.mem > n.Memory
 	came := map[headrace.TaskID]bool{}
+	quiet := !slices.ContainsFunc(v.Tasks, func(t headrace.TaskView) bool {
+		return t.Node == n.ID && (t.State == headrace.Running || t.Starting || t.Leaving)
+	})
 	for _, o := range orders {
 		t := find(v, o.Task)
 		if o.Node != n.ID {
@@ -205,6 +208,10 @@ func checkNode(v *headrace.View, n *headrace.NodeView, c Config, orders []headra
 			}
 		case headrace.OrderStart, headrace.OrderResume, headrace.OrderRestore:
 			cpus, mem := needs(*t, n)
+			if quiet && o.Verb == headrace.OrderResume && now.mem+mem-holds(*t) > n.Memory+gone { // by what it asked for
+				mem = max(t.MemoryRequest, holds(*t))
+			}
+			quiet = false
 			starts = starts || mem > 0
 			now.add(cpus, mem-holds(*t))
 			end.add(cpus, mem-holds(*t)+t.PagingOut)

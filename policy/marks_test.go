@@ -17,9 +17,13 @@ func queued(r *rand.Rand, v headrace.View) (full, part headrace.View, marks []Ma
 	for i := range kinds {
 		kinds[i] = headrace.TaskView{State: headrace.Pending, Priority: headrace.Priority(r.IntN(int(headrace.MaxPriority) + 1)), CPUs: pick(r, 0.5, 1, 2, 3), MemoryRequest: int64(r.IntN(5)) * 512 * mb, Progress: headrace.Progress{Share: -1}}
 	}
+	shares := r.IntN(2) == 0
 	for i := range v.Tasks {
 		t := &v.Tasks[i]
-		t.Input, t.Job, t.Progress.Share = headrace.InputView{}, "", -1
+		t.Input, t.Job = headrace.InputView{}, ""
+		if !shares {
+			t.Progress.Share = -1
+		}
 	}
 	full, part = v, v
 	full.Tasks, part.Tasks = slices.Clone(v.Tasks), slices.Clone(v.Tasks)

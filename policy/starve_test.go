@@ -274,8 +274,11 @@ func TestBoundOfWaiting(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		w := &world{c: Config{Policy: Wait, Ageing: step}, node: headrace.NodeView{ID: "n", CPUs: 3, Memory: 4096 * mb, Stores: []headrace.StoreView{{Name: "s"}}}}
 		for w.now < 25*time.Minute {
-			if r.IntN(5) == 0 {
-				w.submit(headrace.Priority(2+r.IntN(7)), time.Duration(1+r.IntN(60))*time.Second, 64*mb)
+			if r.IntN(5+int(seed%2)*5) == 0 {
+				k := w.submit(headrace.Priority(2+r.IntN(7)), time.Duration(1+r.IntN(60))*time.Second, 64*mb)
+				if seed%2 == 1 {
+					k.view.CPUs = float64(1 + r.IntN(3))
+				}
 			}
 			if err := w.step(); err != nil {
 				t.Fatal(err)

@@ -254,14 +254,18 @@ func TestMoves(t *testing.T) {
 // TestSuspendedForLong: what was suspended for a service goes on where there is room, though its own
 // node has none for a day.
 func TestSuspendedForLong(t *testing.T) {
-	for _, p := range []policy.Name{policy.Cost, policy.Suspend} {
+	for k, p := range []policy.Name{policy.Cost, policy.Suspend, policy.Cost} {
 		c := easy(2, p)
 		c.Node.Net = 60 * mb
-		r := run(t, workload(
+		w := workload(
 			job{run: 600, priority: 1, memory: 600 * mb},
 			job{run: 660, priority: 4, memory: 600 * mb},
 			job{submit: 300, run: 86400, priority: 9, memory: 600 * mb},
-		), c)
+		)
+		if k == 2 { // a small task beside a large service
+			c.Node.CPUs, w.Tasks[1].CPUs, w.Tasks[2].CPUs = 4, 4, 4
+		}
+		r := run(t, w, c)
 		// It has run 299 s when it is stopped for the service. The other node is free at 661: 11 s to
 		// dump, 10 over the network, 12 to restore, and the rest.
 		near(t, "low", r.Bands[0].Response.Mean, 661+11+10+12+301)

@@ -27,6 +27,25 @@ type admission struct {
 	*core
 	// uses is what users have in the queue, nil until somebody asks in a turn.
 	uses map[uint32]limits.Use
+	// turns says when users last had a task of a priority started or brought back, starts counts
+	// these. A daemon that starts again does not know them: then it goes by submission.
+	turns  map[owner]uint64
+	starts uint64
+}
+
+// owner is a user's tasks of one priority.
+type owner struct {
+	uid      uint32
+	priority headrace.Priority
+}
+
+// had takes note that a task was started or brought back: its owner has had a turn.
+func (a *admission) had(t *task) {
+	if a.turns == nil {
+		a.turns = map[owner]uint64{}
+	}
+	a.starts++
+	a.turns[owner{t.rec.UID, t.rec.Priority}] = a.starts
 }
 
 // refuses tells why n tasks cannot be accepted now; nil: they can.
@@ -247,11 +266,12 @@ func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
 	claims := make([]limits.Claim, len(views))
 	for i := range views {
 		claims[i] = claimOf(&views[i], tasks[i].rec.UID)
+		claims[i].Turn = a.turns[owner{claims[i].UID, claims[i].Priority}]
 	}
 	wants := make([]int, 0, len(views)) // those that run or may, and what is set aside
 	for i, t := range tasks {
 		t.limited = ""
-		if !views[i].Held || claims[i].Aside {
+		if !views[i].Held || claims[i].Aside || claims[i].Has { // also what runs and could not be ended
 			wants = append(wants, i)
 		}
 	}

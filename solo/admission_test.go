@@ -359,6 +359,46 @@ func TestLimitedDoNotAge(t *testing.T) {
 	}
 }
 
+// TestWhatCannotBeEndedCounts: a task that runs counts in its owner's limits and share also while
+// the policy may do nothing with it.
+func TestWhatCannotBeEndedCounts(t *testing.T) {
+	cfg := &Config{Slots: 4, Limits: limits.NewSource(limitsFrom(t, "[limits]\nslots = 1\n"))}
+	a := &admission{core: &core{cfg: cfg, seldom: &seldom{clk: &fakeClock{now: time.Hour}}, turn: newTurn(nil), boot: "b"}}
+	tasks := []*task{{}, {}}
+	for _, t := range tasks {
+		t.rec.UID = 4001
+	}
+	tasks[0].rec.State = headrace.Running
+	views := []headrace.TaskView{{State: headrace.Running, CPUs: 1, Held: true}, {CPUs: 1}}
+	a.restrain(views, tasks)
+	if !views[1].Held || tasks[1].limited == "" || tasks[0].limited != "" {
+		t.Errorf("beside one that could not be killed: held %v (%q), want held by the limit of one slot", views[1].Held, tasks[1].limited)
+	}
+}
+
+// TestUsersTakeTurns: where a share is less than a task, a slot that comes free is for who had none
+// for the longest time, not for who handed in first.
+func TestUsersTakeTurns(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.Slots = 1
+	b.start()
+	var mine, theirs []headrace.TaskID
+	for range 3 {
+		mine = append(mine, b.run(headrace.Normal, as("daemon")))
+	}
+	b.awaitState(mine[0], headrace.Running)
+	for range 2 {
+		theirs = append(theirs, b.run(headrace.Normal, as("bin")))
+	}
+	for _, next := range []headrace.TaskID{mine[0], theirs[0], mine[1], theirs[1], mine[2]} {
+		if w := b.awaitState(next, headrace.Running); w.Preemptions > 0 {
+			t.Errorf("%s has been preempted", next)
+		}
+		b.finish(next, 0)
+	}
+}
+
 // TestSharesKeepBands: what is more than a share goes behind those of its priority, but
 // not behind those of a lower band, however long they have waited; nor are they protected from it.
 func TestSharesKeepBands(t *testing.T) {

@@ -136,6 +136,7 @@ func (s *own) bringBack(t *task, o headrace.Order, in *journal.Intent) {
 		return
 	}
 	t.room = false
+	s.admission.had(t)
 	switch {
 	case o.Verb == headrace.OrderStart && t.rec.State == headrace.Pending:
 		s.start(t, in)

@@ -16,14 +16,20 @@ func Dump(t *headrace.TaskView, s *headrace.StoreView) float64 {
 	return s.DumpOverhead.Seconds() + float64(DumpBytes(t, s))/s.Write
 }
 
-// RestoreAfter says how long it takes to bring t back from a checkpoint that is yet
-// to be written to s.
-func RestoreAfter(t *headrace.TaskView, s *headrace.StoreView) float64 {
+// ImageBytes says how much there is to read of a checkpoint of t that is yet to be written to
+// s, with what it builds on.
+func ImageBytes(t *headrace.TaskView, s *headrace.StoreView) int64 {
 	size := DumpBytes(t, s)
 	if t.Checkpoint != nil && t.Checkpoint.Store == s.Name {
 		size += t.Checkpoint.Bytes
 	}
-	return s.RestoreOverhead.Seconds() + float64(size)/s.Read
+	return size
+}
+
+// RestoreAfter says how long it takes to bring t back from a checkpoint that is yet
+// to be written to s.
+func RestoreAfter(t *headrace.TaskView, s *headrace.StoreView) float64 {
+	return s.RestoreOverhead.Seconds() + float64(ImageBytes(t, s))/s.Read
 }
 
 // Restore says how long it takes to bring t back on n from the checkpoint it has;
@@ -69,6 +75,32 @@ func Ahead(n *Node, i int, acts []Act) float64 {
 // Dumps reports whether t can be checkpointed to s, if there is room.
 func Dumps(t *Task, s *headrace.StoreView) bool {
 	return t.NoCheckpoint == "" && t.Gang == 0 && s.Write > 0 && s.Read > 0
+}
+
+// Fetch enters that a checkpoint of t, of so many bytes in a store of that name of its own node,
+// is brought back on n: it has a turn there, and room where it is sent to.
+func (n *Node) Fetch(t *headrace.TaskView, store string, bytes int64) {
+	s, sent := n.StoreNamed(store), n.ID != t.Node
+	if sent {
+		s = n.StoreFor(store)
+	}
+	if s == nil || s.Read <= 0 {
+		return
+	}
+	n.save()
+	s.Queue += s.RestoreOverhead.Seconds() + float64(bytes)/s.Read
+	if sent {
+		s.Free -= bytes
+	}
+}
+
+// StoreFor returns the store to which a checkpoint is sent from one of that name of another
+// node: that of the same name, else the first, or nil.
+func (n *Node) StoreFor(name string) *Store {
+	if s := n.StoreNamed(name); s != nil || len(n.Stores) == 0 {
+		return s
+	}
+	return &n.Stores[0]
 }
 
 // StoreNamed returns the store of that name, or nil.

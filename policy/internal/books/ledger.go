@@ -74,6 +74,7 @@ func (l *Ledger) Load(v *headrace.View) {
 		if t.Leaving && t.State == headrace.Suspended && t.Room != "" && t.Room != t.Node {
 			if to := l.NodeOf(t.Room); to != nil {
 				to.Expect(t)
+				to.expectImage(t, n)
 			}
 		}
 	}

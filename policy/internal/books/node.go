@@ -40,6 +40,11 @@ type Node struct {
 	Away  []*Task
 	parts []*Task
 	saved bool
+	// staying is what those hold who are being suspended, once they are; dumping what those will
+	// free who are being checkpointed, of which the dumps take so many seconds.
+	staying int64
+	dumping Room
+	dumps   float64
 	// claims are what is set aside here for a gang, as a negative amount, and claimed those of
 	// it that need what is counted.
 	claims  Room
@@ -85,6 +90,8 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		n.Now.take(t.CPUs, mem)
 		if t.Leaving {
 			n.Later.take(0, Residue(t))
+			n.staying += Residue(t)
+			n.accountDump(t, Room{t.CPUs, mem})
 			break
 		}
 		n.Later.take(t.CPUs, mem)
@@ -96,6 +103,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 	case t.State == headrace.Suspended && t.Leaving:
 		n.Now.take(0, t.Resident)
 		n.Later.take(0, Residue(t))
+		n.accountDump(t, Room{Mem: t.Resident})
 	case t.State == headrace.Suspended:
 		n.Now.take(0, Stays(t)-n.onTheWay(t))
 		n.Later.take(0, Stays(t)-t.PagingOut)
@@ -105,6 +113,43 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 			n.Lowest = min(n.Lowest, t.Priority)
 		}
 	}
+}
+
+// accountDump enters that t, which is leaving, will free so much, if it is being checkpointed.
+func (n *Node) accountDump(t *headrace.TaskView, frees Room) {
+	if t.LeavingBy != headrace.Checkpoint {
+		return
+	}
+	least := math.Inf(1)
+	for i := range n.Stores { // to which of them is not known
+		if s := n.Stores[i].StoreView; s.Write > 0 {
+			least = min(least, Dump(t, s))
+		}
+	}
+	if !math.IsInf(least, 1) {
+		n.dumping.take(-frees.CPUs, -frees.Mem)
+		n.dumps += least
+	}
+}
+
+// Dumping says how many seconds it takes, at most, until all are gone that are being checkpointed.
+func (n *Node) Dumping() float64 {
+	var queue float64
+	for i := range n.Stores {
+		queue = max(queue, n.Stores[i].StoreView.Queue.Seconds())
+	}
+	if queue > 0 {
+		return min(queue, n.dumps)
+	}
+	return n.dumps
+}
+
+// WithoutDumps has f see n as if those that are being checkpointed were to stay.
+func (n *Node) WithoutDumps(f func()) {
+	later := n.Later
+	n.Later.take(n.dumping.CPUs, n.dumping.Mem)
+	f()
+	n.Later = later
 }
 
 // Runs reports whether there is a task that may be preempted as far as its state goes.
@@ -212,21 +257,41 @@ func (n *Node) FitsLater(u *Task) bool {
 	return n.Later.Holds(u.CPUs, mem-own)
 }
 
-// MayFit reports whether u will fit on n once all that runs there has ended. If not,
-// suspended tasks hold what is missing and have to run first: to keep room from them
-// would have both wait for ever.
+// MayFit reports whether u will fit on n once all that runs there or is about to has ended,
+// beside what is claimed there for others of its gang. If not, suspended tasks hold what is
+// missing and have to run first: to keep room from them would have both wait for ever.
 func (n *Node) MayFit(u *Task) bool {
-	b := n.Balance(u)
-	if b.Fits(n.Swap) {
-		return true
-	}
-	n.Open()
-	for _, t := range n.Running {
-		if !t.Settled {
-			b = b.With(By(t, headrace.Wait))
+	free, pageable := Room{n.CPUs + n.claims.CPUs, n.Memory + n.claims.Mem - n.staying}, int64(0)
+	var counted []float64
+	if u.Counted != nil {
+		counted = slices.Clone(n.NodeView.Counted)
+		for _, t := range n.claimed {
+			subtract(counted, t.Counted)
 		}
 	}
-	return b.Fits(n.Swap)
+	for _, t := range n.Suspended {
+		if t.Settled || t == u || t.Whole != nil && t.Whole == u.Whole {
+			continue
+		}
+		free.Mem -= Stays(t.TaskView) - t.Paging
+		pageable += t.Pageable()
+		subtract(counted, t.Counted)
+	}
+	free.Mem += max(0, min(n.Swap, pageable))
+	mem := Demand(u.TaskView, n.NodeView)
+	if _, own := n.own(u); mem <= own {
+		mem = 0 // it needs no more than it holds
+	}
+	return free.Holds(u.CPUs, mem) && holds(counted, u.Counted)
+}
+
+// TakesBack reports whether u, which is suspended on n, is brought back though it does not fit:
+// nothing else runs there, is about to or is leaving, and what u asked for fits, as at its start.
+// What it has beyond that was there before, in memory or in swap; else each of two that
+// have grown would wait for ever for the memory that the other one has.
+func (n *Node) TakesBack(u *Task) bool {
+	now, later := n.own(u)
+	return n.Now == n.Later && n.Now.CPUs >= n.CPUs-Slack && n.Now.Holds(u.CPUs, u.MemoryRequest-now) && n.Later.Holds(u.CPUs, u.MemoryRequest-later)
 }
 
 // Missing says how much is missing on n for u, as a share of what u needs.
@@ -275,6 +340,21 @@ func (n *Node) Expect(t *headrace.TaskView) {
 	n.takeCounted(n.of.needOf(t))
 }
 
+// expectImage enters what the checkpoint takes that t, on its way from another node, is being
+// written to. In which store of that is not known: that of its last one, else the first.
+func (n *Node) expectImage(t *headrace.TaskView, from *Node) {
+	if t.LeavingBy != headrace.Checkpoint || from == nil {
+		return
+	}
+	name := ""
+	if t.Checkpoint != nil {
+		name = t.Checkpoint.Store
+	}
+	if s := from.StoreFor(name); s != nil {
+		n.Fetch(t, s.Name, ImageBytes(t, s.StoreView))
+	}
+}
+
 // Keep sets aside for u what is free on n, as far as u needs it.
 func (n *Node) Keep(u *Task) {
 	n.save()
@@ -319,6 +399,9 @@ func (n *Node) Credit(a Act) {
 	for _, m := range t.Members {
 		m.Settled = true
 	}
+	if a.By == headrace.Suspend {
+		n.staying += Stays(t.TaskView)
+	}
 	if a.By == headrace.Checkpoint {
 		s := &n.Stores[a.Store]
 		s.Queue += Dump(t.TaskView, s.StoreView)
@@ -334,6 +417,8 @@ func (n *Node) PageOut(o Out) {
 	o.Task.Paging += o.Bytes
 	if o.Task.State == headrace.Suspended {
 		n.Pageable -= o.Bytes
+	} else {
+		n.staying -= o.Bytes
 	}
 }
 

@@ -1,7 +1,5 @@
 package books
 
-import "slices"
-
 // trial is what nodes were before something was tried that is undone when not all of it is
 // possible, as the start of a gang.
 type trial struct {
@@ -14,6 +12,7 @@ type saved struct {
 	n              *Node
 	free           Free
 	swap, pageable int64
+	staying        int64
 	kept           *Task
 	stores         []Store
 	opened         bool
@@ -56,7 +55,7 @@ func (n *Node) save() {
 		return
 	}
 	n.saved = true
-	s := saved{n: n, free: n.Free(), swap: n.Swap, pageable: n.Pageable, kept: n.Kept, opened: n.opened}
+	s := saved{n: n, free: n.Free(), swap: n.Swap, pageable: n.Pageable, staying: n.staying, kept: n.Kept, opened: n.opened}
 	s.stores = append(s.stores, n.Stores...)
 	for _, tasks := range [][]*Task{n.Suspended, n.Running, n.parts, n.Away} {
 		for _, t := range tasks {
@@ -71,7 +70,7 @@ func (s *saved) undo() {
 	n.Now, n.Later = s.free.now, s.free.later
 	copy(n.counted.now, s.free.counted.now)
 	copy(n.counted.later, s.free.counted.later)
-	n.Swap, n.Pageable, n.Kept = s.swap, s.pageable, s.kept
+	n.Swap, n.Pageable, n.staying, n.Kept = s.swap, s.pageable, s.staying, s.kept
 	n.claims, n.claimed = Room{}, n.claimed[:0]
 	copy(n.Stores, s.stores)
 	if !s.opened {
@@ -93,30 +92,6 @@ func (n *Node) Claim(u *Task) {
 	if u.Counted != nil {
 		n.claimed = append(n.claimed, u)
 	}
-}
-
-// MayHold reports whether u, of a gang, will fit on n beside what is claimed there for
-// others of it, once all that runs there or is about to has ended. As with MayFit, what is
-// suspended has to run first.
-func (n *Node) MayHold(u *Task) bool {
-	free, pageable := Room{n.CPUs + n.claims.CPUs, n.Memory + n.claims.Mem}, int64(0)
-	var counted []float64
-	if u.Counted != nil {
-		counted = slices.Clone(n.NodeView.Counted)
-		for _, t := range n.claimed {
-			subtract(counted, t.Counted)
-		}
-	}
-	for _, t := range n.Suspended {
-		if t.Settled || t == u || t.Whole != nil && t.Whole == u.Whole {
-			continue
-		}
-		free.Mem -= Stays(t.TaskView) - t.Paging
-		pageable += t.Pageable()
-		subtract(counted, t.Counted)
-	}
-	free.Mem += max(0, min(n.Swap, pageable))
-	return free.Holds(u.CPUs, Demand(u.TaskView, n.NodeView)) && holds(counted, u.Counted)
 }
 
 // CommitClaims ends a trial of claims: nobody else is short of more than what is free.

@@ -112,6 +112,8 @@ type failure struct {
 	priority headrace.Priority
 	counted  int32
 	abreast  int32
+	// alike: it says nothing of those that need more or are less urgent.
+	alike bool
 }
 
 // mostFailures is how many failures of a kind are remembered.
@@ -122,7 +124,7 @@ func (f *failures) note(u *books.Task, k Kind) {
 	if books.Begun(u.TaskView) || f.muted || len(f.of[k]) >= mostFailures || u.Whole != nil && !u.Whole.Alike {
 		return
 	}
-	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast())})
+	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), false})
 }
 
 // clear forgets what no longer holds once victims have made room.
@@ -141,6 +143,9 @@ func (f *failures) forget() {
 func (f *failures) cover(u *books.Task, k Kind, i int) bool {
 	abreast := int32(u.Abreast())
 	for _, x := range f.of[k][i:] {
+		if x.alike && (u.CPUs != x.cpus || u.MemoryRequest != x.mem || u.Priority != x.priority || u.Need != x.counted) {
+			continue
+		}
 		if u.CPUs >= x.cpus && u.MemoryRequest >= x.mem && (k != Planned || u.Priority <= x.priority) && (x.counted == 0 || x.counted == u.Need) && x.abreast <= abreast {
 			return true
 		}
@@ -211,8 +216,16 @@ func (t Trial) CommitClaims() {
 	t.f.failed.muted = false
 }
 
-// Failed remembers that the gang of u, one of those that wait, fails; Fails reports whether
-// that is known without trying.
-func (f *Fleet) Failed(u *books.Task, k Kind) { f.failed.note(u, k) }
+// Failed remembers that the gang of u, one of those that wait, fails; or, where alike, that u waits
+// for others without room being kept for it, and so do those behind it that are alike. Fails
+// reports whether that is known without trying.
+func (f *Fleet) Failed(u *books.Task, k Kind, alike bool) {
+	switch {
+	case !alike:
+		f.failed.note(u, k)
+	case !books.Begun(u.TaskView):
+		f.failed.of[k] = append(f.failed.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), true})
+	}
+}
 
 func (f *Fleet) Fails(u *books.Task, k Kind) bool { return !books.Begun(u.TaskView) && f.fails(u, k) }

@@ -59,7 +59,7 @@ func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
 	if t <= 0 {
 		return false
 	}
-	var cpus, mem, most, mostMem float64
+	cpus, mem := freed{missing: max(0, b.CPUs)}, freed{missing: float64(b.Short(n.Swap))}
 	for _, v := range n.Running {
 		if v.Settled {
 			continue
@@ -72,22 +72,29 @@ func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
 				ended = 1
 			}
 		}
-		held := float64(books.Held(v.TaskView))
-		cpus, mem = cpus+ended*v.CPUs, mem+ended*held
-		most, mostMem = max(most, v.CPUs), max(mostMem, held)
-		// The median of how many have ended is half a task above where the mean crosses it.
-		half := 0.0
-		if cpus > 0 {
-			half = 0.5
-		}
-		then := b
-		then.CPUs -= cpus + half*most
-		then.Mem -= int64(mem + half*mostMem)
-		if then.Fits(n.Swap) {
-			return true // more can only end
-		}
+		cpus.add(v.CPUs, ended)
+		mem.add(float64(books.Held(v.TaskView)), ended)
 	}
-	return false
+	return cpus.enough() && mem.enough() && b.Rest.Lacking() == 0
+}
+
+// freed adds up what tasks free that may end.
+type freed struct{ missing, mean, squares float64 }
+
+// add adds a task that frees so much with that chance. More than what is missing is no use.
+func (f *freed) add(some, chance float64) {
+	some = min(some, f.missing)
+	f.mean, f.squares = f.mean+chance*some, f.squares+chance*some*some
+}
+
+// enough reports whether in half of all courses nothing is missing: the median of how many have
+// ended is half a task above where the mean crosses it, and a task is as large as those that
+// end are in the mean.
+func (f *freed) enough() bool {
+	if f.missing <= books.Slack || f.mean <= 0 {
+		return f.missing <= books.Slack
+	}
+	return f.mean+f.squares/f.mean/2 >= f.missing
 }
 
 // unmeasured brings u back on its own node when the bandwidth of its store is
@@ -132,15 +139,8 @@ func remoteOverhead(u *books.Task, n *books.Node) (seconds float64, ok bool) {
 // remoteFrom returns how long it takes to bring back on n a checkpoint of so many bytes
 // in a store of the node from.
 func remoteFrom(from, n *books.Node, store string, size int64) (seconds float64, ok bool) {
-	net := min(from.Net, n.Net)
-	if net <= 0 || len(n.Stores) == 0 {
-		return 0, false
-	}
-	s := n.StoreNamed(store)
-	if s == nil {
-		s = &n.Stores[0]
-	}
-	if s.Read <= 0 || s.Free < size {
+	net, s := min(from.Net, n.Net), n.StoreFor(store)
+	if net <= 0 || s == nil || s.Read <= 0 || s.Free < size {
 		return 0, false
 	}
 	return float64(size)/net + float64(size)/s.Read + s.Queue, true
@@ -152,6 +152,7 @@ func remoteFrom(from, n *books.Node, store string, size int64) (seconds float64,
 type Move struct {
 	To    *books.Node
 	Store int
+	Bytes int64 // of the checkpoint
 	Again bool
 	Takes time.Duration
 }
@@ -180,12 +181,9 @@ func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 		return m, false
 	}
 	from := &u.Home.Stores[m.Store]
-	size := books.DumpBytes(u.TaskView, from.StoreView)
-	if c := u.Checkpoint; c != nil && c.Store == from.Name {
-		size += c.Bytes
-	}
+	m.Bytes = books.ImageBytes(u.TaskView, from.StoreView)
 	var read float64
-	if m.To, read = f.soonest(u, mem, from.Name, size); m.To == nil {
+	if m.To, read = f.soonest(u, mem, from.Name, m.Bytes); m.To == nil {
 		return m, false
 	}
 	takes := read + from.Queue + books.Dump(u.TaskView, from.StoreView)
@@ -217,7 +215,11 @@ func May(u *books.Task, n *books.Node) bool {
 // ComeBack says how long it takes to bring u back on n, and the reason in words.
 func ComeBack(u *books.Task, n *books.Node) (time.Duration, string) {
 	if n == u.Home {
-		return words.Seconds(books.Restore(u.TaskView, n)), "there is room again"
+		took := books.Restore(u.TaskView, n)
+		if s := n.StoreNamed(u.Checkpoint.Store); s != nil && took > 0 {
+			took += s.Queue
+		}
+		return words.Seconds(took), "there is room again"
 	}
 	took, _ := remoteOverhead(u, n)
 	return words.Seconds(took), "moving its checkpoint to " + string(n.ID) + " takes less time than waiting for " + string(u.Home.ID)

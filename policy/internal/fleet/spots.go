@@ -190,7 +190,7 @@ func (f *Fleet) NearestFit(u *books.Task, s Spots) *books.Node {
 		if n.Kept != nil && (u.Whole == nil || n.Kept.Whole != u.Whole) || !n.Possible(u) {
 			continue
 		}
-		if m := n.Missing(u); (best == nil || m < least) && (u.Whole == nil && n.MayFit(u) || u.Whole != nil && n.MayHold(u)) {
+		if m := n.Missing(u); (best == nil || m < least) && n.MayFit(u) {
 			best, least = n, m
 		}
 	}

@@ -28,6 +28,17 @@ func (p *Plan) Waits() bool {
 	return false
 }
 
+// OnlyWaits reports whether the plan is only to wait for tasks that could not be preempted
+// for u, before it is applied.
+func (p *Plan) OnlyWaits(u *books.Task) bool {
+	for _, a := range p.Acts {
+		if a.By != headrace.Wait || eligible(u, a.Task) {
+			return false
+		}
+	}
+	return len(p.Acts) > 0
+}
+
 // Chooser chooses who leaves a node, and how.
 type Chooser struct {
 	policy Policy

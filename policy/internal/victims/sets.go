@@ -1,7 +1,7 @@
 package victims
 
 import (
-	"math"
+	"cmp"
 	"slices"
 
 	"headrace"
@@ -21,6 +21,12 @@ type item struct {
 	pageable int64 // by how much more could be paged out
 }
 
+// ranked is an option as greedy compares them: the item of that index.
+type ranked struct {
+	score float64
+	at    int32
+}
+
 // pool is the options from which sets are made for one task on one node.
 type pool struct {
 	u      *books.Task
@@ -30,6 +36,7 @@ type pool struct {
 	items  []item
 	groups []span
 	taken  []bool // by group, for greedy
+	ranked []ranked
 	// free is, for each group, the most that it and those behind it can free.
 	free []books.Balance
 }
@@ -140,7 +147,7 @@ func (c *Chooser) worthwhile(u *books.Task, n *books.Node, f *found) bool {
 // that alone costs as much as the best that is known.
 func (c *Chooser) gather(u *books.Task, n *books.Node, best *found) *pool {
 	p := &c.pool
-	*p = pool{u: u, n: n, start: n.Balance(u), weight: c.model.Urgency(u), items: p.items[:0], groups: p.groups[:0], taken: p.taken, free: p.free[:0]}
+	*p = pool{u: u, n: n, start: n.Balance(u), weight: c.model.Urgency(u), items: p.items[:0], groups: p.groups[:0], taken: p.taken, ranked: p.ranked, free: p.free[:0]}
 	c.Rank(n)
 	for _, tasks := range [][]*books.Task{n.Running, n.Suspended, n.Away} {
 		for _, t := range tasks {
@@ -251,6 +258,10 @@ var scores = []score{perRoom, total}
 func perRoom(added, gained float64) float64 { return added / gained }
 func total(added, _ float64) float64        { return added }
 
+// fewTaken is up to how many victims greedy looks at all options again for each. Of more it
+// takes as many at a time as it has, so that very many small ones take no more time each.
+const fewTaken = 16
+
 // greedy makes a set by adding items from the pool until u fits, each time the one
 // that adds the least cost by the given score, and keeps it in f if it is cheaper.
 func (c *Chooser) greedy(p *pool, by score, without restriction, f *found) {
@@ -259,39 +270,67 @@ func (c *Chooser) greedy(p *pool, by score, without restriction, f *found) {
 	c.acts = c.acts[:0]
 	p.taken = append(p.taken[:0], make([]bool, len(p.groups))...)
 	for !b.Fits(n.Swap) {
-		best, least := -1, math.Inf(1)
-		delay := y.Delay(n)
-		before := delay*p.weight + y.Weighted
-		for i := range p.items {
-			it := &p.items[i]
-			if p.taken[it.group] || slices.Contains(without, it.By) {
+		if f.ok && y.Weighted+y.Delay(n)*p.weight >= f.cost.Total {
+			return // what is added only adds to that
+		}
+		before := len(c.acts)
+		for _, r := range p.rank(b, &y, by, without, before < fewTaken) {
+			it := &p.items[r.at]
+			if p.taken[it.group] || len(c.acts) > before && !(gain(b, it.after(b), p.start, n.Swap) > 0 && it.roomy(&y, n)) {
 				continue
 			}
-			gained := gain(b, it.after(b), p.start, n.Swap)
-			if gained <= 0 {
-				continue
-			}
-			after := it.Delay
-			if s := it.Store; it.By == headrace.Checkpoint {
-				if y.Bytes[s]+it.Bytes > n.Stores[s].Free {
-					continue
-				}
-				after = n.Stores[s].Queue + (y.Busy[s] + it.Delay)
-			}
-			added := max(delay, after)*p.weight + (y.Weighted + it.Weighted) - before
-			if s := by(added, gained); s < least || best < 0 {
-				best, least = i, s
+			b = it.after(b)
+			y.Count(&it.Option)
+			c.acts, p.taken[it.group] = append(c.acts, it.Act), true
+			if before < fewTaken || len(c.acts) == 2*before || b.Fits(n.Swap) {
+				break
 			}
 		}
-		if best < 0 {
+		if len(c.acts) == before {
 			return
 		}
-		it := &p.items[best]
-		b = it.after(b)
-		y.Count(&it.Option)
-		c.acts, p.taken[it.group] = append(c.acts, it.Act), true
 	}
 	c.consider(p.u, n, f, c.acts, b, &y)
+}
+
+// rank returns the items that bring u nearer to fitting, those first that add the least cost
+// by the given score to a set of balance b and tally y; as long as few are taken only the first
+// of them. It is valid until the next call.
+func (p *pool) rank(b books.Balance, y *price.Tally, by score, without restriction, few bool) []ranked {
+	n := p.n
+	delay := y.Delay(n)
+	before := delay*p.weight + y.Weighted
+	p.ranked = p.ranked[:0]
+	for i := range p.items {
+		it := &p.items[i]
+		if p.taken[it.group] || slices.Contains(without, it.By) {
+			continue
+		}
+		gained := gain(b, it.after(b), p.start, n.Swap)
+		if gained <= 0 || !it.roomy(y, n) {
+			continue
+		}
+		after := it.Delay
+		if s := it.Store; it.By == headrace.Checkpoint {
+			after = n.Stores[s].Queue + (y.Busy[s] + it.Delay)
+		}
+		r := ranked{by(max(delay, after)*p.weight+(y.Weighted+it.Weighted)-before, gained), int32(i)}
+		switch {
+		case !few || len(p.ranked) == 0:
+			p.ranked = append(p.ranked, r)
+		case r.score < p.ranked[0].score:
+			p.ranked[0] = r
+		}
+	}
+	if !few {
+		slices.SortFunc(p.ranked, func(a, b ranked) int { return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.at, b.at)) })
+	}
+	return p.ranked
+}
+
+// roomy reports whether there is room for it in its store besides those of y.
+func (it *item) roomy(y *price.Tally, n *books.Node) bool {
+	return it.By != headrace.Checkpoint || y.Bytes[it.Store]+it.Bytes <= n.Stores[it.Store].Free
 }
 
 // gain says by which share of what was missing at the start next is nearer to
