@@ -30,7 +30,7 @@ func TestPreemption(t *testing.T) {
 			b := newBed(t, c.policy)
 			b.start()
 			low := b.run(headrace.Low, never)
-			b.awaitState(low, headrace.Running)
+			b.await(low, "at work", func(w *wire.Task) bool { return w.Usage.GetRunning() > 0 }) // which can be lost
 			high := b.run(headrace.High)
 			b.awaitState(high, headrace.Running)
 			away := b.awaitState(low, c.away)
