@@ -185,6 +185,13 @@ func sweep(dir string) error {
 		}
 	}
 	err = errors.Join(err, cgroup.RemoveNamed(filepath.Base(dir)+"-"))
+	daemons, _ := filepath.Glob(filepath.Join(dir, "node*", stateName))
+	for _, d := range daemons {
+		if groups, _ := cgroup.Open(d); groups != nil { // of containers of one that was killed
+			err = errors.Join(err, groups.Remains(func(string) bool { return false }))
+			groups.Close()
+		}
+	}
 	if e := os.Remove(socketDir(dir)); !errors.Is(e, fs.ErrNotExist) {
 		err = errors.Join(err, e)
 	}
