@@ -144,6 +144,9 @@ func (s *sites) leader(f func(*Node) error) error {
 		for _, a := range s.living() {
 			err := f(a.node)
 			_, other := errors.AsType[*NotLeader](err)
+			if a.node.Failure() != nil { // its process ends, and who has asked it asks the next one
+				other = true
+			}
 			if !other && !errors.Is(err, ErrUncertain) && !errors.Is(err, quorum.ErrBusy) && !errors.Is(err, ErrClosed) && !errors.Is(err, context.DeadlineExceeded) {
 				return err
 			}
