@@ -101,14 +101,6 @@ func TestDFSVerbs(t *testing.T) {
 	t.Setenv("HADOOP_USER_NAME", "")
 	dir := t.TempDir()
 	fs := startDFS(t, dir)
-	run := func(want int, args ...string) string {
-		t.Helper()
-		var out, errOut bytes.Buffer
-		if code := execute(t.Context(), append([]string{"dfs"}, args...), nil, &out, &errOut); code != want {
-			t.Errorf("%v: exit code %d\n%s%s", args, code, &out, &errOut)
-		}
-		return out.String() + errOut.String()
-	}
 	contains := func(text string, wants ...string) {
 		t.Helper()
 		for _, want := range wants {
@@ -123,24 +115,24 @@ func TestDFSVerbs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	contains(run(0, "ls", "--fs", fs), "supergroup", "d; x") // a name does not break the table
+	contains(dfsRun(t, 0, "ls", "--fs", fs), "supergroup", "d; x") // a name does not break the table
 	var entries []filesystem.Entry
-	if err := json.Unmarshal([]byte(run(0, "ls", "--fs", fs, "--format", "json", "/")), &entries); err != nil || len(entries) != 1 || entries[0].Name != "d\nx" || entries[0].Mode != "dtrwxr-x---" {
+	if err := json.Unmarshal([]byte(dfsRun(t, 0, "ls", "--fs", fs, "--format", "json", "/")), &entries); err != nil || len(entries) != 1 || entries[0].Name != "d\nx" || entries[0].Mode != "dtrwxr-x---" {
 		t.Errorf("%+v, %v", entries, err)
 	}
-	contains(run(0, "ls", "--fs", fs, "../."), "d; x")
-	contains(run(cli.ExitNotFound, "ls", "--fs", fs, "/none"), "there is no /none")
-	contains(run(0, "status", "--fs", fs), "capacity", "without a good one")
+	contains(dfsRun(t, 0, "ls", "--fs", fs, "../."), "d; x")
+	contains(dfsRun(t, cli.ExitNotFound, "ls", "--fs", fs, "/none"), "there is no /none")
+	contains(dfsRun(t, 0, "status", "--fs", fs), "capacity", "without a good one")
 	var s filesystem.Status
-	if err := json.Unmarshal([]byte(run(0, "status", "--fs", fs, "--format", "json")), &s); err != nil || s.Address != fs || s.Capacity == 0 || s.Missing != 0 {
+	if err := json.Unmarshal([]byte(dfsRun(t, 0, "status", "--fs", fs, "--format", "json")), &s); err != nil || s.Address != fs || s.Capacity == 0 || s.Missing != 0 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	contains(run(0, "fsck", "--fs", fs), "all files below / have a good copy of each block")
-	contains(run(cli.ExitNotFound, "fsck", "--fs", fs, "/none"), "there is no /none")
-	contains(run(cli.ExitNotFound, "fsck", "--fs", fs, "none"), "there is no /none")
-	contains(run(0, "fsck", "--fs", fs, "none/.."), "all files below / have")
+	contains(dfsRun(t, 0, "fsck", "--fs", fs), "all files below / have a good copy of each block")
+	contains(dfsRun(t, cli.ExitNotFound, "fsck", "--fs", fs, "/none"), "there is no /none")
+	contains(dfsRun(t, cli.ExitNotFound, "fsck", "--fs", fs, "none"), "there is no /none")
+	contains(dfsRun(t, 0, "fsck", "--fs", fs, "none/.."), "all files below / have")
 	t.Setenv("HADOOP_USER_NAME", "anna")
-	contains(run(1, "fsck", "--fs", fs), "Superuser privilege is required: user "+whoami(t)+", or group supergroup")
+	contains(dfsRun(t, 1, "fsck", "--fs", fs), "Superuser privilege is required: user "+whoami(t)+", or group supergroup")
 
 	for _, name := range []string{"meta.db", "LOCK", "blocks"} {
 		if i, err := os.Stat(filepath.Join(dir, name)); err != nil || i.Mode().Perm()&0o077 != 0 {
@@ -153,22 +145,14 @@ func TestDFSVerbs(t *testing.T) {
 func TestDFSGaps(t *testing.T) {
 	t.Setenv("HADOOP_USER_NAME", "")
 	dir := t.TempDir()
-	run := func(want int, args ...string) string {
-		t.Helper()
-		var out, errOut bytes.Buffer
-		if code := execute(t.Context(), append([]string{"dfs"}, args...), nil, &out, &errOut); code != want {
-			t.Errorf("%v: exit code %d\n%s%s", args, code, &out, &errOut)
-		}
-		return out.String() + errOut.String()
-	}
 	file := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(file, []byte("hello"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("before", func(t *testing.T) {
 		fs := startDFS(t, dir)
-		run(0, "put", "--fs", fs, file, "/f")
-		if said := run(0, "fsck", "--fs", fs); strings.Contains(said, "could not be read") {
+		dfsRun(t, 0, "put", "--fs", fs, file, "/f")
+		if said := dfsRun(t, 0, "fsck", "--fs", fs); strings.Contains(said, "could not be read") {
 			t.Error(said)
 		}
 	})
@@ -181,21 +165,21 @@ func TestDFSGaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	fs := startDFS(t, dir)
-	said := run(1, "fsck", "--fs", fs)
+	said := dfsRun(t, 1, "fsck", "--fs", fs)
 	for _, want := range []string{"/f\n", "disk " + filepath.Join(dir, "blocks") + ": the blocks of file ", " from byte 0 to its end could not be read at its start (", "is a directory"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("want %q in\n%s", want, said)
 		}
 	}
-	if said := run(0, "status", "--fs", fs); !strings.Contains(said, "1 parts of files of blocks cannot be read: headrace dfs fsck says which") {
+	if said := dfsRun(t, 0, "status", "--fs", fs); !strings.Contains(said, "1 parts of files of blocks cannot be read: headrace dfs fsck says which") {
 		t.Error(said)
 	}
 	var s filesystem.Status
-	if err := json.Unmarshal([]byte(run(0, "status", "--fs", fs, "--format", "json")), &s); err != nil || s.Gaps != 1 {
+	if err := json.Unmarshal([]byte(dfsRun(t, 0, "status", "--fs", fs, "--format", "json")), &s); err != nil || s.Gaps != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	var r filesystem.Ring
-	if err := json.Unmarshal([]byte(run(0, "ring", "--fs", fs, "--format", "json")), &r); err != nil || r.Nodes[0].Gaps != 1 || len(r.Nodes[0].SomeGaps) != 1 || r.Nodes[0].SomeGaps[0].Disk != filepath.Join(dir, "blocks") {
+	if err := json.Unmarshal([]byte(dfsRun(t, 0, "ring", "--fs", fs, "--format", "json")), &r); err != nil || r.Nodes[0].Gaps != 1 || len(r.Nodes[0].SomeGaps) != 1 || r.Nodes[0].SomeGaps[0].Disk != filepath.Join(dir, "blocks") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

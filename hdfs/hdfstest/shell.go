@@ -28,14 +28,7 @@ func StartShell(t testing.TB, conf string) *Shell {
 	notShort(t)
 	cmd, err := ShellCommand(gathered("cluster/target/hadoop"), conf)
 	started(t, err)
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in, out := testkit.Pipes(t, cmd)
 	cmd.Stderr = cmd.Stdout
 	ended := testkit.Start(t, cmd)
 	t.Cleanup(func() { in.Close(); <-ended })

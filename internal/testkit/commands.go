@@ -27,18 +27,24 @@ func Start(t testing.TB, cmd *exec.Cmd) (ended <-chan struct{}) {
 	return gone
 }
 
-// Converse starts a command whose standard input stays open, and returns what it says.
-// end, which the end of the test calls too, closes its input and ends it.
-func Converse(t testing.TB, cmd *exec.Cmd) (says *bufio.Reader, end func()) {
+// Pipes returns what a command that is yet to start will read, and what it will say.
+func Pipes(t testing.TB, cmd *exec.Cmd) (in io.WriteCloser, out io.ReadCloser) {
 	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	if out, err = cmd.StdoutPipe(); err != nil {
 		t.Fatal(err)
 	}
+	return in, out
+}
+
+// Converse starts a command whose standard input stays open, and returns what it says.
+// end, which the end of the test calls too, closes its input and ends it.
+func Converse(t testing.TB, cmd *exec.Cmd) (says *bufio.Reader, end func()) {
+	t.Helper()
+	in, out := Pipes(t, cmd)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
