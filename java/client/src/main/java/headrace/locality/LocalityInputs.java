@@ -82,7 +82,10 @@ public final class LocalityInputs implements AutoCloseable {
      * refers to it any more when its turn comes. Does not wait.
      */
     public void add(StageInputs.Stage stage) {
-        WeakReference<StageInputs.Stage> waiting = new WeakReference<>(stage); // the turn may be far away
+        enqueue(new WeakReference<>(stage)); // the turn may be far away
+    }
+
+    private void enqueue(WeakReference<StageInputs.Stage> waiting) {
         enqueue(() -> {
             begin(waiting);
             return null;
@@ -108,12 +111,7 @@ public final class LocalityInputs implements AutoCloseable {
         if (putOff.isEmpty() || residency.silent()) {
             return;
         }
-        for (WeakReference<StageInputs.Stage> waiting : putOff) {
-            enqueue(() -> {
-                begin(waiting);
-                return null;
-            });
-        }
+        putOff.forEach(this::enqueue);
         putOff.clear();
     }
 
