@@ -68,9 +68,10 @@ const MinRun = 5 * time.Second
 type Config struct {
 	// Policy is one of Names; empty means Cost.
 	Policy Name
-	// VictimOrder is one of VictimOrders. Empty means: SmallestMemory for Suspend
-	// and Cost (which uses it between victims that cost the same), LeastWork for
-	// Kill, CheapestCheckpoint for Checkpoint and Adaptive.
+	// VictimOrder is one of VictimOrders. Empty means: SmallestMemory for Suspend, LeastWork for
+	// Kill, CheapestCheckpoint for Checkpoint and Adaptive. Cost uses it between victims that
+	// cost the same; empty means there that they take turns: who has waited least leaves,
+	// and last the one that was submitted first of those of its priority on a node.
 	VictimOrder VictimOrder
 
 	// MinRun is how long a task that was preempted before runs, once it is back,
@@ -150,7 +151,7 @@ func unknown[T ~string](what, got string, want []T) error {
 var defaultOrder = map[Name]VictimOrder{
 	Kill:       LeastWork,
 	Suspend:    SmallestMemory,
-	Cost:       SmallestMemory,
+	Cost:       victims.InTurn,
 	Checkpoint: CheapestCheckpoint,
 	Adaptive:   CheapestCheckpoint,
 	Wait:       SmallestMemory,

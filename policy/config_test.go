@@ -42,12 +42,12 @@ func TestUnknownPolicyPanics(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	got := Config{}.resolved()
-	want := Config{Cost, SmallestMemory, 5 * time.Second, 10 * time.Minute, false, 0.1, 1, 6}
+	want := Config{Cost, "", 5 * time.Second, 10 * time.Minute, false, 0.1, 1, 6}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	none := Config{MinRun: None, Ageing: None, reserve: -1, overlap: -1, doubling: -1}.resolved()
-	if (none != Config{Policy: Cost, VictimOrder: SmallestMemory}) {
+	if (none != Config{Policy: Cost}) {
 		t.Errorf("negative values are not zero: %+v", none)
 	}
 	for _, n := range Names() {

@@ -34,10 +34,12 @@ type Task struct {
 	Settled bool
 	// KnowsShare: it says how much of it is done. Guard is the highest aged priority
 	// against which it is protected, Rank its place among victims, the less the sooner.
-	// All three are known of tasks that run, once their node has been opened.
+	// First: it was submitted before the others of its priority that run on its node.
+	// All four are known of tasks that run, once their node has been opened.
 	KnowsShare bool
 	Guard      Guard
 	Rank       float64
+	First      bool
 	// Order is where in the orders its order stands, counted from 1.
 	Order int
 	// Paging is PagingOut plus what this decision ordered.

@@ -184,14 +184,18 @@ func (n *Node) Open() {
 		return
 	}
 	n.opened = true
-	for i := n.first; i >= 0; i = n.of.next[i] {
-		t := n.of.Enrol(int(i), n)
+	var met [headrace.MaxPriority + 1]bool
+	meet := func(t *Task) {
+		p := min(t.Priority, headrace.MaxPriority)
+		t.First, met[p] = !met[p], true
 		n.of.Meet(t)
 		n.Running = append(n.Running, t)
 	}
+	for i := n.first; i >= 0; i = n.of.next[i] {
+		meet(n.of.Enrol(int(i), n))
+	}
 	for _, t := range n.parts {
-		n.of.Meet(t)
-		n.Running = append(n.Running, t)
+		meet(t)
 	}
 }
 

@@ -56,7 +56,7 @@ func (f *Fleet) lowestBid(u *books.Task, s Spots, bids []asked) *books.Node {
 		if b.version != f.versions[i] {
 			b = f.ask(u, n, bids)
 		}
-		if b.OK && n != s.home && (best == nil || b.Sooner(&bids[best.Index].Bid, f.Slots.of(n)-f.Slots.of(best))) && f.isSpot(u, s, n) {
+		if b.OK && n != s.home && (best == nil || f.chooser.Sooner(&b.Bid, &bids[best.Index].Bid, f.Slots.of(n)-f.Slots.of(best))) && f.isSpot(u, s, n) {
 			best = n
 		}
 	}

@@ -15,6 +15,11 @@ const (
 // Order says which of several victims goes first.
 type Order string
 
+// InTurn takes the victim that has waited least by then, the first of its priority that was
+// submitted on a node last: so nobody leaves again and again for being small, and who has been
+// there for longest is not kept for longer. Cost does so between victims that cost the same.
+const InTurn Order = ""
+
 const (
 	CheapestCheckpoint  Order = "cheapest-checkpoint"
 	SmallestMemory      Order = "smallest-memory"

@@ -53,6 +53,9 @@ func (c *Chooser) compareVictims(a, b *books.Task) int {
 	if c.policy != Adaptive && a.Priority != b.Priority {
 		return cmp.Compare(a.Priority, b.Priority)
 	}
+	if c.Weighs() && a.Heads() != b.Heads() {
+		return cmp.Compare(a.Heads(), b.Heads())
+	}
 	if a.Rank != b.Rank {
 		return cmp.Compare(a.Rank, b.Rank)
 	}
@@ -71,6 +74,11 @@ func (c *Chooser) RankOf(t *books.Task) float64 {
 		return price.Remaining(t.TaskView).Seconds()
 	case LeastWork:
 		return price.Redo(t.TaskView, t.Home)
+	case InTurn:
+		if t.First {
+			return math.Inf(1)
+		}
+		return t.Waited.Seconds()
 	}
 	if mem := t.Resident + t.Swapped; mem > 0 {
 		return float64(mem)
