@@ -173,7 +173,10 @@
 // victim is delayed and which waiting would spare it: that the urgent task goes
 // first is what its priority asks for. Only the ratio of weights matters to a
 // pair of tasks: 2^(gap/6), 2 for high against low. Of what costs the same the less
-// urgent leaves, on whichever node.
+// urgent leaves, on whichever node; then a task by itself rather than a gang; then whom
+// Config.VictimOrder names. Without one they take turns: who has waited least leaves, all of
+// its waits together, and of those of one priority on a node the first submitted last, because
+// that is who would end last of all.
 //
 //	mechanism   delay                                   waste
 //	kill        200 ms                                  Progress.Wall + reread + restore of the last checkpoint
@@ -213,7 +216,7 @@
 // could not be preempted it is a reason to keep room, for as few as with others (see Placement).
 //
 // Single victims are compared exhaustively. Sets of several are looked for on the
-// four nodes where the least is missing: all sets where there are at most 2000
+// four nodes where the least is missing, of those where enough may leave: all sets where there are at most 2000
 // on a node, otherwise by greedy choice, which on small random instances finds the
 // best set in 17 cases of 20 (TestCostAgainstOracle); of more than 16 victims it takes several
 // at a time. Of more than eight stores on a
