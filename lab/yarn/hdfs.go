@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // HDFSOptions describes the HDFS of a cluster. The zero value is Hadoop's default: three
@@ -24,6 +26,10 @@ type HDFSOptions struct {
 	// ShortCircuit lets readers on a DataNode's machine get its open files and read
 	// them themselves.
 	ShortCircuit bool
+	// Cache is how many bytes each DataNode may lock in memory for directives of HDFS's own
+	// cache (Submitter.Cache); 0: there is none. It takes root: the bound of what this process, and whoever
+	// it starts from then on, may lock is lifted.
+	Cache int64
 	// Standby adds a second NameNode, which takes over when it is told to (MakeActive).
 	Standby bool
 	// Volumes that each DataNode has, on the machine's one disk; 0: 1.
@@ -44,6 +50,16 @@ func (h *HDFSOptions) complete(o *Options) error {
 	h.Volumes = orDefault(h.Volumes, 1)
 	if h.ShortCircuit && o.Jars.Native == "" {
 		return errors.New("short-circuit reads take Hadoop's native library, which is not there for this kind of processor")
+	}
+	if h.Cache == 0 {
+		return nil
+	}
+	if o.Jars.Native == "" {
+		return errors.New("HDFS's cache takes Hadoop's native library, which is not there for this kind of processor")
+	}
+	most := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
+	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &most); err != nil {
+		return fmt.Errorf("lift the bound of locked memory for HDFS's cache: %w", err)
 	}
 	return nil
 }
@@ -111,6 +127,14 @@ func (c *config) hdfsSite() properties {
 	}
 	if o.ShortCircuit {
 		p["dfs.domain.socket.path"] = filepath.Join(socketDir(c.Dir), "datanode")
+	}
+	if o.Cache > 0 {
+		maps.Copy(p, properties{
+			"dfs.datanode.max.locked.memory": strconv.FormatInt(o.Cache, 10),
+			// What was asked for is told with the next heartbeat, and not up to half a minute later.
+			"dfs.namenode.path.based.cache.refresh.interval.ms": "1000",
+			"dfs.cachereport.intervalMsec":                      "1000",
+		})
 	}
 	maps.Copy(p, c.nameNodeSite())
 	maps.Copy(p, o.Properties)

@@ -27,6 +27,8 @@ func modelShare() *Results {
 				switch e.mode {
 				case modeStock:
 					hits = resident / 3
+				case modeCached:
+					hits = resident / 2
 				case modeOrdered:
 					hits = 0.96 * resident
 				case modeWarmed:
@@ -47,7 +49,7 @@ func modelShare() *Results {
 					x.First.Framework = "MapReduce"
 				}
 				x.Took = bothTime(x)
-				if e.mode != modeStock {
+				if ours(e.mode) {
 					counted := map[string]int64{"locality.longest.micros": 800 + int64(100*repeat), "locality.doubts": 0, "locality.failed": 0}
 					x.Second.Metrics = counted
 					x.Use = Use{Manager: 0.01 * x.Took, Node: 0.02 * x.Took, Traffic: int64(8e3 * x.Took)}
