@@ -242,20 +242,28 @@ type State struct {
 }
 
 // State asks the NameNode.
-func (h *HDFS) State(ctx context.Context) (State, error) {
-	url := h.WebURL() + "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+func (h *HDFS) State(ctx context.Context) (State, error) { return bean[State](ctx, h, "FSNamesystemState") }
+
+// Cached returns how many bytes the DataNodes hold for directives of HDFS's own cache.
+func (h *HDFS) Cached(ctx context.Context) (int64, error) {
+	info, err := bean[struct{ CacheUsed int64 }](ctx, h, "NameNodeInfo")
+	return info.CacheUsed, err
+}
+
+// bean asks the NameNode for one of the things that it tells of itself.
+func bean[T any](ctx context.Context, h *HDFS, name string) (found T, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.WebURL()+"/jmx?qry=Hadoop:service=NameNode,name="+name, nil)
 	if err != nil {
-		return State{}, err
+		return found, err
 	}
 	resp, err := h.http.Do(req)
 	if err != nil {
-		return State{}, err
+		return found, err
 	}
 	defer resp.Body.Close()
-	var answer struct{ Beans []State }
+	var answer struct{ Beans []T }
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Beans) == 0 {
-		return State{}, fmt.Errorf("ask the NameNode how it is: %s, %w", resp.Status, errors.Join(err))
+		return found, fmt.Errorf("ask the NameNode for its %s: %s, %w", name, resp.Status, errors.Join(err))
 	}
 	return answer.Beans[0], nil
 }

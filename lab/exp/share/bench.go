@@ -186,6 +186,11 @@ func (b *bench) pair(ctx context.Context, e entry, first, second *job) (x Run, e
 	x.Read, x.Took = read(), time.Since(start).Seconds()
 	after, e2 := u()
 	x.Use = after.since(before)
+	if e.mode == modeCached && err == nil {
+		if x.Cached, err = b.cluster.HDFS.Cached(ctx); err == nil && x.Cached == 0 {
+			err = fmt.Errorf("%w: HDFS's cache holds nothing", rig.ErrWrong)
+		}
+	}
 	return x, errors.Join(err, e2)
 }
 

@@ -2,7 +2,6 @@ package warm
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"headrace/lab/sample"
