@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // HDFSOptions describes the HDFS of a cluster. The zero value is Hadoop's default: three
@@ -27,8 +25,7 @@ type HDFSOptions struct {
 	// them themselves.
 	ShortCircuit bool
 	// Cache is how many bytes each DataNode may lock in memory for directives of HDFS's own
-	// cache (Submitter.Cache); 0: there is none. It takes root: the bound of what this process, and whoever
-	// it starts from then on, may lock is lifted.
+	// cache (Submitter.Cache); 0: there is none. It takes CAP_IPC_LOCK.
 	Cache int64
 	// Standby adds a second NameNode, which takes over when it is told to (MakeActive).
 	Standby bool
@@ -51,15 +48,8 @@ func (h *HDFSOptions) complete(o *Options) error {
 	if h.ShortCircuit && o.Jars.Native == "" {
 		return errors.New("short-circuit reads take Hadoop's native library, which is not there for this kind of processor")
 	}
-	if h.Cache == 0 {
-		return nil
-	}
-	if o.Jars.Native == "" {
+	if h.Cache > 0 && o.Jars.Native == "" {
 		return errors.New("HDFS's cache takes Hadoop's native library, which is not there for this kind of processor")
-	}
-	most := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
-	if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &most); err != nil {
-		return fmt.Errorf("lift the bound of locked memory for HDFS's cache: %w", err)
 	}
 	return nil
 }
@@ -201,7 +191,11 @@ func (h *HDFS) start(ctx context.Context) error {
 }
 
 func (m *machine) launchDataNode() (err error) {
-	m.dataNode, err = m.runReader("DataNode", fmt.Sprint("datanode", m.index), m.javaOfHDFS("server.datanode.DataNode", m.path("conf")))
+	cmd := m.javaOfHDFS("server.datanode.DataNode", m.path("conf"))
+	if m.o.HDFS.Cache > 0 {
+		cmd = m.javaOfHadoop(daemonHeap, "headrace.cluster.CachingDataNode", m.path("conf"), []string{m.o.Jars.Cluster})
+	}
+	m.dataNode, err = m.runReader("DataNode", fmt.Sprint("datanode", m.index), cmd)
 	return err
 }
 
