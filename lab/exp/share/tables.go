@@ -43,11 +43,19 @@ func (r *Results) rowTable() *report.Table {
 			{Title: "first job", Align: report.Right}, {Title: "second job", Align: report.Right}, {Title: "second over first", Align: report.Right}, {Title: "second less than stock", Align: report.Right}},
 	}
 	r.rows(t, partRow, func(p place) report.Cell { return report.Num(p.factor, report.UnitRatio) }, func(p place, mode string, runs []Run) []report.Cell {
-		return []report.Cell{view.Share(sample.Of(runs, residentShare)), view.Share(sample.Of(runs, hitRate)), report.Str(paper.SecondJobHits(p.factor, ours(mode))),
+		return []report.Cell{view.Share(sample.Of(runs, residentShare)), view.Share(sample.Of(runs, hitRate)), report.Str(paperHits(p.factor, mode)),
 			view.Share(sample.Of(runs, hitsOfResident)), view.Figure(sample.Of(runs, firstTime), report.UnitSeconds), view.Figure(sample.Of(runs, secondTime), report.UnitSeconds),
 			view.Share(sample.Of(runs, secondOverFirst)), r.less(p, mode, secondTime)}
 	})
 	return t
+}
+
+// paperHits is quartet's figure for a mode; it has none for HDFS's cache.
+func paperHits(factor float64, mode string) string {
+	if mode == modeCached {
+		return ""
+	}
+	return paper.SecondJobHits(factor, ours(mode))
 }
 
 // rows adds a row for each place of a part and mode.
