@@ -236,7 +236,9 @@ type State struct {
 }
 
 // State asks the NameNode.
-func (h *HDFS) State(ctx context.Context) (State, error) { return bean[State](ctx, h, "FSNamesystemState") }
+func (h *HDFS) State(ctx context.Context) (State, error) {
+	return bean[State](ctx, h, "FSNamesystemState")
+}
 
 // Cached returns how many bytes the DataNodes hold for directives of HDFS's own cache.
 func (h *HDFS) Cached(ctx context.Context) (int64, error) {

@@ -53,7 +53,7 @@ type Plan struct {
 	Cache int64 `json:"cache"`
 	// Locked is how much of it HDFS's own cache may hold.
 	Locked int64 `json:"locked"`
-	Part  int64 `json:"part"`
+	Part   int64 `json:"part"`
 	// Executors of each application have Cores each.
 	Executors int `json:"executors"`
 	Cores     int `json:"cores"`
