@@ -139,11 +139,15 @@ func (t *Task) giveUp(ctx context.Context) {
 
 // Hold makes the supervisor of a task with Attached and returns when the other end
 // of the lifeline has said that the command may start. It is started with
-// Task.Start, or restored from somebody else's checkpoint with Task.RestoreMoved.
+// Task.Start, or restored from somebody else's checkpoint with Task.RestoreMoved, or from
+// its own, if its first supervisor has gone, with Restore.
 // The pipes can be closed when Hold has returned. If ctx ends first it is as with StartWith.
 func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, error) {
 	if !spec.Attached || stdio.Lifeline == nil {
 		return nil, opError("hold", spec.ID, errors.New("only an attached task can be held"))
+	}
+	if err := r.succeedSupervisor(spec.ID); err != nil {
+		return nil, opError("hold", spec.ID, err)
 	}
 	if err := r.prepare(spec); err != nil {
 		return nil, opError("hold", spec.ID, err)
@@ -157,6 +161,17 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 		return nil, opError("hold", spec.ID, err)
 	}
 	return t, nil
+}
+
+// succeedSupervisor makes sure that a task has no supervisor, and ends what one that was killed has
+// left: its cgroup may be frozen still, and with it what joins it.
+func (r *Runtime) succeedSupervisor(id headrace.TaskID) error {
+	c, err := control.Dial(context.Background(), r.TaskDir(id))
+	if err == nil {
+		c.Close()
+		return fmt.Errorf("%w: it has a supervisor", ErrState)
+	}
+	return endGroup(r.TaskDir(id))
 }
 
 // Restore brings a task back from a checkpoint, under its waiting shim if there

@@ -66,6 +66,9 @@ type task struct {
 	// unanswered is a checkpoint whose supervisor, or its init, has gone before it has answered: it may
 	// be durable. nil: there is none, or it was looked for.
 	unanswered *journal.Intent
+	// awaited is until when (boot time) the process of a container that is checkpointed and has no
+	// supervisor may ask for another one; 0: there is no such process.
+	awaited time.Duration
 	// noSuspendUntil and noCheckpointUntil are boot times, for failures that may
 	// pass.
 	noSuspendUntil, noCheckpointUntil time.Duration
