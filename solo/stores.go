@@ -339,9 +339,6 @@ func transfer(bytes int64, bandwidth float64) time.Duration {
 	return time.Duration(float64(bytes) / bandwidth * float64(time.Second))
 }
 
-// queue returns how long a dump that is asked for now has to wait.
-func (s *store) queue() time.Duration { return s.disks.Queue(s.on.ID) }
-
 // learnDump corrects the measured values by a dump that happened. Dumps that
 // wrote little of a large memory say nothing about the bandwidth.
 func (s *store) learnDump(stored, total int64, took time.Duration) {
@@ -390,9 +387,10 @@ func (a *stores) views() []headrace.StoreView {
 }
 
 func (a *stores) view(s *store) headrace.StoreView {
+	users, others := s.disks.Queue(s.on.ID)
 	return headrace.StoreView{
 		Name: s.Name, Write: s.Write, Read: s.Read, DumpOverhead: s.DumpOverhead, RestoreOverhead: s.RestoreOverhead,
-		Free: max(0, a.room(s)), Queue: s.queue(),
+		Free: max(0, a.room(s)), Queue: others, Queues: users,
 	}
 }
 
