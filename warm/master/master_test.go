@@ -631,7 +631,7 @@ func TestMigrationInSteps(t *testing.T) {
 		}, false, 5},
 		"a node that tells of a block": {func(f *fixture, step int) {
 			if step == 6 {
-				f.join("n9", Held{Ref: Ref{Name: anna("j"), Block: headrace.BlockID{Pool: "p", Number: 4}, Generation: 1, Bytes: 40}, State: Pinned})
+				f.join("n9", Held{Ref: Ref{Name: anna("j"), Block: id(4), Generation: 1, Bytes: 40}, State: Pinned})
 			}
 		}, false, 5},
 		"its end": {func(f *fixture, step int) {

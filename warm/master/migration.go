@@ -130,15 +130,15 @@ func (m *Master) admit(g *Migration, now time.Time) error {
 	j.entering++
 	g.job, g.fresh, g.admitted, g.taken, g.file, g.block = j, nil, true, n, 0, 0
 	g.known = make(map[string]uint32, len(j.files)+len(q.Files))
-	for i, name := range j.files {
-		g.known[name] = uint32(i)
-	}
 	return nil
 }
 
 // enter enters blocks, and reports whether there are more.
 func (m *Master) enter(g *Migration, most int) (more bool) {
 	j := g.job
+	for i := len(g.known); i < len(j.files); i++ { // others may have added some
+		g.known[j.files[i]] = uint32(i)
+	}
 	had := len(j.wants)
 	more = g.next(most, func(name string) { g.number = j.file(name, g.known) }, func(b *headrace.Block) {
 		m.want(j, b, g.number, g.at)
