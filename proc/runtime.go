@@ -146,7 +146,7 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 	if !spec.Attached || stdio.Lifeline == nil {
 		return nil, opError("hold", spec.ID, errors.New("only an attached task can be held"))
 	}
-	if err := r.succeedSupervisor(spec.ID); err != nil {
+	if err := r.succeedSupervisor(ctx, spec.ID); err != nil {
 		return nil, opError("hold", spec.ID, err)
 	}
 	if err := r.prepare(spec); err != nil {
@@ -165,11 +165,14 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 
 // succeedSupervisor makes sure that a task has no supervisor, and ends what one that was killed has
 // left: its cgroup may be frozen still, and with it what joins it.
-func (r *Runtime) succeedSupervisor(id headrace.TaskID) error {
-	c, err := control.Dial(context.Background(), r.TaskDir(id))
-	if err == nil {
-		c.Close()
+func (r *Runtime) succeedSupervisor(ctx context.Context, id headrace.TaskID) error {
+	t, err := r.connect(ctx, id)
+	switch {
+	case err == nil:
+		t.Close()
 		return fmt.Errorf("%w: it has a supervisor", ErrState)
+	case !errors.Is(err, ErrGone):
+		return err
 	}
 	return endGroup(r.TaskDir(id))
 }

@@ -293,7 +293,7 @@ func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 
 // awaitProcess has a container that is saved wait for its process, which has not ended as far as is known.
 func (r *recovery) awaitProcess(t *task, f finding) {
-	if t.hosted() && r.same && f.exit == nil && t.rec.Checkpoint != nil {
+	if t.hosted() && r.same && (f.exit == nil || f.exit.Lost) && t.rec.Checkpoint != nil {
 		r.orphaned(t)
 	}
 }

@@ -91,7 +91,7 @@ func forward(signals <-chan os.Signal, line net.Conn) {
 // comeBack has this process wait for another supervisor of its command, which was lost in the way
 // that is given, and may be saved. It returns only if there is none.
 func (c call) comeBack(lost error) error {
-	const pause = 200 * time.Millisecond
+	const pause = 500 * time.Millisecond
 	for deadline := time.Now().Add(ComeBackTimeout); ; time.Sleep(pause) {
 		line, supervisor, err := c.hand()
 		if err == nil {

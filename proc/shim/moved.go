@@ -70,7 +70,7 @@ func (sv *saved) describeNeeds(tree []linux.Stat) error {
 // movedFrom returns for which directory the task's stands in: that which is asked for, else that
 // for which it did under an earlier supervisor; empty: for none.
 func (t *task) movedFrom(asked string) (string, error) {
-	if asked != "" {
+	if asked != "" || t.home.knownAs != t.home.dir {
 		return asked, nil
 	}
 	b, err := os.ReadFile(proc.StandInFile)
