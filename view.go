@@ -92,9 +92,9 @@ type Owner struct {
 
 // TaskView is one task that has not ended.
 type TaskView struct {
-	ID       TaskID
-	Job      JobID
-	Node     NodeID // where its processes or its checkpoint are, or will be when Starting; else empty
+	ID   TaskID
+	Job  JobID
+	Node NodeID // where its processes or its checkpoint are, or will be when Starting; else empty
 	Owner
 	Priority Priority
 	State    TaskState
