@@ -303,11 +303,15 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 		}
 		return nil, fmt.Errorf("%w: there is no checkpoint store %q; there is %q", serve.ErrInput, name, names)
 	}
-	now := a.clk.boot()
+	now, serves := a.clk.boot(), t.rec.UID
+	if t.hosted() { // what its scheduler orders
+		serves = 0
+	}
 	var best *store
 	var bestTime time.Duration
 	for _, s := range a.all {
-		need := s.estimate(t.writes(s)) + s.queue()
+		view := a.view(s)
+		need := s.estimate(t.writes(s)) + view.QueueOf(serves)
 		if now < s.fullUntil || a.Away(s.Dir) != nil || !a.roomy(s, t) {
 			continue
 		}

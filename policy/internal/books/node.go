@@ -54,12 +54,26 @@ type Node struct {
 // Store is a store with what this decision has added to its queue.
 type Store struct {
 	*headrace.StoreView
-	added float64 // seconds
-	Free  int64
+	// queue is that of users who are not among Queues, with what was added, in seconds.
+	queue, added float64
+	Free         int64
 }
 
 // Wait returns how many seconds a dump or restore waits there that is done for the owner of u.
-func (s *Store) Wait(u *headrace.TaskView) float64 { return s.QueueOf(u.User).Seconds() + s.added }
+func (s *Store) Wait(u *headrace.TaskView) float64 {
+	for i := range s.Queues {
+		if q := &s.Queues[i]; q.User == u.User {
+			return q.Wait.Seconds() + s.added
+		}
+	}
+	return s.queue
+}
+
+// add enters something that takes so many seconds.
+func (s *Store) add(seconds float64) {
+	s.queue += seconds
+	s.added += seconds
+}
 
 // reset empties the accounts and keeps the memory of the lists.
 func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
@@ -71,7 +85,7 @@ func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 	n.counted.reset(v.Counted)
 	for j := range v.Stores {
 		s := &v.Stores[j]
-		n.Stores = append(n.Stores, Store{s, 0, s.Free})
+		n.Stores = append(n.Stores, Store{s, s.Queue.Seconds(), 0, s.Free})
 	}
 }
 
@@ -407,7 +421,7 @@ func (n *Node) Credit(a Act) {
 	}
 	if a.By == headrace.Checkpoint {
 		s := &n.Stores[a.Store]
-		s.added += Dump(t.TaskView, s.StoreView)
+		s.add(Dump(t.TaskView, s.StoreView))
 		s.Free -= DumpBytes(t.TaskView, s.StoreView)
 	}
 }
