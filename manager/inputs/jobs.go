@@ -53,12 +53,12 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	}
 	defer seen()
 	now := time.Now()
-	name := in.nameOf(q)
+	name := jobNameOf(in, q)
 	hold, submitted := q.Job == "" || q.Hold, now
 	if q.SubmittedMs > 0 {
 		submitted = time.UnixMilli(q.SubmittedMs)
 	}
-	err = in.migrate(master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far
+	err = migrate(in, master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far
 		Name: name, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget, Lease: lease,
 	}})
 	if err != nil {
@@ -81,8 +81,8 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	return m, nil
 }
 
-// nameOf returns what the job of a request is called; one without a job has a new name.
-func (in *Inputs) nameOf(q *wire.WarmInputsRequest) master.Name {
+// jobNameOf returns what the job of a request is called; one without a job has a new name.
+func jobNameOf(in *Inputs, q *wire.WarmInputsRequest) master.Name {
 	if q.Job != "" {
 		return master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}
 	}
@@ -93,11 +93,11 @@ func (in *Inputs) nameOf(q *wire.WarmInputsRequest) master.Name {
 }
 
 // migrate has the master take in a job, and lets others go between.
-func (in *Inputs) migrate(q master.Job) error {
+func migrate(in *Inputs, q master.Job) error {
 	m, err := master.NewMigration(q)
 	for more := err == nil; more; {
 		in.mu.Lock()
-		more, err = in.master.Step(m, atOnce, time.Now())
+		more, err = m.Step(in.master, atOnce, time.Now())
 		in.mu.Unlock()
 	}
 	return err

@@ -86,7 +86,7 @@ func TestLargeJobComes(t *testing.T) {
 	const blocks = 499_999
 	job := master.Job{Facts: master.Facts{Name: master.Name{Owner: "mallory", Job: "j"}}, Files: []master.File{{Name: "f", Blocks: blocksOf(0, blocks, "a.example", "b.example")}}}
 	ended := make(chan error, 1)
-	go func() { ended <- errors.Join(in.migrate(job), in.migrate(job)) }()
+	go func() { ended <- errors.Join(migrate(in, job), migrate(in, job)) }()
 	rootIsAnswered(t, in, ended)
 	if is := in.master.Totals(); is.Blocks != blocks || is.Jobs != 1 {
 		t.Errorf("%+v is there", is)

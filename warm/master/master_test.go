@@ -647,7 +647,7 @@ func TestMigrationInSteps(t *testing.T) {
 			f.must(err)
 			steps := 0
 			for more := true; more && err == nil; steps++ {
-				more, err = f.Step(g, 1, f.now)
+				more, err = g.Step(f.Master, 1, f.now)
 				c.between(f, steps)
 			}
 			if errors.Is(err, ErrUnknown) != c.gone || !c.gone && err != nil {

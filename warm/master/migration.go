@@ -15,7 +15,7 @@ import (
 func (m *Master) Migrate(q Job, now time.Time) error {
 	g, err := NewMigration(q)
 	for more := err == nil; more; {
-		more, err = m.Step(g, math.MaxInt, now)
+		more, err = g.Step(m, math.MaxInt, now)
 	}
 	return err
 }
@@ -63,14 +63,14 @@ func (g *Migration) next(most int, file func(name string), block func(*headrace.
 	return g.file < len(g.q.Files)
 }
 
-// Step goes on with a migration by so many blocks, and reports whether there is more to do: then it must be called
+// Step goes on by so many blocks with the migration into m, the same each time, and reports whether there is more to do: then it must be called
 // again. Others may be called between, also for the same job. It fails as Migrate does, and with ErrUnknown if the job was ended meanwhile.
-func (m *Master) Step(g *Migration, most int, now time.Time) (more bool, err error) {
+func (g *Migration) Step(m *Master, most int, now time.Time) (more bool, err error) {
 	if !g.admitted {
-		if more := m.count(g, most); more {
+		if more := g.count(m, most); more {
 			return true, nil
 		}
-		if err := m.admit(g, now); err != nil || !g.admitted {
+		if err := g.admit(m, now); err != nil || !g.admitted {
 			return err == nil, err
 		}
 		return true, nil
@@ -79,15 +79,15 @@ func (m *Master) Step(g *Migration, most int, now time.Time) (more bool, err err
 		m.quota.Give(g.q.Owner, g.taken-g.added)
 		return false, fmt.Errorf("job %s of %s has ended while its input was taken in: %w", g.q.Job, g.q.Owner, ErrUnknown)
 	}
-	if m.enter(g, most) {
+	if g.enter(m, most) {
 		return true, nil
 	}
-	m.finish(g, now)
+	g.finish(m, now)
 	return false, nil
 }
 
 // count finds out what a migration adds, and reports whether there is more to look at.
-func (m *Master) count(g *Migration, most int) (more bool) {
+func (g *Migration) count(m *Master, most int) (more bool) {
 	if j := m.jobs[g.q.Name]; j != g.job || g.fresh == nil { // also one that has ended, or come, since it was counted
 		g.job, g.fresh, g.file, g.block = j, map[key]struct{}{}, 0, 0
 	}
@@ -101,7 +101,7 @@ func (m *Master) count(g *Migration, most int) (more bool) {
 
 // admit takes what a migration adds for its owner, and says if that is too much even without those that are gone. If the job
 // itself was one of these it is not admitted yet, and to be counted again.
-func (m *Master) admit(g *Migration, now time.Time) error {
+func (g *Migration) admit(m *Master, now time.Time) error {
 	q, j := &g.q, g.job
 	had, n := int64(0), int64(len(g.fresh))
 	if j != nil {
@@ -134,7 +134,7 @@ func (m *Master) admit(g *Migration, now time.Time) error {
 }
 
 // enter enters blocks, and reports whether there are more.
-func (m *Master) enter(g *Migration, most int) (more bool) {
+func (g *Migration) enter(m *Master, most int) (more bool) {
 	j := g.job
 	for i := len(g.known); i < len(j.files); i++ { // others may have added some
 		g.known[j.files[i]] = uint32(i)
@@ -150,7 +150,7 @@ func (m *Master) enter(g *Migration, most int) (more bool) {
 }
 
 // finish has a job that is all there have its place among others, and its blocks theirs.
-func (m *Master) finish(g *Migration, now time.Time) {
+func (g *Migration) finish(m *Master, now time.Time) {
 	j, f := g.job, g.q.Facts
 	m.quota.Give(f.Owner, g.taken-g.added) // nodes may have told of some meanwhile
 	j.entering--

@@ -290,7 +290,7 @@ func (w *world) migrate() error {
 	x.known, x.dead = true, false
 	g, err := NewMigration(x.Job)
 	for more := err == nil; more; {
-		more, err = w.m.Step(g, 1+w.r.IntN(20), w.now)
+		more, err = g.Step(w.m, 1+w.r.IntN(20), w.now)
 	}
 	return err
 }
