@@ -49,16 +49,53 @@ type StoreView struct {
 	DumpOverhead, RestoreOverhead time.Duration
 	// Free is the room left beside what dumps under way, and those that wait, are to write.
 	Free int64
-	// Queue is how long a dump that is asked for now waits for others at most: one dump
-	// or restore at a time per device (checkpoint-preemption, section 4.1).
+	// Queue is how long a dump that is asked for now waits for others, if it is done for a user
+	// who is not among Queues: one dump or restore at a time per device (checkpoint-preemption,
+	// section 4.1), and those of users in turn.
 	Queue time.Duration
+	// Queues is that for the users of whom some wait, or who have had more of the device than others.
+	Queues []UserQueue
+}
+
+// UserQueue is how long a dump waits that is done for a user.
+type UserQueue struct {
+	User uint32
+	Wait time.Duration
+}
+
+// QueueOf returns how long a dump waits that is asked for now and done for a user.
+func (s *StoreView) QueueOf(user uint32) time.Duration {
+	for i := range s.Queues {
+		if s.Queues[i].User == user {
+			return s.Queues[i].Wait
+		}
+	}
+	return s.Queue
+}
+
+// Busy returns how long all take that are under way or wait.
+func (s *StoreView) Busy() time.Duration {
+	most := s.Queue
+	for i := range s.Queues {
+		most = max(most, s.Queues[i].Wait)
+	}
+	return most
+}
+
+// Owner says whose a task is.
+type Owner struct {
+	User uint32
+	// Beyond: the task is more than its owner's share, and Priority therefore one less than what it
+	// was handed in with. It stays in the band of that.
+	Beyond bool
 }
 
 // TaskView is one task that has not ended.
 type TaskView struct {
-	ID       TaskID
-	Job      JobID
-	Node     NodeID // where its processes or its checkpoint are, or will be when Starting; else empty
+	ID   TaskID
+	Job  JobID
+	Node NodeID // where its processes or its checkpoint are, or will be when Starting; else empty
+	Owner
 	Priority Priority
 	State    TaskState
 	// Need is one more than an index into View.Needs; 0: nothing. A task holds what it
@@ -121,9 +158,6 @@ type TaskView struct {
 	// NoVictims: it waits, and gets what is free or becomes so, but nobody is made to leave for
 	// it: others have left for it in vain.
 	NoVictims bool
-	// Beyond: it is more than its owner's share, and Priority therefore one less than what it
-	// was handed in with. It stays in the band of that.
-	Beyond bool
 	// Held tasks were suspended, checkpointed or held back by a user: only a user
 	// brings them back.
 	Held bool

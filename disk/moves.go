@@ -4,6 +4,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"headrace"
 )
 
 // leastHeld is what every turn of a dump or restore counts for at least: one that fails at once has
@@ -19,6 +21,7 @@ type Moves[T comparable] struct {
 	shares  []share
 	// virtual is the virtual time, as in a queue, but of time that the device was held.
 	virtual time.Duration
+	lines   []userLine // a buffer
 }
 
 type waitingMove[T comparable] struct {
@@ -80,6 +83,87 @@ func (m *Moves[T]) Held(user uint32, d time.Duration) {
 		return
 	}
 	m.share(user).tag += max(d, leastHeld)
+}
+
+// Move is a dump or restore as others see it.
+type Move struct {
+	User    uint32
+	Restore bool
+	// Took is how long it is expected to hold the device.
+	Took time.Duration
+}
+
+// Waits returns how long a dump that is asked for now waits, while doing has the device, for as long as left still, and
+// all the others wait, in the order of their asking: for each user of whom it waits longer or shorter than for
+// others, appended to users, and for all the others. It assumes that nothing else is asked for.
+//
+// A user's moves begin, in virtual time, when those before them end, and go in that order: so a new one waits for those
+// of its user, and for those of others that begin no later.
+func (m *Moves[T]) Waits(users []headrace.UserQueue, doing Move, left time.Duration, all []Move) ([]headrace.UserQueue, time.Duration) {
+	if len(all) == 0 {
+		return users, left
+	}
+	m.lines = m.lines[:0]
+	for _, s := range m.shares {
+		m.lines = append(m.lines, userLine{user: s.user, begin: max(s.tag, m.virtual)})
+	}
+	if doing.Took > 0 || left > 0 {
+		m.line(doing.User).begin += max(doing.Took, left, leastHeld)
+	}
+	for _, w := range all {
+		l := m.line(w.User)
+		l.own += w.Took
+		l.end += max(w.Took, leastHeld)
+	}
+	for i := range m.lines {
+		m.lines[i].end += m.lines[i].begin
+	}
+	others := left + m.before(all, m.virtual, -1)
+	for i := range m.lines {
+		l := &m.lines[i]
+		if wait := left + l.own + m.before(all, l.end, i); wait != others {
+			users = append(users, headrace.UserQueue{User: l.user, Wait: wait})
+		}
+	}
+	return users, others
+}
+
+// userLine has the moves of a user, for Waits.
+type userLine struct {
+	user uint32
+	// begin is when the first begins in virtual time, end when the last ends, at when the next one does that is looked at.
+	begin, end, at time.Duration
+	own            time.Duration
+}
+
+func (m *Moves[T]) line(user uint32) *userLine {
+	for i := range m.lines {
+		if m.lines[i].user == user {
+			return &m.lines[i]
+		}
+	}
+	m.lines = append(m.lines, userLine{user: user, begin: m.virtual})
+	return &m.lines[len(m.lines)-1]
+}
+
+// before returns how long all take that begin at a virtual time or before it, without those of one line.
+func (m *Moves[T]) before(all []Move, limit time.Duration, without int) (sum time.Duration) {
+	for i := range m.lines {
+		m.lines[i].at = m.lines[i].begin
+	}
+	for _, restores := range []bool{true, false} {
+		for _, w := range all {
+			if w.Restore != restores {
+				continue
+			}
+			l := m.line(w.User)
+			if l.at <= limit && (without < 0 || l.user != m.lines[without].user) {
+				sum += w.Took
+			}
+			l.at += max(w.Took, leastHeld)
+		}
+	}
+	return sum
 }
 
 // Waiting lists those that wait, in the order of their asking, and whether each is a restore.

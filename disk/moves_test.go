@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"headrace"
 )
 
 // TestOneUsersMovesHoldUpNobody: one user asks again and again for dumps that hold the device and come to nothing, or for
@@ -182,4 +184,61 @@ func dealMoves(rnd *rand.Rand) error {
 		}
 	}
 	return nil
+}
+
+// TestWaitsAreWhatComes has a dump be asked for in any state: it has its turn after as long as was said.
+func TestWaitsAreWhatComes(t *testing.T) {
+	type ask struct {
+		Move
+		n int
+	}
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(11, seed))
+		users := uint32(1 + rnd.IntN(4))
+		var m Moves[ask]
+		var doing ask
+		has := time.Duration(0) // for how long
+		for step := range 400 {
+			switch {
+			case rnd.IntN(2) == 0:
+				a := ask{Move{rnd.Uint32N(users), rnd.IntN(2) == 0, time.Duration(rnd.Int64N(int64(40 * leastHeld)))}, step + 1}
+				m.Ask(a.User, a.Restore, a)
+			case doing.n == 0:
+				doing, _ = m.Next()
+				has = 0
+			case rnd.IntN(2) == 0:
+				has += time.Duration(rnd.Int64N(int64(doing.Took-has) + 1))
+			default:
+				m.Held(doing.User, doing.Took)
+				doing = ask{}
+			}
+			if doing.n == 0 && m.Len() > 0 { // a device is not idle then
+				doing, _ = m.Next()
+				has = 0
+			}
+			var all []Move
+			for w := range m.Waiting() {
+				all = append(all, w.Move)
+			}
+			left := doing.Took - has
+			named, others := m.Waits(nil, doing.Move, left, all)
+			for user := range users + 1 {
+				s := headrace.StoreView{Queue: others, Queues: named}
+				got, want := s.QueueOf(user), left
+				then := Moves[ask]{waiting: slices.Clone(m.waiting), shares: slices.Clone(m.shares), virtual: m.virtual}
+				probe := ask{Move{User: user}, -1}
+				then.Ask(user, false, probe)
+				if doing.n != 0 {
+					then.Held(doing.User, doing.Took)
+				}
+				for next, _ := then.Next(); next != probe; next, _ = then.Next() {
+					want += next.Took
+					then.Held(next.User, next.Took)
+				}
+				if got != want {
+					t.Fatalf("seed %d, step %d: user %d is said to wait for %v, and does for %v", seed, step, user, got, want)
+				}
+			}
+		}
+	}
 }

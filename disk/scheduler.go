@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"headrace"
 )
 
 // Errors of Begin and Next, besides those of the context.
@@ -174,26 +176,32 @@ func (s *Scheduler) Move(user uint32, d Device, c Class, name string, expect tim
 	return r
 }
 
-// Queue returns how long a dump that is registered now will wait at most for the dumps and
-// restores at a device that are registered already: less, where they are for other users.
-func (s *Scheduler) Queue(id ID) time.Duration {
+// Queue returns how long a dump that is registered now will wait for the dumps and
+// restores at a device that are registered already, if all take as long as is expected: for the users that
+// are named, and for others.
+func (s *Scheduler) Queue(id ID) (users []headrace.UserQueue, others time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var sum time.Duration
-	if at := s.devices[id]; at != nil {
-		for _, r := range at.readers {
-			sum += r.left()
+	at := s.devices[id]
+	if at == nil {
+		return nil, 0
+	}
+	var doing Move
+	var left time.Duration
+	var all []Move
+	for _, r := range at.readers {
+		is := Move{r.entry.user, r.use.Class == Restore, r.expect}
+		switch {
+		case r.use.Class.side() != moves:
+		case r.turn == nil:
+			all = append(all, is)
+		case !r.turn.passed:
+			has := time.Since(r.turn.since)
+			doing, left = is, max(0, r.expect-has)
+			doing.Took = max(doing.Took, has)
 		}
 	}
-	return sum
-}
-
-// left returns how much longer a dump or restore is expected to take.
-func (r *Reader) left() time.Duration {
-	if r.turn == nil {
-		return r.expect
-	}
-	return max(0, r.expect-time.Since(r.turn.since))
+	return at.queue.moves.Waits(nil, doing, left, all)
 }
 
 // Begin waits for a turn. The holder reads at most about Extent bytes and calls

@@ -416,8 +416,8 @@ func TestMoveIsGivenUp(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("it was given up: %v", err)
 		}
-		if q := s.Queue(sda.ID); q != 2*time.Minute {
-			t.Errorf("another one would wait for %v", q)
+		if users, others := s.Queue(sda.ID); len(users) != 1 || users[0].Wait != 2*time.Minute || others != time.Minute {
+			t.Errorf("another one would wait for %v, one of another user for %v", users, others)
 		}
 		held.End(1)
 		if granted(waits) == nil {
@@ -431,7 +431,11 @@ func TestQueueIsWhatIsExpected(t *testing.T) {
 		var s disk.Scheduler
 		expect := func(when string, want time.Duration) {
 			t.Helper()
-			if got := s.Queue(sda.ID); got != want {
+			users, got := s.Queue(sda.ID)
+			for _, u := range users { // one has asked for all of them
+				got = u.Wait
+			}
+			if got != want {
 				t.Errorf("%s: %v, want %v", when, got, want)
 			}
 		}

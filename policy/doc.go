@@ -190,7 +190,7 @@
 //	dump      DumpOverhead + new/Write
 //	new       Dirty; with a last checkpoint in another store, all of the memory
 //	old       bytes of the last checkpoint if it is in the same store
-//	queue     StoreView.Queue, and dumps and restores ordered in the same decision
+//	queue     StoreView.QueueOf the urgent task's owner, and dumps and restores ordered in the same decision
 //	restore   RestoreOverhead + bytes/Read, zero without a checkpoint
 //	reread    (Cold - FromDisk)/Disk of its input, zero where Disk is not known: what a task
 //	          found in memory and would have to read now is lost besides, what it had to read

@@ -45,7 +45,7 @@ func MoveOn(t headrace.TaskView, n headrace.NodeView, wait time.Duration) (Ways,
 		if n.SwapIn > 0 {
 			w.Here += words.Seconds(float64(t.Swapped) / n.SwapIn)
 		}
-		w.Elsewhere += s.Queue + s.DumpOverhead + words.Seconds(float64(books.DumpBytes(&t, s))/s.Write)
+		w.Elsewhere += s.QueueOf(t.User) + s.DumpOverhead + words.Seconds(float64(books.DumpBytes(&t, s))/s.Write)
 	default:
 		return Ways{}, false
 	}
@@ -65,7 +65,7 @@ func storeFor(t headrace.TaskView, n headrace.NodeView) (best *headrace.StoreVie
 		if s.Free < books.DumpBytes(&t, s) {
 			continue
 		}
-		if best == nil || s.Queue+words.Seconds(books.Dump(&t, s)) < best.Queue+words.Seconds(books.Dump(&t, best)) {
+		if best == nil || s.QueueOf(t.User)+words.Seconds(books.Dump(&t, s)) < best.QueueOf(t.User)+words.Seconds(books.Dump(&t, best)) {
 			best = s
 		}
 	}

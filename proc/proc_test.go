@@ -596,6 +596,39 @@ func TestSupervisorWithoutACommandEnds(t *testing.T) {
 	}
 }
 
+// TestStartOutlivesWhoAsksForIt: a daemon that ends while a start takes long does not end the
+// task; the next one has it.
+func TestStartOutlivesWhoAsksForIt(t *testing.T) {
+	w := newWorld(t)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	w.must(unix.Mkfifo(pipe, 0o600))
+	s := w.spec("t", "echo", "text")
+	s.Output = pipe // opened when somebody reads it
+	ctx, end := context.WithCancel(w.ctx)
+	asked := make(chan error, 1)
+	go func() {
+		_, err := w.rt.Start(ctx, s)
+		asked <- err
+	}()
+	w.await("the start", func() bool {
+		begun, err := w.rt.Begun(s.ID, 0)
+		return err == nil && begun
+	})
+	end()
+	if err := <-asked; !errors.Is(err, context.Canceled) {
+		t.Errorf("the start: %v, want %v", err, context.Canceled)
+	}
+	next, err := w.rt.Attach(w.ctx, s.ID)
+	w.must(err)
+	b, err := os.ReadFile(pipe)
+	if string(b) != "text\n" || err != nil {
+		t.Errorf("it wrote %q, %v", b, err)
+	}
+	if e := w.end(next); e.Code != 0 {
+		t.Errorf("ended with %+v", e)
+	}
+}
+
 // shimPID finds the supervisor of a task on the machine.
 func (w *world) shimPID(id string) int {
 	w.Helper()

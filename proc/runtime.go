@@ -97,7 +97,8 @@ func (r *Runtime) Start(ctx context.Context, spec Spec) (*Task, error) {
 }
 
 // StartWith does as Start, with pipes for standard streams. They can be closed when it
-// has returned.
+// has returned. If ctx ends first the supervisor goes on with what it was told, and ends by
+// itself if that is nothing: Attach finds it, and End ends it.
 func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task, error) {
 	if spec.Attached != (stdio.Lifeline != nil) {
 		return nil, opError("start", spec.ID, errors.New("an attached task, and only that, has a lifeline"))
@@ -115,28 +116,38 @@ func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task,
 		err = ErrAbandoned // whatever came of asking
 	}
 	if err != nil {
-		if t != nil {
-			t.giveUp(ctx)
-		}
+		t.giveUp(ctx)
 		return nil, opError("start", spec.ID, err)
 	}
 	return t, nil
 }
 
-// giveUp ends a task that did not come up, also when that is because ctx has ended.
+// giveUp ends a task that did not come up. If ctx has ended it is only left to itself: whoever
+// ends while a start takes long, as a daemon that is replaced, is not to end the task by that.
 func (t *Task) giveUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startTimeout)
+	if t == nil {
+		return
+	}
+	if ctx.Err() != nil {
+		t.Close()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	t.Kill(ctx, time.Millisecond)
 }
 
 // Hold makes the supervisor of a task with Attached and returns when the other end
 // of the lifeline has said that the command may start. It is started with
-// Task.Start, or restored from somebody else's checkpoint with Task.RestoreMoved.
-// The pipes can be closed when Hold has returned.
+// Task.Start, or restored from somebody else's checkpoint with Task.RestoreMoved, or from
+// its own, if its first supervisor has gone, with Restore.
+// The pipes can be closed when Hold has returned. If ctx ends first it is as with StartWith.
 func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, error) {
 	if !spec.Attached || stdio.Lifeline == nil {
 		return nil, opError("hold", spec.ID, errors.New("only an attached task can be held"))
+	}
+	if err := r.succeedSupervisor(ctx, spec.ID); err != nil {
+		return nil, opError("hold", spec.ID, err)
 	}
 	if err := r.prepare(spec); err != nil {
 		return nil, opError("hold", spec.ID, err)
@@ -146,12 +157,24 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 		err = t.call(ctx, "hold", nil, nil)
 	}
 	if err != nil {
-		if t != nil {
-			t.giveUp(ctx)
-		}
+		t.giveUp(ctx)
 		return nil, opError("hold", spec.ID, err)
 	}
 	return t, nil
+}
+
+// succeedSupervisor makes sure that a task has no supervisor, and ends what one that was killed has
+// left: its cgroup may be frozen still, and with it what joins it.
+func (r *Runtime) succeedSupervisor(ctx context.Context, id headrace.TaskID) error {
+	t, err := r.connect(ctx, id)
+	switch {
+	case err == nil:
+		t.Close()
+		return fmt.Errorf("%w: it has a supervisor", ErrState)
+	case !errors.Is(err, ErrGone):
+		return err
+	}
+	return endGroup(r.TaskDir(id))
 }
 
 // Restore brings a task back from a checkpoint, under its waiting shim if there

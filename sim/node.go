@@ -52,7 +52,7 @@ func (n *node) refresh() {
 	n.v.SwapFree = n.swap - n.pager.swapped
 	s := &n.v.Stores[0]
 	s.Free = n.store.free()
-	s.Queue = n.store.wait()
+	s.Queues, s.Queue = n.store.waits(s.Queues[:0])
 }
 
 // empty reports whether nothing of any task is left.

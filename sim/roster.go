@@ -36,7 +36,7 @@ func (r *roster) add(spec *trace.Task, seq int32, job headrace.JobID, id headrac
 	t.at = len(r.order)
 	r.order = append(r.order, t)
 	r.view.Tasks = append(r.view.Tasks, headrace.TaskView{
-		ID: id, Job: job,
+		ID: id, Job: job, Owner: headrace.Owner{User: uint32(spec.User)},
 		Priority: spec.Priority, CPUs: float64(spec.CPUs), MemoryRequest: spec.Memory,
 		Progress: headrace.Progress{Share: -1},
 	})

@@ -3,6 +3,7 @@ package sim
 import (
 	"time"
 
+	"headrace"
 	"headrace/disk"
 	"headrace/policy"
 )
@@ -21,8 +22,9 @@ type store struct {
 	busy time.Duration
 	// dump begins a dump, or reports that there will be none.
 	dump func(*move) bool
-	// dumps is a buffer.
-	dumps []policy.Dump
+	// dumps and others are buffers.
+	dumps  []policy.Dump
+	others []disk.Move
 }
 
 // move is a dump or a restore.
@@ -85,16 +87,35 @@ func (s *store) withdraw(t *task) {
 // idle reports whether it has nothing to do.
 func (s *store) idle() bool { return s.doing == nil && s.line.Len() == 0 }
 
-// wait returns how long a dump that is asked for now waits for others, at most.
-func (s *store) wait() time.Duration {
-	var sum time.Duration
-	if s.doing != nil {
-		sum = max(0, s.began+s.doing.took-s.clock.now)
+// left returns how much longer the one under way takes.
+func (s *store) left() time.Duration {
+	if s.doing == nil {
+		return 0
 	}
+	return max(0, s.began+s.doing.took-s.clock.now)
+}
+
+// wait returns how long all take that are asked for.
+func (s *store) wait() time.Duration {
+	sum := s.left()
 	for m := range s.line.Waiting() {
 		sum += m.took
 	}
 	return sum
+}
+
+// waits returns how long a dump that is asked for now waits for others: for the users that are
+// appended, and for others.
+func (s *store) waits(users []headrace.UserQueue) ([]headrace.UserQueue, time.Duration) {
+	s.others = s.others[:0]
+	for m, restore := range s.line.Waiting() {
+		s.others = append(s.others, disk.Move{User: uint32(m.user), Restore: restore, Took: m.took})
+	}
+	var doing disk.Move
+	if s.doing != nil {
+		doing = disk.Move{User: uint32(s.doing.user), Restore: s.doing.restore, Took: s.doing.took}
+	}
+	return s.line.Waits(users, doing, s.left(), s.others)
 }
 
 // free returns the room left beside the dumps that wait; used counts the one under way.

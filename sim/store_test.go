@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"headrace"
 	"headrace/disk"
 )
 
@@ -19,7 +20,7 @@ type asked struct {
 }
 
 // TestStoreTakesTurnsAsDisksDo asks a simulated store and a live device for the same
-// dumps and restores: each begins at the same time.
+// dumps and restores: each begins at the same time, and both say for how long its user's dumps wait when it is asked for.
 func TestStoreTakesTurnsAsDisksDo(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(5, seed))
@@ -33,15 +34,25 @@ func TestStoreTakesTurnsAsDisksDo(t *testing.T) {
 			}
 			all = append(all, x)
 		}
-		if got, want := simulatedTurns(all), liveTurns(t, all); !slices.Equal(got, want) {
+		all[len(all)-1].class = disk.Dump
+		got, gotWaits := simulatedTurns(all)
+		want, wantWaits := liveTurns(t, all)
+		if !slices.Equal(got, want) {
 			t.Fatalf("seed %d: they begin at\n%v, live at\n%v", seed, got, want)
+		}
+		if !slices.Equal(gotWaits, wantWaits) {
+			t.Fatalf("seed %d: they are said to wait for\n%v, live for\n%v", seed, gotWaits, wantWaits)
+		}
+		last := len(all) - 1
+		if waited := got[last] - all[last].at; waited != gotWaits[last] {
+			t.Fatalf("seed %d: the last waits for %v, and was said to wait for %v", seed, waited, gotWaits[last])
 		}
 	}
 }
 
-// simulatedTurns returns when each dump or restore begins at a store.
-func simulatedTurns(all []asked) []time.Duration {
-	begun := make([]time.Duration, len(all))
+// simulatedTurns returns when each dump or restore begins at a store, and what a dump was said to wait.
+func simulatedTurns(all []asked) (begun, waits []time.Duration) {
+	begun, waits = make([]time.Duration, len(all)), make([]time.Duration, len(all))
 	at := &clock{}
 	s := store{clock: at, dump: func(*move) bool { return true }}
 	tasks := make([]task, len(all))
@@ -51,13 +62,15 @@ func simulatedTurns(all []asked) []time.Duration {
 	for {
 		when, ok := at.next()
 		if !ok {
-			return begun
+			return begun, waits
 		}
 		at.now = when
 		if ev := at.take(); ev.kind == evStored {
 			s.done()
 			s.next()
 		} else {
+			users, others := s.waits(nil)
+			waits[ev.who] = queueOf(all[ev.who].user, users, others)
 			s.add(move{t: &tasks[ev.who], restore: all[ev.who].class == disk.Restore, user: int32(all[ev.who].user), took: all[ev.who].took})
 		}
 		for i := range tasks {
@@ -68,9 +81,13 @@ func simulatedTurns(all []asked) []time.Duration {
 	}
 }
 
-// liveTurns returns when each dump or restore gets its turn at a device.
-func liveTurns(t *testing.T, all []asked) []time.Duration {
-	begun := make([]time.Duration, len(all))
+func queueOf(user uint32, users []headrace.UserQueue, others time.Duration) time.Duration {
+	return (&headrace.StoreView{Queue: others, Queues: users}).QueueOf(user)
+}
+
+// liveTurns returns when each dump or restore gets its turn at a device, and what a dump was said to wait.
+func liveTurns(t *testing.T, all []asked) (begun, waits []time.Duration) {
+	begun, waits = make([]time.Duration, len(all)), make([]time.Duration, len(all))
 	synctest.Test(t, func(t *testing.T) {
 		var disks disk.Scheduler
 		var wg sync.WaitGroup
@@ -78,6 +95,8 @@ func liveTurns(t *testing.T, all []asked) []time.Duration {
 		for i, x := range all {
 			wg.Go(func() {
 				time.Sleep(x.at)
+				users, others := disks.Queue(0)
+				waits[i] = queueOf(x.user, users, others)
 				r := disks.Move(x.user, disk.Device{Name: "store"}, x.class, "", x.took)
 				defer r.Close()
 				turn, err := r.Begin(t.Context())
@@ -92,5 +111,5 @@ func liveTurns(t *testing.T, all []asked) []time.Duration {
 		}
 		wg.Wait()
 	})
-	return begun
+	return begun, waits
 }

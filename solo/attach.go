@@ -77,8 +77,10 @@ func (h *containers) serve(ctx context.Context, from *serve.Peer) {
 	case ctx.Err() != nil, errors.Is(err, serve.ErrStopping):
 		return // it is being started, maybe; the end of the connection tells it enough
 	case err != nil:
-		answer.Error = err.Error()
-		h.log.Warn("a container was not started here", "id", q.ID, "err", err)
+		answer.Error, answer.Later = err.Error(), errors.Is(err, errNotYet)
+		if !answer.Later {
+			h.log.Warn("a container was not started here", "id", q.ID, "err", err)
+		}
 	}
 	attach.Answer(conn, answer)
 }

@@ -40,6 +40,10 @@ type arrival struct {
 // takeIn takes in a container whose process has come, and starts its
 // command. The call is answered when that runs.
 func (h *containers) takeIn(a arrival, c *call) {
+	if a.Again {
+		h.takeBackIn(a, c)
+		return
+	}
 	t, err := h.arrived(a)
 	if err != nil {
 		a.files.Close()
@@ -131,6 +135,9 @@ func (h *containers) bringBack(t *task, in *journal.Intent, c *call) {
 		t.rec.Held = false
 	}
 	switch {
+	case t.awaited != 0:
+		h.answer(c, t, fmt.Errorf("%w: %s", serve.ErrState, t.rec.Reason))
+		return
 	case t.rec.Held:
 		h.answer(c, t, fmt.Errorf("%w: task %s is held by a user; to release it: headrace resume %s", serve.ErrState, t.rec.ID, t.rec.ID))
 		return
@@ -219,6 +226,11 @@ func (h *containers) notRestored(t *task, err error) {
 func (h *containers) lose(t *task, why string) { h.final(t, headrace.Lost, nil, why, false) }
 
 func (h *containers) idleEnded(t *task, exit proc.Exit) {
+	if exit.Lost && t.rec.Checkpoint != nil {
+		h.detach(t)
+		h.orphaned(t)
+		return
+	}
 	h.final(t, headrace.Killed, &exit, endedBy(t), false)
 }
 

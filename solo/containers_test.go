@@ -74,9 +74,21 @@ func (b *hostBed) prepare(id string) {
 }
 
 // arrive returns the process of a container that comes; it returns the daemon's answer.
-func (b *hostBed) arrive(id string) string {
+func (b *hostBed) arrive(id string) string { return b.answerTo(b.knock(id, false)).Error }
+
+// comeBack has the process of a container ask for another supervisor until it is told.
+func (b *hostBed) comeBack(id headrace.TaskID) (refused string) {
 	b.t.Helper()
-	conn := b.knock(id)
+	var r attach.Reply
+	testkit.Await(b.t, "an answer", func() bool {
+		r = b.answerTo(b.knock(string(id), true))
+		return !r.Later
+	})
+	return r.Error
+}
+
+func (b *hostBed) answerTo(conn net.Conn) attach.Reply {
+	b.t.Helper()
 	defer conn.Close()
 	conn.SetReadDeadline(time.Now().Add(patience))
 	answer, err := io.ReadAll(conn)
@@ -87,11 +99,11 @@ func (b *hostBed) arrive(id string) string {
 	if err := json.Unmarshal(answer[4:], &r); err != nil {
 		b.t.Fatal(err)
 	}
-	return r.Error
+	return r
 }
 
-// knock sends the request of a container's process.
-func (b *hostBed) knock(id string) net.Conn {
+// knock sends the request of a container's process, its first or for another supervisor.
+func (b *hostBed) knock(id string, again bool) net.Conn {
 	b.t.Helper()
 	conn, err := net.Dial("unix", filepath.Join(b.cfg.StateDir, "attach.sock"))
 	if err != nil {
@@ -103,7 +115,7 @@ func (b *hostBed) knock(id string) net.Conn {
 	}
 	b.t.Cleanup(func() { unix.Close(pair[0]) })
 	defer unix.Close(pair[1])
-	body, err := json.Marshal(attach.Request{ID: id, Argv: []string{"work"}, Env: []string{}, Cwd: "/", Umask: 0o22})
+	body, err := json.Marshal(attach.Request{ID: id, Again: again, Argv: []string{"work"}, Env: []string{}, Cwd: "/", Umask: 0o22})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -437,6 +449,95 @@ func TestHostedRecovery(t *testing.T) {
 			b.finish(id, 0)
 			b.awaitState(id, headrace.Done)
 		}
+	}
+}
+
+// TestHostedCommittedAndNotAnswered: the supervisor of a container dies when its checkpoint is durable and before it
+// has said so, or when it is checkpointed, with the daemon or without. Its process gets another one, and it goes on.
+func TestHostedCommittedAndNotAnswered(t *testing.T) {
+	lost := func(w *world, id headrace.TaskID) { // its init has died
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.end(w.thing(id), proc.Exit{Code: 137, Signal: 9, Lost: true})
+	}
+	vanish := func(w *world, id headrace.TaskID) { w.vanish(id) }
+	for name, c := range map[string]struct {
+		dies                 func(*world, headrace.TaskID)
+		crash, answered, not bool
+	}{
+		"the supervisor":                        {dies: vanish},
+		"init":                                  {dies: lost},
+		"the supervisor, and the daemon":        {dies: vanish, crash: true},
+		"init, and the daemon":                  {dies: lost, crash: true},
+		"when it had answered":                  {dies: vanish, answered: true},
+		"when it had answered, and the daemon":  {dies: vanish, answered: true, crash: true},
+		"its process too":                       {dies: vanish, not: true},
+		"its process too, and the daemon":       {dies: vanish, not: true, crash: true},
+		"its process too, when it had answered": {dies: vanish, not: true, answered: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newHostBed(t)
+			b.shutdown()
+			if b.comeBackTime = patience; c.not {
+				b.comeBackTime = 0
+			}
+			dying := &conn{world: b.world}
+			dying.after = func(op string, id headrace.TaskID) error {
+				if op != "checkpoint" || c.answered {
+					return nil
+				}
+				c.dies(b.world, id)
+				if c.crash {
+					dying.cut()
+				}
+				return fmt.Errorf("checkpoint task %s: %w", id, proc.ErrGone)
+			}
+			if err := b.startWith(dying); err != nil {
+				t.Fatal(err)
+			}
+			id := b.launch(someContainer)
+			ctx, cancel := context.WithCancel(t.Context())
+			go b.daemon.Host().Do(ctx, &wire.NodeOrder{Number: 1, Container: string(id), Command: wire.Command_COMMAND_CHECKPOINT})
+			if c.crash && !c.answered {
+				testkit.Await(t, "the end of the daemon", dying.dead)
+			} else if c.answered || !c.not {
+				b.awaitState(id, headrace.Checkpointed)
+			}
+			cancel()
+			if c.crash {
+				b.crash()
+			}
+			if c.answered {
+				c.dies(b.world, id)
+			}
+			if c.crash {
+				b.start()
+			}
+			if c.not {
+				b.awaitState(id, headrace.Lost)
+				b.awaitNoImages(id)
+				if b.comeBack(id) == "" {
+					t.Error("a process got a supervisor for what is lost")
+				}
+				return
+			}
+			if why := b.comeBack(id); why != "" {
+				t.Fatal(why)
+			}
+			b.is(id, headrace.Checkpointed)
+			if b.comeBack("container_of_nobody") == "" {
+				t.Error("a process got a supervisor for a container that is not there")
+			}
+			b.mustOrder(id, "resume")
+			b.is(id, headrace.Running)
+			b.world.with(id, func(x *thing) {
+				if x.starts != 1 || x.restores != 1 {
+					t.Errorf("it was started %d times and restored %d times", x.starts, x.restores)
+				}
+			})
+			b.finish(id, 0)
+			b.awaitState(id, headrace.Done)
+		})
 	}
 }
 

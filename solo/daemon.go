@@ -44,8 +44,8 @@ type parts struct {
 	memory  func() (memoryInfo, error)
 	// swap measures the speed of swap; nil: it is guessed until it was used.
 	swap func(context.Context, int64) (proc.SwapSpeed, error)
-	// tick and stopWait: see loop.
-	tick, stopWait time.Duration
+	// tick and stopWait: see loop; comeBack: see life.
+	tick, stopWait, comeBack time.Duration
 	// journal wraps the journal.
 	journal func(recorder) recorder
 	// cache opens the page cache, meter what measures the disks.
@@ -69,7 +69,7 @@ func New(cfg Config) (*Daemon, error) {
 		clock:   systemClock{},
 		boot:    strings.TrimSpace(boot),
 		memory:  readMemoryInfo,
-		tick:    tickInterval, stopWait: stopTimeout,
+		tick:    tickInterval, stopWait: stopTimeout, comeBack: comeBackTimeout,
 		policy: func(v headrace.View, explain bool) ([]headrace.Order, []policy.Note) {
 			if explain {
 				return policy.Explain(v, cfg.Policy)

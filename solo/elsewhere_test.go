@@ -131,7 +131,7 @@ func TestEndsWhileFetching(t *testing.T) {
 	b.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 	b.start()
 	b.prepare(someContainer)
-	conn := b.knock(someContainer)
+	conn := b.knock(someContainer, false)
 	defer conn.Close()
 	<-s.taking
 	b.shutdown()
@@ -157,7 +157,7 @@ func (b *hostBed) ends(before func(), at func() bool) {
 	b.mustOrder(id, "archive")
 	before()
 	b.prepare(otherContainer)
-	conn := b.knock(otherContainer)
+	conn := b.knock(otherContainer, false)
 	defer conn.Close()
 	testkit.Await(b.t, "the restore", at)
 	b.shutdown()
@@ -228,7 +228,7 @@ func (b *hostBed) fetching(s *shelf) {
 	b.mustOrder(id, "archive")
 	s.taking = make(chan struct{}, 1)
 	b.prepare(otherContainer)
-	conn := b.knock(otherContainer)
+	conn := b.knock(otherContainer, false)
 	defer conn.Close()
 	<-s.taking
 	b.crash()
@@ -419,7 +419,7 @@ func TestHeldIsStarted(t *testing.T) {
 	}
 	b.host = hostClient(b.cfg.StateDir)
 	b.prepare(someContainer)
-	conn := b.knock(someContainer) // nobody answers it
+	conn := b.knock(someContainer, false) // nobody answers it
 	defer conn.Close()
 	<-held
 	b.crash()

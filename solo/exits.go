@@ -105,7 +105,7 @@ func (l *life) evicted(t *task, exit proc.Exit, in *journal.Intent) {
 // vanished deals with a task whose processes are gone without an end. What a checkpoint that
 // nobody has answered may have saved is looked for first: else it would be removed.
 func (l *life) vanished(t *task, exit proc.Exit, why string) {
-	if in := t.unanswered; in != nil && in.Dir != "" && !t.hosted() {
+	if in := t.unanswered; in != nil && in.Dir != "" {
 		l.lookForImage(t, in, func() { l.vanished(t, exit, why) })
 		return
 	}
@@ -142,6 +142,9 @@ func (l *life) lookForImage(t *task, in *journal.Intent, none func()) {
 				t.rec.Checkpoint, t.rec.RanOn = im, true
 				l.enter(t, headrace.Checkpointed, journal.Event{Bytes: im.Stored, Reason: in.Reason})
 				l.detach(t)
+				if t.hosted() {
+					l.orphaned(t)
+				}
 			}
 			return err
 		}

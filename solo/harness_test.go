@@ -34,6 +34,8 @@ type bed struct {
 	mem   memoryInfo
 	view  func(headrace.View)
 	space func(dir string) int64 // of stores; nil: what there is
+	// comeBackTime is how long containers without a supervisor wait for their processes.
+	comeBackTime time.Duration
 
 	loop   *loop // of the present daemon
 	conn   *conn
@@ -112,7 +114,7 @@ func (b *bed) startWith(c *conn) error {
 	}
 	cfg := b.cfg.Policy
 	d, err := newDaemon(b.cfg, parts{
-		runtime: c, images: fakeImages{c}, clock: clk, boot: b.boot, tick: 5 * time.Millisecond, stopWait: 100 * time.Millisecond,
+		runtime: c, images: fakeImages{c}, clock: clk, boot: b.boot, tick: 5 * time.Millisecond, stopWait: 100 * time.Millisecond, comeBack: b.comeBackTime,
 		journal: func(j recorder) recorder { return wrap(severed{j, c}) },
 		memory:  func() (memoryInfo, error) { return b.mem, nil },
 		cache:   datatest.OpenCache,

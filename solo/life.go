@@ -20,6 +20,9 @@ type life struct {
 	*core
 	// own and foreign decide for the tasks of this daemon and for containers.
 	own, foreign scheduler
+	// comeBack is for how long the process of a container that is checkpointed is waited for when
+	// its supervisor has gone.
+	comeBack time.Duration
 	// idle is told of tasks that nothing is done to any more.
 	idle func(t *task)
 }

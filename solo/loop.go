@@ -36,7 +36,7 @@ func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	life := &life{core: c}
+	life := &life{core: c, comeBack: p.comeBack}
 	admission := &admission{core: c}
 	operations := &operations{life: life, moving: &moving{c}, admission: admission}
 	l := &loop{
@@ -139,6 +139,7 @@ func (l *loop) tick() {
 	if err := l.memory.look(); err != nil {
 		l.warn("memory", "the memory could not be read", "err", err)
 	}
+	l.containers.giveUpAwaited()
 	l.measuring.pollAll()
 	if !l.cfg.Policy.NoResidencyOrder {
 		l.inputs.follow(func() []*task { return l.tasks.active }, func() { l.redecide = true })

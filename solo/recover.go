@@ -149,14 +149,14 @@ func (r *recovery) rebase() {
 }
 
 // endUnsupervised ends hosted tasks that have no supervisor after a start of the
-// daemon: nothing of them can come back.
+// daemon: nothing of them can come back, unless they are saved and their processes are still there.
 func (r *recovery) endUnsupervised() {
 	why := "its supervisor was gone when the daemon came back"
 	if !r.same {
 		why = "the machine was restarted"
 	}
 	for _, t := range append([]*task(nil), r.tasks.active...) {
-		if t.hosted() && t.live == nil && t.op == nil {
+		if t.hosted() && t.live == nil && t.op == nil && t.awaited == 0 {
 			r.final(t, headrace.Lost, nil, why, false)
 		}
 	}
@@ -281,11 +281,20 @@ func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 		t.rec.Checkpoint, t.rec.RanOn = f.image, true
 		t.rec.Held = t.rec.Held || in.User
 		r.enter(t, headrace.Checkpointed, journal.Event{Bytes: f.image.Stored, Reason: in.Reason})
+		r.awaitProcess(t, f)
 	case t.rec.State == headrace.Checkpointed && kind != headrace.Restoring:
+		r.awaitProcess(t, f)
 	case kind == headrace.Killing:
 		r.evicted(t, proc.Exit{Usage: t.rec.Last}, in)
 	default:
 		r.vanished(t, proc.Exit{Usage: t.rec.Last}, why)
+	}
+}
+
+// awaitProcess has a container that is saved wait for its process, which has not ended as far as is known.
+func (r *recovery) awaitProcess(t *task, f finding) {
+	if t.hosted() && r.same && (f.exit == nil || f.exit.Lost) && t.rec.Checkpoint != nil {
+		r.orphaned(t)
 	}
 }
 

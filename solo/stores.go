@@ -303,11 +303,15 @@ func (a *stores) choose(name string, t *task) (*store, error) {
 		}
 		return nil, fmt.Errorf("%w: there is no checkpoint store %q; there is %q", serve.ErrInput, name, names)
 	}
-	now := a.clk.boot()
+	now, serves := a.clk.boot(), t.rec.UID
+	if t.hosted() { // what its scheduler orders
+		serves = 0
+	}
 	var best *store
 	var bestTime time.Duration
 	for _, s := range a.all {
-		need := s.estimate(t.writes(s)) + s.queue()
+		view := a.view(s)
+		need := s.estimate(t.writes(s)) + view.QueueOf(serves)
 		if now < s.fullUntil || a.Away(s.Dir) != nil || !a.roomy(s, t) {
 			continue
 		}
@@ -338,9 +342,6 @@ func transfer(bytes int64, bandwidth float64) time.Duration {
 	}
 	return time.Duration(float64(bytes) / bandwidth * float64(time.Second))
 }
-
-// queue returns how long a dump that is asked for now has to wait.
-func (s *store) queue() time.Duration { return s.disks.Queue(s.on.ID) }
 
 // learnDump corrects the measured values by a dump that happened. Dumps that
 // wrote little of a large memory say nothing about the bandwidth.
@@ -390,9 +391,10 @@ func (a *stores) views() []headrace.StoreView {
 }
 
 func (a *stores) view(s *store) headrace.StoreView {
+	users, others := s.disks.Queue(s.on.ID)
 	return headrace.StoreView{
 		Name: s.Name, Write: s.Write, Read: s.Read, DumpOverhead: s.DumpOverhead, RestoreOverhead: s.RestoreOverhead,
-		Free: max(0, a.room(s)), Queue: s.queue(),
+		Free: max(0, a.room(s)), Queue: others, Queues: users,
 	}
 }
 

@@ -63,9 +63,7 @@ type task struct {
 	setbacks
 	// ending: an operation found that it has no processes any more. Its end is to be told.
 	ending bool
-	// unanswered is a checkpoint whose supervisor, or its init, has gone before it has answered: it may
-	// be durable. nil: there is none, or it was looked for.
-	unanswered *journal.Intent
+	orphan
 	// noSuspendUntil and noCheckpointUntil are boot times, for failures that may
 	// pass.
 	noSuspendUntil, noCheckpointUntil time.Duration
@@ -73,6 +71,16 @@ type task struct {
 	// of why it is in that; until troubleUntil (boot time), if that is not 0.
 	trouble      string
 	troubleUntil time.Duration
+}
+
+// orphan is what is known of a task whose supervisor has gone.
+type orphan struct {
+	// unanswered is a checkpoint whose supervisor, or its init, has gone before it has answered: it may
+	// be durable. nil: there is none, or it was looked for.
+	unanswered *journal.Intent
+	// awaited is until when (boot time) the process of a container that is checkpointed and has no
+	// supervisor may ask for another one; 0: there is no such process.
+	awaited time.Duration
 }
 
 // operation is something that runs for a task outside the loop.

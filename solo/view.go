@@ -46,7 +46,7 @@ func (s *own) view() headrace.View {
 func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	r := &t.rec
 	v := headrace.TaskView{
-		ID: r.ID, Job: r.Job, Priority: r.Priority, State: r.State,
+		ID: r.ID, Job: r.Job, Owner: headrace.Owner{User: r.UID}, Priority: r.Priority, State: r.State,
 		CPUs: r.CPUs, MemoryRequest: r.Memory, Input: t.inputView(),
 		Preemptions: r.Preemptions, Held: r.Held || now < t.retryAt,
 	}

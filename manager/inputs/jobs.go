@@ -52,24 +52,21 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 		return nil, err
 	}
 	defer seen()
-	in.mu.Lock()
-	defer in.mu.Unlock()
 	now := time.Now()
-	name := master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}
-	if q.Job == "" {
-		in.holds++
-		name.Job = headrace.JobID(fmt.Sprintf("hold-%d", in.holds))
-	}
+	name := jobNameOf(in, q)
 	hold, submitted := q.Job == "" || q.Hold, now
 	if q.SubmittedMs > 0 {
 		submitted = time.UnixMilli(q.SubmittedMs)
 	}
-	err = in.master.Migrate(master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far
+	err = migrate(in, master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far
 		Name: name, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget, Lease: lease,
-	}}, now)
+	}})
 	if err != nil {
 		return nil, coded(err)
 	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	now = time.Now()
 	in.leases.renew(name, lease, now)
 	in.asked[name] = now
 	in.paths.add(name, q.Paths)
@@ -82,6 +79,28 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	m.Failures = append(f.problems, m.Failures...)
 	m.Failures = m.Failures[:min(len(m.Failures), maxProblems)]
 	return m, nil
+}
+
+// jobNameOf returns what the job of a request is called; one without a job has a new name.
+func jobNameOf(in *Inputs, q *wire.WarmInputsRequest) master.Name {
+	if q.Job != "" {
+		return master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.holds++
+	return master.Name{Owner: q.User, Job: headrace.JobID(fmt.Sprintf("hold-%d", in.holds))}
+}
+
+// migrate has the master take in a job, and lets others go between.
+func migrate(in *Inputs, q master.Job) error {
+	m, err := master.NewMigration(q)
+	for more := err == nil; more; {
+		in.mu.Lock()
+		more, err = m.Step(in.master, atOnce, time.Now())
+		in.mu.Unlock()
+	}
+	return err
 }
 
 // survey has nodes tell what they have of files in memory: where a block is it is not read again from elsewhere. What was told is known

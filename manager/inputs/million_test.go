@@ -2,6 +2,7 @@ package inputs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -76,6 +77,19 @@ func TestLargeJob(t *testing.T) {
 	rootIsAnswered(t, in, ended)
 	if left := in.master.Totals(); left.Blocks+left.Jobs != 0 || left.Queued != 0 {
 		t.Errorf("%+v is left", left)
+	}
+}
+
+// TestLargeJobComes: whoever has a large job taken in, anew and once more, does not keep root waiting for the list of jobs.
+func TestLargeJobComes(t *testing.T) {
+	in := newInputs(t, Config{})
+	const blocks = 499_999
+	job := master.Job{Facts: master.Facts{Name: master.Name{Owner: "mallory", Job: "j"}}, Files: []master.File{{Name: "f", Blocks: blocksOf(0, blocks, "a.example", "b.example")}}}
+	ended := make(chan error, 1)
+	go func() { ended <- errors.Join(migrate(in, job), migrate(in, job)) }()
+	rootIsAnswered(t, in, ended)
+	if is := in.master.Totals(); is.Blocks != blocks || is.Jobs != 1 {
+		t.Errorf("%+v is there", is)
 	}
 }
 

@@ -27,7 +27,7 @@ const pidVariable = "JVM_PID"
 // request describes the command as this process would become it, and returns the
 // descriptors of the pipes that go with that.
 func (c call) request() (Request, []int, error) {
-	q := Request{ID: c.id, Argv: c.argv, Env: os.Environ(), Limits: Limits()}
+	q := Request{ID: c.id, Again: c.again, Argv: c.argv, Env: os.Environ(), Limits: Limits()}
 	q.Umask = uint32(unix.Umask(0))
 	unix.Umask(int(q.Umask))
 	if _, ok := os.LookupEnv(pidVariable); ok {
@@ -225,7 +225,12 @@ func readReply(conn *net.UnixConn) error {
 	case err != nil:
 		return fmt.Errorf("read the daemon's answer: %w", err)
 	case r.Error != "":
-		return fmt.Errorf("the daemon refused: %s", r.Error)
+		return &refusal{r}
 	}
 	return nil
 }
+
+// refusal is an answer of the daemon that says no.
+type refusal struct{ Reply }
+
+func (r *refusal) Error() string { return "the daemon refused: " + r.Reply.Error }

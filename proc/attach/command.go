@@ -36,7 +36,7 @@ func Run(args []string) int {
 	line, supervisor, err := c.hand()
 	if err == nil {
 		crash.Here("attach.ready")
-		err = waitInPlace(line, supervisor, c.id, c.argv)
+		err = c.waitInPlace(line, supervisor)
 		line.Close()
 	}
 	return alone(c.argv, err)
@@ -59,6 +59,7 @@ type call struct {
 	socket, id string
 	argv       []string
 	timeout    time.Duration
+	again      bool // see Request
 }
 
 // hand hands the command over. It returns this side of the lifeline, on which the
@@ -110,13 +111,15 @@ func newLifeline() (near, far *os.File, err error) {
 
 // waitInPlace executes this program again, so that it is small and its command line
 // tells the supervisor's pid. It returns only on failure; then go was not sent.
-func waitInPlace(line *os.File, supervisor int, id string, argv []string) error {
+func (c call) waitInPlace(line *os.File, supervisor int) error {
 	fd := int(line.Fd())
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
 		return os.NewSyscallError("fcntl", err)
 	}
-	err := syscall.Exec("/proc/self/exe", append([]string{
-		"headrace-shim", "attached", "-shim-pid", fmt.Sprint(supervisor), "-id", id, "-fd", fmt.Sprint(fd), "--",
-	}, argv...), os.Environ())
+	args := []string{"headrace-shim", "attached", "-shim-pid", fmt.Sprint(supervisor), "-id", c.id, "-fd", fmt.Sprint(fd), "-socket", c.socket}
+	if c.again {
+		args = append(args, "-again")
+	}
+	err := syscall.Exec("/proc/self/exe", append(append(args, "--"), c.argv...), os.Environ())
 	return fmt.Errorf("execute headrace-shim again: %w", err)
 }

@@ -21,7 +21,7 @@ func TestCostOfWaiting(t *testing.T) {
 	w.must(err)
 	args := strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 	want := []string{"headrace-shim", "attached", "-shim-pid", fmt.Sprint(w.supervisor()), "-id", "c1", "-fd"}
-	if len(args) < 9 || fmt.Sprint(args[:7]) != fmt.Sprint(want) || fmt.Sprint(args[8:]) != "[-- /bin/bash -c echo > ready; exec sleep 1000]" {
+	if len(args) < 9 || fmt.Sprint(args[:7]) != fmt.Sprint(want) || fmt.Sprint(args[8:]) != "[-socket "+w.socket+" -- /bin/bash -c echo > ready; exec sleep 1000]" {
 		t.Errorf("command line %q", args)
 	}
 	w.await("attach to sleep", func() bool { return w.idle(pid) })

@@ -24,6 +24,8 @@
 //	{"ready":true}  ->               nothing runs yet
 //	                <-   {"go":true}
 //	                <-   {"signal":15}   any number, for the command's process group
+//	{"saved":true}  ->               a checkpoint is about to count
+//	{"saved":false} ->               it does not, or the command runs again
 //	{"exit":3}      ->               the task has ended
 //
 // The supervisor waits for go before it starts the command (GoTimeout), attach for
@@ -33,14 +35,16 @@
 //
 // When the supervisor reads the end of the lifeline, attach has gone: it ends the
 // task at once (proc.Exit.Abandoned). When attach reads the end without an exit,
-// the supervisor has gone and the task with it: attach exits with code 137. The
+// the supervisor has gone and the task with it: attach exits with code 137. Only if a
+// checkpoint may be all that there is of it, attach asks the daemon for another supervisor
+// first, for up to a minute (Request.Again), with a lifeline of its own. The
 // supervisor keeps the lifeline while the task is checkpointed, and with it signals
 // that came meanwhile; HUP, INT and TERM end a task that is checkpointed.
 //
 // The kernel tells attach the supervisor's pid with the line ready
 // (SCM_CREDENTIALS). Attach then executes itself again as
 //
-//	headrace-shim attached -shim-pid PID -id ID -fd FD -- COMMAND
+//	headrace-shim attached -shim-pid PID -id ID -fd FD -socket S -- COMMAND
 //
 // so that its command line in /proc tells those who measure process trees where
 // the command's processes are: below the supervisor.

@@ -116,9 +116,21 @@ func (w *world) serve(handle handler) {
 	w.Cleanup(func() { l.Close(); <-done })
 }
 
-// run is a daemon as it should be.
-func run(w *world, conn *net.UnixConn) {
+// run is a daemon as it should be, but one that knows of no checkpoints.
+func run(w *world, conn *net.UnixConn) { runOr(w, conn, nil) }
+
+// runOr has again carry out requests for another supervisor; nil: none is given.
+func runOr(w *world, conn *net.UnixConn, again func(attach.Request, attach.Files) attach.Reply) {
 	q, files, peer, err := attach.Receive(conn)
+	if q.Again {
+		reply := attach.Reply{Error: "nothing is saved of it"}
+		if again != nil {
+			reply = again(q, files)
+		}
+		files.Close()
+		attach.Answer(conn, reply)
+		return
+	}
 	s := started{request: q, peer: peer, err: err}
 	if err == nil {
 		s.spec = q.Spec(peer)

@@ -14,6 +14,9 @@ const (
 	// DefaultTimeout is how long attach waits for the daemon and the supervisor
 	// before it runs the command itself.
 	DefaultTimeout = 5 * time.Second
+	// ComeBackTimeout is for how long attach asks a daemon for another supervisor, when that
+	// of a command that is saved has gone. A daemon that was killed is there again by then.
+	ComeBackTimeout = time.Minute
 	// GoTimeout is how long the supervisor waits for attach.
 	GoTimeout = 10 * time.Second
 )
@@ -23,6 +26,8 @@ type Message struct {
 	Ready  bool           `json:"ready,omitempty"`
 	Go     bool           `json:"go,omitempty"`
 	Signal syscall.Signal `json:"signal,omitempty"`
+	// Saved says that from now on a checkpoint may be all that there is of the command, or no longer.
+	Saved *bool `json:"saved,omitempty"`
 	// Exit is the code that attach is to exit with.
 	Exit *int `json:"exit,omitempty"`
 	// Error says, with Exit, why the task did not start or was lost.

@@ -1,6 +1,7 @@
 package attach_test
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -179,6 +180,40 @@ func TestNoGo(t *testing.T) {
 	}
 	if _, err := near.WriteString(`{"go":true}` + "\n"); err == nil {
 		t.Error("the supervisor still listens")
+	}
+}
+
+// A daemon that ends while the other end has not said go does not end the supervisor: the
+// command starts when it says so.
+func TestDaemonEndsBeforeGo(t *testing.T) {
+	w := newWorld(t, nil)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	w.must(err)
+	near, far := os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+	defer near.Close()
+	defer far.Close()
+	spec := attach.Request{ID: "c1", Argv: once, Cwd: w.dir}.Spec(attach.Peer{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
+	ctx, end := context.WithCancel(w.ctx)
+	asked := make(chan error, 1)
+	go func() {
+		_, err := w.rt.StartWith(ctx, spec, proc.Stdio{Lifeline: far})
+		asked <- err
+	}()
+	if _, err := near.Read(make([]byte, 1<<10)); err != nil { // ready
+		t.Fatal(err)
+	}
+	end()
+	if err := <-asked; !errors.Is(err, context.Canceled) {
+		t.Errorf("the start: %v, want %v", err, context.Canceled)
+	}
+	next, err := w.rt.Attach(w.ctx, spec.ID)
+	w.must(err)
+	if _, err := near.WriteString(`{"go":true}` + "\n"); err != nil {
+		t.Fatal(err)
+	}
+	<-next.Exited()
+	if e := next.Exit(); e.Code != 3 || w.runs() != 1 {
+		t.Errorf("ended with %+v after %d runs", e, w.runs())
 	}
 }
 

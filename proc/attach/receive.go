@@ -181,6 +181,8 @@ func checkLifeline(f *os.File) error {
 type Reply struct {
 	// Error says why the command is not run as a task; empty: it is.
 	Error string `json:"error,omitempty"`
+	// Later: that is not known yet, and whoever wants another supervisor asks again.
+	Later bool `json:"later,omitempty"`
 }
 
 // Answer sends the reply; once for a connection. A caller that has gone is no

@@ -27,8 +27,11 @@ const (
 type Request struct {
 	// ID is how whoever announced the command calls it. It can be the name of a
 	// file.
-	ID   string   `json:"id"`
-	Argv []string `json:"argv"`
+	ID string `json:"id"`
+	// Again: the command was started, its supervisor has gone, and its checkpoint may be
+	// there. Another supervisor is asked for, under which it goes on later.
+	Again bool     `json:"again,omitempty"`
+	Argv  []string `json:"argv"`
 	// Env is the whole environment.
 	Env   []string `json:"env"`
 	Cwd   string   `json:"cwd"`

@@ -3,6 +3,7 @@ package attach_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,8 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/crash"
 	"headrace/internal/linux"
 	"headrace/proc"
+	"headrace/proc/attach"
 )
 
 // counter writes numbers, to standard output and to a file, and ends with code 9.
@@ -310,6 +313,51 @@ func TestSupervisorKilled(t *testing.T) {
 				t.Errorf("restore: %v", err)
 			}
 		})
+	}
+}
+
+// A supervisor that is killed when a checkpoint counts, and before it has said so, is not the end: its process
+// asks for another one, for as long as it takes, and the command goes on under that.
+func TestSupervisorKilledWhenSaved(t *testing.T) {
+	held := make(chan *proc.Task, 1)
+	asked := 0
+	var spec proc.Spec
+	w := newWorld(t, func(w *world, conn *net.UnixConn) {
+		runOr(w, conn, func(_ attach.Request, files attach.Files) attach.Reply {
+			if asked++; asked == 1 {
+				return attach.Reply{Error: "it is being looked for", Later: true}
+			}
+			task, err := w.rt.Hold(w.ctx, spec, files.Stdio())
+			if err != nil {
+				return attach.Reply{Error: err.Error()}
+			}
+			held <- task
+			return attach.Reply{}
+		})
+	}).needCheckpoints()
+	t.Setenv(crash.Env, "shim.before-kill")
+	c := w.attach("python3", "-c", counter)
+	s := w.result()
+	w.awaitText("count", "\n12\n")
+	spec = s.spec
+	if _, err := s.task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store}); !errors.Is(err, proc.ErrGone) {
+		t.Fatalf("the checkpoint: %v", err)
+	}
+	w.end(s.task)
+	var second *proc.Task
+	select {
+	case second = <-held:
+	case <-c.done:
+		t.Fatalf("its process has ended: %s", &c.stderr)
+	case <-w.ctx.Done():
+		t.Fatal("nobody asks for another supervisor")
+	}
+	second.Close()
+	if e := w.end(w.restore(spec)); e.Code != 9 {
+		t.Errorf("ended with %+v", e)
+	}
+	if code := c.wait(); code != 9 || c.stdout.String() != numbers(40) || w.read("count") != numbers(40) {
+		t.Errorf("code %d, printed %q; %s", code, &c.stdout, &c.stderr)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,13 +60,17 @@ func moreToRoot(id linux.FileIdentity, name string, access uint32, own bool) boo
 	case !id.OfKernel() || id.Type == unix.S_IFDIR || access == 0:
 		return false
 	case own:
-		return slices.Contains(hiddenOfOwn, filepath.Base(name))
+		base := filepath.Base(name)
+		return slices.Contains(hiddenOfOwn, base) || access&unix.W_OK != 0 && slices.Contains(mapsOfOwn, base)
 	}
 	return access&unix.W_OK != 0 || !sameForAll(id.FS, name)
 }
 
 // hiddenOfOwn are files of a process that show more of the kernel, and of where memory is, to what root has opened.
 var hiddenOfOwn = []string{"pagemap", "stack", "seccomp_cache"}
+
+// mapsOfOwn are files of a process by which whoever has opened them gives a user namespace users that are his.
+var mapsOfOwn = []string{"uid_map", "gid_map", "projid_map", "setgroups"}
 
 // sameForAll reports whether a file of the kernel's shows the same whoever has opened it: such as programs keep open to ask again.
 // Others have addresses of the kernel (kallsyms, modules, iomem), what devices do not tell everybody, or keys.
@@ -75,19 +80,26 @@ func sameForAll(fs int64, name string) bool {
 		return true
 	case unix.PROC_SUPER_MAGIC:
 		rest, ok := strings.CutPrefix(name, "/proc/")
-		return ok && (strings.HasPrefix(rest, "sys/") || strings.HasPrefix(rest, "pressure/") || slices.Contains(procForAll, rest))
+		return ok && (slices.Contains(procForAll, rest) || slices.ContainsFunc(procDirsForAll, func(dir string) bool { return strings.HasPrefix(rest, dir) }))
 	case unix.SYSFS_MAGIC:
-		return slices.ContainsFunc(sysForAll, func(dir string) bool { return strings.HasPrefix(name, dir) })
+		return slices.ContainsFunc(sysForAll, func(dir string) bool { return strings.HasPrefix(name, dir) }) || sysOfDevices.MatchString(name)
 	}
 	return false
 }
 
 var (
 	procForAll = []string{
-		"buddyinfo", "cgroups", "cmdline", "cpuinfo", "devices", "diskstats", "filesystems", "interrupts", "loadavg", "mdstat", "meminfo",
-		"partitions", "schedstat", "softirqs", "stat", "swaps", "uptime", "version", "vmstat", "zoneinfo",
+		"bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "consoles", "cpuinfo", "crypto", "devices", "diskstats", "dma",
+		"execdomains", "fb", "filesystems", "interrupts", "loadavg", "locks", "mdstat", "meminfo", "misc", "partitions", "schedstat",
+		"softirqs", "stat", "swaps", "tty/drivers", "tty/ldiscs", "uptime", "version", "version_signature", "vmstat", "zoneinfo",
 	}
-	sysForAll = []string{"/sys/devices/system/", "/sys/devices/virtual/", "/sys/kernel/mm/"}
+	procDirsForAll = []string{"sys/", "pressure/", "sysvipc/"}
+	sysForAll      = []string{"/sys/devices/system/", "/sys/devices/virtual/", "/sys/kernel/mm/"}
+	// sysOfDevices are attributes of other devices, and parameters of modules, that the kernel writes as text: that does
+	// not know of who has opened the file, as the space of a device (config, resource0, rom) or the places of sections do.
+	sysOfDevices = regexp.MustCompile(`^/sys/devices/.*/(net/[^/]+/(statistics/[^/]+|address|carrier|duplex|flags|ifindex|mtu|operstate|speed|tx_queue_len|type)|` +
+		`block/[^/]+/([^/]+/)?(inflight|size|stat)|block/[^/]+/queue/[^/]+|hwmon/hwmon[0-9]+/[a-z]+[0-9]+_[a-z_]+|power_supply/[^/]+/[a-z_]+)$|` +
+		`^/sys/module/[^/]+/parameters/[^/]+$`)
 )
 
 // openAsRoot opens, as CRIU will, what is on file systems whose server says who may open it: on many it is the user, and

@@ -144,7 +144,11 @@ func (d dump) write() (proc.CheckpointResult, error) {
 		}
 		defer names.close()
 	}
+	d.t.lifeline.tellSaved(true)
 	res, err := d.ask(job)
+	if err != nil && d.t.life.now() == stopped {
+		d.t.lifeline.tellSaved(false)
+	}
 	if err != nil && len(connections) > 0 {
 		err = errors.Join(err, d.letGo())
 	}

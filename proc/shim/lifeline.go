@@ -28,6 +28,7 @@ type lifeline struct {
 	started, gone chan struct{}
 
 	mu      sync.Mutex
+	saved   bool   // as the other side was told last
 	pending uint64 // signals that were not delivered yet, as bits from 0 for signal 1
 	kick    chan struct{}
 }
@@ -144,9 +145,34 @@ func (l *lifeline) awaitGo() error {
 	}
 }
 
-// end tells the other side how the task has ended.
+// tellSaved tells the other side that from now on a checkpoint may be all that there is of the task,
+// or no longer: then it asks for another supervisor when this one is gone.
+func (l *lifeline) tellSaved(saved bool) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if attach.Send(l, attach.Message{Saved: &saved}) == nil {
+		l.saved = saved
+	}
+}
+
+// mayBeSaved tells whether a checkpoint may be all that there is of the task.
+func (l *lifeline) mayBeSaved() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.saved
+}
+
+// end tells the other side how the task has ended. If it was lost and may be saved the other side
+// only sees that nobody is here any more.
 func (l *lifeline) end(e proc.Exit) {
 	if l == nil {
+		return
+	}
+	if e.Lost && l.mayBeSaved() {
+		l.hangUp()
 		return
 	}
 	m := attach.Message{Exit: &e.Code, Error: e.StartError}

@@ -3,6 +3,7 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,19 @@ func (sv *saved) describeNeeds(tree []linux.Stat) error {
 	}
 	sv.Needs = &found
 	return nil
+}
+
+// movedFrom returns for which directory the task's stands in: that which is asked for, else that
+// for which it did under an earlier supervisor; empty: for none.
+func (t *task) movedFrom(asked string) (string, error) {
+	if asked != "" || t.home.knownAs != t.home.dir {
+		return asked, nil
+	}
+	b, err := os.ReadFile(proc.StandInFile)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return string(b), err
 }
 
 // standInFor makes the task's directory appear, in this mount namespace, at the path

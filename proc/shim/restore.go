@@ -50,8 +50,11 @@ func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 	if err != nil {
 		return none, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
 	}
-	if o.MovedFrom != "" {
-		if err := t.standInFor(o.MovedFrom, r.spec); err != nil {
+	if r.o.MovedFrom, err = t.movedFrom(o.MovedFrom); err != nil {
+		return none, err
+	}
+	if r.o.MovedFrom != "" {
+		if err := t.standInFor(r.o.MovedFrom, r.spec); err != nil {
 			return none, err
 		}
 	}
@@ -266,6 +269,7 @@ func (r *restoration) once(c candidate) error {
 		return err
 	}
 	p.leavePIDs()
+	r.t.lifeline.tellSaved(false)
 	unlock(r.t.home.dir) // it may have come back from an older image than the last
 	return r.t.stops.cont()
 }

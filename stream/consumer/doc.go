@@ -22,8 +22,8 @@
 // writes the units to its standard input; those that lie in a file are spliced. For a stream of files it runs the
 // command once for each, with {} in its arguments replaced by the path, or the
 // path as a last argument. It ends as the command does, once the daemon has
-// recorded that; but a command that is told to end (SIGTERM) before it was given everything, and
-// ends with 0, counts as ended by the signal. A consumer of records for which nothing is left when it comes
+// recorded that; but a command that is told to end (SIGTERM) before it has read everything, and
+// ends with 0, counts as ended by the signal: what lies in the pipe at its end was processed by nobody. A consumer of records for which nothing is left when it comes
 // does not run the command, unless it is the first one.
 //
 // # Suspending and checkpointing the runner

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/fileset"
+	"headrace/internal/linux"
 	"headrace/stream/protocol"
 )
 
@@ -52,6 +53,8 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 	fed := make(chan error, 1)
 	go func() { fed <- feed(ctx, r.client, first, out, delimiter, r.record) }()
 	given := false // everything
+	rest := -1     // an end to read of the pipe, when ours to write is closed
+	defer func() { unix.Close(rest) }()
 	stopFeeding := func() {
 		cancel()
 		out.SetWriteDeadline(time.Unix(1, 0))
@@ -64,6 +67,7 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 		case err = <-fed:
 			fed = nil
 			if given = err == nil; given || errors.Is(err, unix.EPIPE) {
+				rest = readEnd(out)
 				out.Close() // the command reads the end, or does not read any more
 				continue
 			}
@@ -72,7 +76,7 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 		case <-cmd.exited:
 			stopFeeding()
 			end := r.reap()
-			if !given {
+			if !given || unread(rest, out) {
 				end = r.cutShort(end)
 			}
 			return end, nil
@@ -82,6 +86,29 @@ func (r *runner) records(ctx context.Context, delimiter string) (outcome, error)
 		stopFeeding()
 		return r.inputFailed(err)
 	}
+}
+
+// readEnd returns another end to read of a pipe, by which it is known later what nobody has read.
+func readEnd(out *os.File) (fd int) {
+	fd = -1
+	_ = linux.Control(out, func(w int) (err error) { // else nobody knows, and unread says so
+		fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", w), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		return err
+	})
+	return fd
+}
+
+// unread tells whether there may be bytes in a pipe that the command, which has ended, has not read.
+// Our end to write is open if there is no other.
+func unread(in int, out *os.File) bool {
+	n, err := unix.IoctlGetInt(in, unix.TIOCINQ)
+	if in < 0 {
+		err = linux.Control(out, func(w int) (err error) {
+			n, err = unix.IoctlGetInt(w, unix.TIOCINQ)
+			return err
+		})
+	}
+	return n > 0 || err != nil
 }
 
 // inputFailed returns the outcome for damaged input; another error is left as it is.

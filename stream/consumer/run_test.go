@@ -94,6 +94,23 @@ func (r *running) children() (pids []int) {
 	return pids
 }
 
+// feeds tells whether it has the end to write of what a command of it reads.
+func (r *running) feeds() bool {
+	for _, child := range r.children() {
+		pipe, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", child))
+		files, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.cmd.Process.Pid))
+		for _, f := range files {
+			link, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", r.cmd.Process.Pid, f.Name()))
+			info, _ := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", r.cmd.Process.Pid, f.Name()))
+			var pos, flags int
+			if _, err := fmt.Sscanf(string(info), "pos:\t%d\nflags:\t%o", &pos, &flags); err == nil && link == pipe && flags&unix.O_ACCMODE == unix.O_WRONLY {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 func (r *running) signal(sig syscall.Signal) {
 	r.t.Helper()
 	must(r.t, r.cmd.Process.Signal(sig))
@@ -645,6 +662,21 @@ func TestRunSignals(t *testing.T) {
 		d := newDealer(t, testUnit{data: make([]byte, 2*pipeSize)}, testUnit{data: make([]byte, 100)}).listen()
 		run := start(t, d, "sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
 		run.awaitOutput("ready")
+		run.signal(unix.SIGTERM)
+		if code := run.wait(); code != 143 {
+			t.Errorf("code %d: %s", code, run.says())
+		}
+		if f, _ := d.finished(); f.Code != 143 || !strings.Contains(f.Reason, "told to end by SIGTERM") {
+			t.Errorf("recorded %+v", f)
+		}
+	})
+	t.Run("ended well by the command, with input in the pipe", func(t *testing.T) {
+		d := newDealer(t, testUnit{data: make([]byte, 100)}).listen()
+		run := start(t, d, "sh", "-c", "trap 'exit 0' TERM; echo ready; while :; do sleep 0.01; done")
+		run.awaitOutput("ready")
+		a := d.attemptOfLocked(0, 1)
+		d.await("the last unit", func() bool { return len(a.units) == len(d.units) && a.whole })
+		testkit.Await(t, "the end of the feeding", func() bool { return !run.feeds() })
 		run.signal(unix.SIGTERM)
 		if code := run.wait(); code != 143 {
 			t.Errorf("code %d: %s", code, run.says())

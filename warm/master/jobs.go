@@ -36,47 +36,6 @@ func (j *Job) validate() error {
 	return nil
 }
 
-// Migrate has the blocks of a job read into memory; of a large one it leaves some to be placed by the next Looks. Of a job that is known, blocks that are not
-// known yet are added, those that have failed are tried again, and what is said of it
-// counts from now on, but that it was submitted when it was asked for first, and of leases the longest. It fails with
-// ErrJob and budget.ErrOver, and has changed nothing then.
-func (m *Master) Migrate(q Job, now time.Time) error {
-	if err := q.validate(); err != nil {
-		return err
-	}
-	if err := m.admit(&q, now); err != nil {
-		return err
-	}
-	j := m.jobs[q.Name]
-	if j == nil {
-		j = m.add(q.Facts, now)
-	}
-	if was := j.Submitted; was.UnixMilli() > 0 && was.Before(q.Submitted) {
-		q.Submitted = was
-	}
-	q.Lease = max(q.Lease, j.Lease)
-	delete(m.ended, q.Name)
-	j.adopted, j.since, j.ordered = false, now, nil
-	at := uint32(0)
-	known := make(map[string]uint32, len(j.files)+len(q.Files))
-	for i, name := range j.files {
-		known[name] = uint32(i)
-	}
-	for _, f := range q.Files {
-		file := j.file(f.Name, known)
-		for i := range f.Blocks {
-			m.want(j, &f.Blocks[i], file, at)
-			at++
-		}
-	}
-	m.amend(j, q.Facts)
-	next, _ := m.plan(j, 0, m.tries, now)
-	if j.untried = next < len(j.wants); j.untried {
-		m.freed = true // the next Look goes on
-	}
-	return nil
-}
-
 // Prolong gives a job a lease if it has none that is as long, and has its nodes told. It does nothing if there is no such job.
 func (m *Master) Prolong(name Name, lease time.Duration) {
 	if j := m.jobs[name]; j != nil && lease > j.Lease {
@@ -84,37 +43,6 @@ func (m *Master) Prolong(name Name, lease time.Duration) {
 		f.Lease = lease
 		m.amend(j, f)
 	}
-}
-
-// admit counts what a job adds, and says if that is too much even without those that are gone.
-func (m *Master) admit(q *Job, now time.Time) error {
-	j := m.jobs[q.Name]
-	fresh := map[key]struct{}{}
-	for _, f := range q.Files {
-		for i := range f.Blocks {
-			k := keyOf(f.Blocks[i].ID)
-			if _, known := m.find(j, k); !known {
-				fresh[k] = struct{}{}
-			}
-		}
-	}
-	had, n := int64(0), int64(len(fresh))
-	if j != nil {
-		had = int64(len(j.wants)) + 1
-	} else {
-		n++
-	}
-	err := m.quota.Take(q.Owner, had, n)
-	if err != nil && m.cleanUp(now, true) {
-		if j != nil && j.gone {
-			return m.admit(q, now)
-		}
-		err = m.quota.Take(q.Owner, had, n)
-	}
-	if err != nil {
-		return fmt.Errorf("job %s of %s: %w", q.Job, q.Owner, err)
-	}
-	return nil
 }
 
 // find returns the reference of a job to a block. j may be nil.

@@ -233,6 +233,8 @@ type job struct {
 	before   reads // what nodes have read for it before they were started again
 	// ordered are the wants of its files in their order, for Places; nil: to be made.
 	ordered map[string][]uint32
+	// entering is how many migrations are adding to it; until they have it is not known when it is its turn.
+	entering int
 	// left is how many of its wants nodes are still to let go, of one that has ended.
 	left int
 }

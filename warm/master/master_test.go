@@ -601,3 +601,64 @@ func TestLargeJob(t *testing.T) {
 		t.Errorf("in the end: %+v, %d on the node", n, len(f.nodes["n1"].refs))
 	}
 }
+
+// TestMigrationInSteps: whatever comes between the steps by which a job is taken in, what counts for its owner is what is there.
+func TestMigrationInSteps(t *testing.T) {
+	blocks := []string{"1:40@n1", "2:40@n2", "3:40@n3", "4:40@n1"}
+	files := func() []File { return []File{file("a", blocks[:2]...), file("empty"), file("b", blocks[2:]...)} }
+	counted := func(f *fixture, want int64) {
+		t.Helper()
+		if all, _ := f.quota.Taken(); all != want {
+			t.Errorf("%d count for owners, want %d", all, want)
+		}
+	}
+	for name, c := range map[string]struct {
+		between func(f *fixture, step int)
+		gone    bool
+		is      int64
+	}{
+		"nothing": {func(*fixture, int) {}, false, 5},
+		"looks":   {func(f *fixture, _ int) { f.Look(f.now) }, false, 5},
+		"the same job": {func(f *fixture, step int) {
+			if step == 7 {
+				f.must(f.Migrate(Job{Files: files(), Facts: Facts{Name: anna("j")}}, f.now))
+			}
+		}, false, 5},
+		"the same job, while it is counted": {func(f *fixture, step int) {
+			if step == 2 {
+				f.must(f.Migrate(Job{Files: files()[:1], Facts: Facts{Name: anna("j")}}, f.now))
+			}
+		}, false, 5},
+		"a node that tells of a block": {func(f *fixture, step int) {
+			if step == 6 {
+				f.join("n9", Held{Ref: Ref{Name: anna("j"), Block: id(4), Generation: 1, Bytes: 40}, State: Pinned})
+			}
+		}, false, 5},
+		"its end": {func(f *fixture, step int) {
+			if step == 8 {
+				_, err := f.Evict(anna("j"), f.now)
+				f.must(err)
+			}
+		}, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := with(t, Config{}, "n1", "n2", "n3")
+			g, err := NewMigration(Job{Files: files(), Facts: Facts{Name: anna("j")}})
+			f.must(err)
+			steps := 0
+			for more := true; more && err == nil; steps++ {
+				more, err = g.Step(f.Master, 1, f.now)
+				c.between(f, steps)
+			}
+			if errors.Is(err, ErrUnknown) != c.gone || !c.gone && err != nil {
+				t.Errorf("after %d steps: %v", steps, err)
+			}
+			counted(f, c.is)
+			if j := f.jobs[anna("j")]; !c.gone && (j == nil || len(j.wants) != 4 || j.adopted || j.entering != 0 || fmt.Sprint(j.files) != "[a empty b]") {
+				t.Errorf("it is %+v", j)
+			}
+			f.Evict(anna("j"), f.now)
+			counted(f, 0)
+		})
+	}
+}

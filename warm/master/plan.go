@@ -242,7 +242,7 @@ func (m *Master) Look(now time.Time) {
 	}
 	var order []*job
 	for _, j := range m.jobs {
-		if j.blocks[NotFit] > 0 {
+		if j.blocks[NotFit] > 0 && j.entering == 0 {
 			order = append(order, j)
 		}
 	}

@@ -288,7 +288,11 @@ func (w *world) migrate() error {
 		clear(x.read) // nobody remembers
 	}
 	x.known, x.dead = true, false
-	return w.m.Migrate(x.Job, w.now)
+	g, err := NewMigration(x.Job)
+	for more := err == nil; more; {
+		more, err = g.Step(w.m, 1+w.r.IntN(20), w.now)
+	}
+	return err
 }
 
 func (w *world) end() error {

@@ -49,11 +49,14 @@ func StoreView(s *wire.Store, since time.Duration) headrace.StoreView {
 	}
 }
 
-// StoreMessage returns the inverse of StoreView, for now.
+// nobody is for whom dumps are done that another scheduler orders.
+const nobody = 0
+
+// StoreMessage returns the inverse of StoreView, for now. The queue is that of what other schedulers order.
 func StoreMessage(s headrace.StoreView) *wire.Store {
 	return &wire.Store{
 		Name: s.Name, Write: s.Write, Read: s.Read, DumpOverhead: s.DumpOverhead.Seconds(), RestoreOverhead: s.RestoreOverhead.Seconds(),
-		Free: s.Free, Queue: s.Queue.Seconds(),
+		Free: s.Free, Queue: s.QueueOf(nobody).Seconds(),
 	}
 }
 

@@ -55,7 +55,7 @@ func TestThereAndBack(t *testing.T) {
 	s := headrace.StoreView{
 		Name: "disk", Write: 1e8, Read: 2e8, DumpOverhead: time.Second, RestoreOverhead: 2 * time.Second, Free: 1 << 30, Queue: 3 * time.Second,
 	}
-	if got := StoreView(StoreMessage(s), 0); got != s {
+	if got := StoreView(StoreMessage(s), 0); !reflect.DeepEqual(got, s) {
 		t.Errorf("%+v comes back as %+v", s, got)
 	}
 	n := NodeView("n1", &wire.NodeInfo{

@@ -88,7 +88,7 @@ func (n *Node) Fetch(t *headrace.TaskView, store string, bytes int64) {
 		return
 	}
 	n.save()
-	s.Queue += s.RestoreOverhead.Seconds() + float64(bytes)/s.Read
+	s.add(s.RestoreOverhead.Seconds() + float64(bytes)/s.Read)
 	if sent {
 		s.Free -= bytes
 	}

@@ -54,8 +54,25 @@ type Node struct {
 // Store is a store with what this decision has added to its queue.
 type Store struct {
 	*headrace.StoreView
-	Queue float64 // seconds
-	Free  int64
+	// queue is that of users who are not among Queues, with what was added, in seconds.
+	queue, added float64
+	Free         int64
+}
+
+// Wait returns how many seconds a dump or restore waits there that is done for the owner of u.
+func (s *Store) Wait(u *headrace.TaskView) float64 {
+	for i := range s.Queues {
+		if q := &s.Queues[i]; q.User == u.User {
+			return q.Wait.Seconds() + s.added
+		}
+	}
+	return s.queue
+}
+
+// add enters something that takes so many seconds.
+func (s *Store) add(seconds float64) {
+	s.queue += seconds
+	s.added += seconds
 }
 
 // reset empties the accounts and keeps the memory of the lists.
@@ -68,7 +85,7 @@ func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 	n.counted.reset(v.Counted)
 	for j := range v.Stores {
 		s := &v.Stores[j]
-		n.Stores = append(n.Stores, Store{s, s.Queue.Seconds(), s.Free})
+		n.Stores = append(n.Stores, Store{s, s.Queue.Seconds(), 0, s.Free})
 	}
 }
 
@@ -136,7 +153,7 @@ func (n *Node) accountDump(t *headrace.TaskView, frees Room) {
 func (n *Node) Dumping() float64 {
 	var queue float64
 	for i := range n.Stores {
-		queue = max(queue, n.Stores[i].StoreView.Queue.Seconds())
+		queue = max(queue, n.Stores[i].Busy().Seconds())
 	}
 	if queue > 0 {
 		return min(queue, n.dumps)
@@ -408,7 +425,7 @@ func (n *Node) Credit(a Act) {
 	}
 	if a.By == headrace.Checkpoint {
 		s := &n.Stores[a.Store]
-		s.Queue += Dump(t.TaskView, s.StoreView)
+		s.add(Dump(t.TaskView, s.StoreView))
 		s.Free -= DumpBytes(t.TaskView, s.StoreView)
 	}
 }

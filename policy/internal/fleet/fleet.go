@@ -38,6 +38,7 @@ func New(l *books.Ledger, c *victims.Chooser, bySubmission bool) *Fleet {
 // Load takes in a view: it enters what all tasks hold in the accounts of their nodes.
 func (f *Fleet) Load(v *headrace.View) {
 	f.failed.forget()
+	f.failed.owners.load(v)
 	f.Slots = f.Slots[:0]
 	f.classes.forget()
 	f.Ledger.Load(v)

@@ -29,6 +29,33 @@ type classKey struct {
 	counted       int32 // TaskView.Need
 	abreast       int32 // how many must find room together, and how many wait for them
 	together      int32
+	owner         int64 // see owners
+}
+
+// owners are the users whose dumps wait longer or shorter at some store than those of others.
+type owners map[uint32]bool
+
+// load takes in a view.
+func (o *owners) load(v *headrace.View) {
+	clear(*o)
+	for i := range v.Nodes {
+		for j := range v.Nodes[i].Stores {
+			for _, q := range v.Nodes[i].Stores[j].Queues {
+				if *o == nil {
+					*o = owners{}
+				}
+				(*o)[q.User] = true
+			}
+		}
+	}
+}
+
+// of returns the owner of u, or what is the same for all for whom dumps wait as long.
+func (o owners) of(u *books.Task) int64 {
+	if o[u.User] {
+		return int64(u.User)
+	}
+	return -1
 }
 
 // classes are the classes of one decision.
@@ -74,7 +101,7 @@ func (f *Fleet) Classify(u *books.Task) {
 	if u.State == headrace.Suspended || m > u.MemoryRequest && m > f.LeastMemory {
 		return
 	}
-	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged, u.Need, int32(u.Abreast()), int32(u.Together())})
+	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged, u.Need, int32(u.Abreast()), int32(u.Together()), f.failed.owners.of(u)})
 }
 
 // leastDemand says what u needs at least, on whichever node.
@@ -99,7 +126,8 @@ const (
 // failures remembers tasks for which nothing was found on any node, so that those
 // behind them in the queue that need as much are not tried in vain.
 type failures struct {
-	of [kinds][]failure
+	of     [kinds][]failure
+	owners owners
 	// clearing counts how often some have been forgotten.
 	clearing int
 	// muted: something is tried that may be undone, so that what fails is not remembered.
@@ -112,6 +140,7 @@ type failure struct {
 	priority headrace.Priority
 	counted  int32
 	abreast  int32
+	owner    int64
 	// alike: it says nothing of those that need more or are less urgent.
 	alike bool
 }
@@ -124,7 +153,7 @@ func (f *failures) note(u *books.Task, k Kind) {
 	if books.Begun(u.TaskView) || f.muted || len(f.of[k]) >= mostFailures || u.Whole != nil && !u.Whole.Alike {
 		return
 	}
-	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), false})
+	f.of[k] = append(f.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), f.owners.of(u), false})
 }
 
 // clear forgets what no longer holds once victims have made room.
@@ -141,8 +170,11 @@ func (f *failures) forget() {
 
 // cover reports whether u fails where one of those from the i-th on has failed.
 func (f *failures) cover(u *books.Task, k Kind, i int) bool {
-	abreast := int32(u.Abreast())
+	abreast, owner := int32(u.Abreast()), f.owners.of(u)
 	for _, x := range f.of[k][i:] {
+		if k == Planned && x.owner != owner { // what room costs is another price for it
+			continue
+		}
 		if x.alike && (u.CPUs != x.cpus || u.MemoryRequest != x.mem || u.Priority != x.priority || u.Need != x.counted) {
 			continue
 		}
@@ -224,7 +256,7 @@ func (f *Fleet) Failed(u *books.Task, k Kind, alike bool) {
 	case !alike:
 		f.failed.note(u, k)
 	case !books.Begun(u.TaskView):
-		f.failed.of[k] = append(f.failed.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), true})
+		f.failed.of[k] = append(f.failed.of[k], failure{u.CPUs, u.MemoryRequest, u.Priority, u.Need, int32(u.Abreast()), f.failed.owners.of(u), true})
 	}
 }
 

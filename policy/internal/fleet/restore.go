@@ -31,7 +31,7 @@ func (f *Fleet) algorithm2(u *books.Task) (n *books.Node, stay bool) {
 	if s == nil || s.Read <= 0 {
 		return unmeasured(u)
 	}
-	near := float64(u.Checkpoint.Bytes)/s.Read + s.Queue
+	near := float64(u.Checkpoint.Bytes)/s.Read + s.Wait(u.TaskView)
 	if local.Fits(u) {
 		if remote == nil || near <= far {
 			return local, false
@@ -124,7 +124,7 @@ func (f *Fleet) soonest(u *books.Task, mem int64, store string, size int64) (bes
 		if n == u.Home || !n.Fits(u) {
 			continue
 		}
-		if took, ok := remoteFrom(u.Home, n, store, size); ok && took < least {
+		if took, ok := remoteFrom(u, n, store, size); ok && took < least {
 			best, least = n, took
 		}
 	}
@@ -133,17 +133,17 @@ func (f *Fleet) soonest(u *books.Task, mem int64, store string, size int64) (bes
 
 // remoteOverhead returns algorithm 2's overhead_remote for n, in seconds.
 func remoteOverhead(u *books.Task, n *books.Node) (seconds float64, ok bool) {
-	return remoteFrom(u.Home, n, u.Checkpoint.Store, u.Checkpoint.Bytes)
+	return remoteFrom(u, n, u.Checkpoint.Store, u.Checkpoint.Bytes)
 }
 
-// remoteFrom returns how long it takes to bring back on n a checkpoint of so many bytes
-// in a store of the node from.
-func remoteFrom(from, n *books.Node, store string, size int64) (seconds float64, ok bool) {
-	net, s := min(from.Net, n.Net), n.StoreFor(store)
+// remoteFrom returns how long it takes to bring u back on n from a checkpoint of so many bytes
+// in a store of its own node.
+func remoteFrom(u *books.Task, n *books.Node, store string, size int64) (seconds float64, ok bool) {
+	net, s := min(u.Home.Net, n.Net), n.StoreFor(store)
 	if net <= 0 || s == nil || s.Read <= 0 || s.Free < size {
 		return 0, false
 	}
-	return float64(size)/net + float64(size)/s.Read + s.Queue, true
+	return float64(size)/net + float64(size)/s.Read + s.Wait(u.TaskView), true
 }
 
 // A Move is how a suspended task goes on where there is room, so long after: it is dumped
@@ -163,7 +163,7 @@ func (f *Fleet) CanMove(u *books.Task) (store int, ok bool) {
 	if !victims.Movable(nil, u) || u.Home.Net <= 0 {
 		return -1, false
 	}
-	store = price.BestStore(u, nil)
+	store = price.BestStore(u.TaskView, u, nil)
 	return store, store >= 0
 }
 
@@ -186,7 +186,7 @@ func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 	if m.To, read = f.soonest(u, mem, from.Name, m.Bytes); m.To == nil {
 		return m, false
 	}
-	takes := read + from.Queue + books.Dump(u.TaskView, from.StoreView)
+	takes := read + from.Wait(u.TaskView) + books.Dump(u.TaskView, from.StoreView)
 	if in := u.Home.SwapIn; f.drains(u, u.Home, takes, float64(u.Swapped)/max(in, 1)) {
 		return m, false
 	}
@@ -217,7 +217,7 @@ func ComeBack(u *books.Task, n *books.Node) (time.Duration, string) {
 	if n == u.Home {
 		took := books.Restore(u.TaskView, n)
 		if s := n.StoreNamed(u.Checkpoint.Store); s != nil && took > 0 {
-			took += s.Queue
+			took += s.Wait(u.TaskView)
 		}
 		return words.Seconds(took), "there is room again"
 	}

@@ -93,15 +93,15 @@ func Promised(t *headrace.TaskView) time.Duration {
 	return end
 }
 
-// BestStore returns the store on which t is dumped and restored soonest, or -1.
-func BestStore(t *books.Task, acts []books.Act) int {
+// BestStore returns the store on which t is dumped, for the owner of u, and restored soonest, or -1.
+func BestStore(u *headrace.TaskView, t *books.Task, acts []books.Act) int {
 	best, least := -1, math.Inf(1)
 	for i := range t.Home.Stores {
 		if !books.CanDump(t, i, acts) {
 			continue
 		}
 		s := &t.Home.Stores[i]
-		took := s.Queue + books.Ahead(t.Home, i, acts) + books.Dump(t.TaskView, s.StoreView) + books.RestoreAfter(t.TaskView, s.StoreView)
+		took := s.Wait(u) + books.Ahead(t.Home, i, acts) + books.Dump(t.TaskView, s.StoreView) + books.RestoreAfter(t.TaskView, s.StoreView)
 		if took < least {
 			best, least = i, took
 		}
@@ -196,12 +196,12 @@ func (y *Tally) Count(o *Option) {
 	y.Weighted += o.Weighted
 }
 
-// Delay says how long the urgent task waits for its room, but for page-outs.
-func (y *Tally) Delay(n *books.Node) float64 {
+// Delay says how long the urgent task u waits for its room, but for page-outs.
+func (y *Tally) Delay(u *books.Task, n *books.Node) float64 {
 	least := max(y.kill, y.stop, y.wait)
 	for s := y.used; s != 0; s &= s - 1 {
 		i := bits.TrailingZeros8(s)
-		least = max(least, n.Stores[i].Queue+y.Busy[i])
+		least = max(least, n.Stores[i].Wait(u.TaskView)+y.Busy[i])
 	}
 	return least
 }
@@ -218,7 +218,7 @@ func (y *Tally) Roomy(n *books.Node) bool {
 
 // Sum returns the cost for u of the tally y of acts, when page bytes go to swap.
 func (m *Model) Sum(u *books.Task, n *books.Node, y *Tally, acts []books.Act, page int64) Cost {
-	c := Cost{Delay: y.Delay(n), Waste: y.waste}
+	c := Cost{Delay: y.Delay(u, n), Waste: y.waste}
 	weighted := y.Weighted
 	if page > 0 {
 		c.Delay = max(c.Delay, y.stop+m.Paging(n, page).Delay)
@@ -248,7 +248,7 @@ func (m *Model) Plan(u *books.Task, n *books.Node, acts []books.Act, page int64)
 func (m *Model) Floor(u *books.Task, n *books.Node, a books.Act, p Price) float64 {
 	delay := p.Delay
 	if a.By == headrace.Checkpoint {
-		delay += n.Stores[a.Store].Queue
+		delay += n.Stores[a.Store].Wait(u.TaskView)
 	}
 	return p.Waste*m.Weight(a.Task.Priority) + delay*m.Urgency(u)
 }

@@ -19,7 +19,7 @@ func (c *Chooser) consider(u *books.Task, n *books.Node, f *found, acts []books.
 	if !b.Fits(n.Swap) || !y.Roomy(n) {
 		return false
 	}
-	if f.ok && y.Weighted+y.Delay(n)*c.model.Urgency(u) >= f.cost.Total {
+	if f.ok && y.Weighted+y.Delay(u, n)*c.model.Urgency(u) >= f.cost.Total {
 		return false // page-outs only add to that
 	}
 	is := c.model.Sum(u, n, y, acts, b.Page())

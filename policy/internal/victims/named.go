@@ -70,9 +70,9 @@ func (c *Chooser) preferences(u, v *books.Task, acts []books.Act) []books.Act {
 		}
 	case Suspend:
 		c.preferSuspend(v)
-		c.preferCheckpoint(v, acts)
+		c.preferCheckpoint(u, v, acts)
 	case Checkpoint:
-		c.preferCheckpoint(v, acts)
+		c.preferCheckpoint(u, v, acts)
 		c.preferSuspend(v)
 	case Adaptive:
 		if a, ok := algorithm1(u, v, acts); ok {
@@ -88,8 +88,8 @@ func (c *Chooser) preferSuspend(v *books.Task) {
 	}
 }
 
-func (c *Chooser) preferCheckpoint(v *books.Task, acts []books.Act) {
-	if s := price.BestStore(v, acts); s >= 0 {
+func (c *Chooser) preferCheckpoint(u, v *books.Task, acts []books.Act) {
+	if s := price.BestStore(u.TaskView, v, acts); s >= 0 {
 		c.prefs = append(c.prefs, books.DumpTo(v, s))
 	}
 }
@@ -105,7 +105,7 @@ func (c *Chooser) toCheckpoints(u *books.Task, n *books.Node, acts []books.Act, 
 		if acts[i].By != headrace.Suspend {
 			continue
 		}
-		if s := price.BestStore(acts[i].Task, acts); s >= 0 {
+		if s := price.BestStore(u.TaskView, acts[i].Task, acts); s >= 0 {
 			acts[i] = books.DumpTo(acts[i].Task, s)
 			b = start.Sum(acts)
 		}
@@ -126,7 +126,11 @@ func dumpSuspended(u *books.Task, n *books.Node, acts []books.Act, b books.Balan
 		if !Movable(u, v) {
 			continue
 		}
-		if s := price.BestStore(v, acts); s >= 0 {
+		serves := v.TaskView
+		if u != nil {
+			serves = u.TaskView
+		}
+		if s := price.BestStore(serves, v, acts); s >= 0 {
 			a := books.DumpTo(v, s)
 			if next := b.With(a); next.Better(b, n.Swap) {
 				acts, b = append(acts, a), next

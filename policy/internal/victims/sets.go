@@ -234,7 +234,7 @@ func (p *pool) outOfReach(b books.Balance, g int) bool {
 // exhaust tries all sets of at most one item from each group from g on, added to
 // acts, but for those that cannot be cheaper or cannot fit.
 func (c *Chooser) exhaust(p *pool, g int, b books.Balance, y *price.Tally, acts []books.Act, f *found) {
-	if f.ok && y.Weighted+y.Delay(p.n)*p.weight >= f.cost.Total || !y.Roomy(p.n) || p.outOfReach(b, g) {
+	if f.ok && y.Weighted+y.Delay(p.u, p.n)*p.weight >= f.cost.Total || !y.Roomy(p.n) || p.outOfReach(b, g) {
 		return
 	}
 	if g == len(p.groups) {
@@ -270,7 +270,7 @@ func (c *Chooser) greedy(p *pool, by score, without restriction, f *found) {
 	c.acts = c.acts[:0]
 	p.taken = append(p.taken[:0], make([]bool, len(p.groups))...)
 	for !b.Fits(n.Swap) {
-		if f.ok && y.Weighted+y.Delay(n)*p.weight >= f.cost.Total {
+		if f.ok && y.Weighted+y.Delay(p.u, n)*p.weight >= f.cost.Total {
 			return // what is added only adds to that
 		}
 		before := len(c.acts)
@@ -298,7 +298,7 @@ func (c *Chooser) greedy(p *pool, by score, without restriction, f *found) {
 // of them. It is valid until the next call.
 func (p *pool) rank(b books.Balance, y *price.Tally, by score, without restriction, few bool) []ranked {
 	n := p.n
-	delay := y.Delay(n)
+	delay := y.Delay(p.u, n)
 	before := delay*p.weight + y.Weighted
 	p.ranked = p.ranked[:0]
 	for i := range p.items {
@@ -312,7 +312,7 @@ func (p *pool) rank(b books.Balance, y *price.Tally, by score, without restricti
 		}
 		after := it.Delay
 		if s := it.Store; it.By == headrace.Checkpoint {
-			after = n.Stores[s].Queue + (y.Busy[s] + it.Delay)
+			after = n.Stores[s].Wait(p.u.TaskView) + (y.Busy[s] + it.Delay)
 		}
 		r := ranked{by(max(delay, after)*p.weight+(y.Weighted+it.Weighted)-before, gained), int32(i)}
 		switch {
