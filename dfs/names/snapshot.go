@@ -97,6 +97,11 @@ func (m *machine) Restore(index uint64, r io.Reader) error {
 			if !counted(k) {
 				return nil
 			}
+			if bytes.Equal(k, viewKey) { // of a version that is not known here the state is not taken over
+				if _, err := m.readable(v); err != nil {
+					return err
+				}
+			}
 			sum += sumOf(k, v)
 			return put(k, v)
 		}, func() error { return put(indexKey, ofNumber(index)) })
