@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -195,23 +194,26 @@ func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err 
 	return a.Noted, nil
 }
 
-// versionHeader is of refusals of nodes that are too old: the version in force.
-const versionHeader = "Headrace-Version"
+// oldHeader is of refusals of nodes that are too old.
+const oldHeader = "Headrace-Old"
 
 // refuseOld refuses a node that does not understand the version in force.
 func refuseOld(v *dfs.View, m dfs.Member) error {
-	err := v.Old(m.Version)
-	if err == nil {
-		return nil
+	if err := v.Old(m.Version); err != nil {
+		return tooOld(err)
 	}
+	return nil
+}
+
+func tooOld(err error) error {
 	e := connect.NewError(connect.CodeFailedPrecondition, err)
-	e.Meta().Set(versionHeader, strconv.Itoa(int(v.Version)))
+	e.Meta().Set(oldHeader, "true")
 	return e
 }
 
 // asOld returns ErrOld if an error says that this node is too old, else nil.
 func asOld(err error) error {
-	if e, ok := errors.AsType[*connect.Error](err); ok && e.Meta().Get(versionHeader) != "" {
+	if e, ok := errors.AsType[*connect.Error](err); ok && e.Meta().Get(oldHeader) != "" {
 		return fmt.Errorf("%w%s", dfs.ErrOld, strings.TrimPrefix(e.Message(), dfs.ErrOld.Error()))
 	}
 	if errors.Is(err, dfs.ErrOld) {

@@ -130,6 +130,9 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 		a, err = s.client(targetOf(leader)).Join(ctx, &wire.RingJoinRequest{Member: q.Member, Pool: q.Pool, Passed: true})
 		return err != nil && connect.CodeOf(err) == connect.CodeUnavailable, err
 	})
+	if old := asOld(err); old != nil { // on the way its header was lost
+		return nil, tooOld(old)
+	}
 	return a, err
 }
 
@@ -157,6 +160,7 @@ var ErrRefused = errors.New("the node is refused")
 // system know. It tries until ctx ends. It may be called before Start. One without a pool is asked meanwhile whether it is there, so its port has to be served.
 func (m *Circle) Join(ctx context.Context, by []string, self dfs.Member, pool string) (*wire.RingFileSystem, *dfs.View, uint32, error) {
 	m.joining.Store(&self.Name)
+	self.Version = m.Version
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		for _, address := range by {

@@ -109,7 +109,6 @@ func TestNewerCommand(t *testing.T) {
 		"an event":       append([]byte{kindRing}, "Split:{}"...),
 		"an event's key": append([]byte{kindRing}, `Down:{"Node":"one","Why":"slow"}`...),
 		"a member's key": append(bytes.TrimSuffix(member, []byte("}")), `,"Zone":"z1"}`...),
-		"a version":      append([]byte{kindRaise}, `{"Version":3,"Nodes":["one"]}`...),
 		"a raise's key":  append([]byte{kindRaise}, `{"Version":2,"Nodes":["one"],"Why":"new"}`...),
 		"a rule":         append([]byte{kindMeta, 200}, makes(3).Data[2:]...),
 	} {
