@@ -23,9 +23,9 @@ import (
 type nodes struct {
 	t         *testing.T
 	dir       string
-	old, new  string // programs
-	first     int    // the last byte of the first one's address
-	ports     [3][2]string
+	old, new  string       // programs
+	first     int          // the last byte of the first one's address
+	ports     [3][3]string // of RPC, data transfer and WebHDFS
 	processes [3]*dfstest.Process
 	peer      string // of the first
 }
@@ -43,6 +43,8 @@ func begin(t *testing.T, dir string, first int) *nodes {
 			_, n.ports[i][p], _ = net.SplitHostPort(l.Addr().String())
 			l.Close()
 		}
+	}
+	for i := range n.processes {
 		n.start(i, n.old)
 		if i == 0 {
 			n.peer = n.ring().Nodes[0].Peer
@@ -55,7 +57,7 @@ func begin(t *testing.T, dir string, first int) *nodes {
 func (n *nodes) host(i int) string { return fmt.Sprintf("127.0.0.%d", n.first+i) }
 
 func (n *nodes) flags(i int) []string {
-	f := []string{"--listen", n.host(i), "--port", n.ports[i][0], "--data-port", n.ports[i][1], "--http-port", "0", "--peer-port", "0", "--token-file", filepath.Join(n.dir, "token")}
+	f := []string{"--listen", n.host(i), "--port", n.ports[i][0], "--data-port", n.ports[i][1], "--http-port", n.ports[i][2], "--peer-port", "0", "--token-file", filepath.Join(n.dir, "token")}
 	if i > 0 && n.peer != "" {
 		if _, err := os.Stat(n.at(i)); err != nil {
 			f = append(f, "--join", n.peer)

@@ -106,7 +106,10 @@ func sitAt(t testing.TB, name, pool, address string, c Config, says ...func(self
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.view = &dfs.View{Version: p.Version, Table: table, Members: map[string]dfs.Member{name: self}, Index: 1}
+	p.view = &dfs.View{Version: p.Version, Table: table, Index: 1}
+	founds := self
+	founds.Number, founds.Version = 1, p.Version
+	p.view.Members = map[string]dfs.Member{name: p.view.As(founds)}
 	service := ipc.NewService(pb.File_ClientNamenodeProtocol_proto.Services().Get(0), func(_ context.Context, c *ipc.Call, _ proto.Message) (proto.Message, error) {
 		if !p.Leads() {
 			return nil, &dfs.NotLeader{}
