@@ -25,9 +25,8 @@ type nodes struct {
 	dir       string
 	old, new  string       // programs
 	first     int          // the last byte of the first one's address
-	ports     [3][3]string // of RPC, data transfer and WebHDFS
+	ports     [3][4]string // of RPC, data transfer, WebHDFS, and of other nodes
 	processes [3]*dfstest.Process
-	peer      string // of the first
 }
 
 // begin starts three nodes of the first version.
@@ -46,9 +45,6 @@ func begin(t *testing.T, dir string, first int) *nodes {
 	}
 	for i := range n.processes {
 		n.start(i, n.old)
-		if i == 0 {
-			n.peer = n.ring().Nodes[0].Peer
-		}
 	}
 	testkit.Await(t, "three nodes that vote", n.whole)
 	return n
@@ -57,14 +53,14 @@ func begin(t *testing.T, dir string, first int) *nodes {
 func (n *nodes) host(i int) string { return fmt.Sprintf("127.0.0.%d", n.first+i) }
 
 func (n *nodes) flags(i int) []string {
-	f := []string{"--listen", n.host(i), "--port", n.ports[i][0], "--data-port", n.ports[i][1], "--http-port", n.ports[i][2], "--peer-port", "0", "--token-file", filepath.Join(n.dir, "token")}
-	if i > 0 && n.peer != "" {
-		if _, err := os.Stat(n.at(i)); err != nil {
-			f = append(f, "--join", n.peer)
-		}
+	f := []string{"--listen", n.host(i), "--port", n.ports[i][0], "--data-port", n.ports[i][1], "--http-port", n.ports[i][2], "--peer-port", n.ports[i][3], "--token-file", filepath.Join(n.dir, "token")}
+	if _, err := os.Stat(n.at(i)); i > 0 && err != nil {
+		f = append(f, "--join", n.peer(0))
 	}
 	return f
 }
+
+func (n *nodes) peer(i int) string { return net.JoinHostPort(n.host(i), n.ports[i][3]) }
 
 func (n *nodes) at(i int) string { return filepath.Join(n.dir, fmt.Sprint(i)) }
 
@@ -225,9 +221,8 @@ func TestRaise(t *testing.T) {
 	says(string(out), "older than the one that is in force", "install the version of the other nodes here, and start again", "version 2 is in force, and this one understands 1")
 	n.start(1, n.new)
 	testkit.Await(t, "it to be back", n.whole)
-	n.peer = n.ring().Nodes[0].Peer
 	join := exec.Command(n.old, "dfs", "start", "--dir", filepath.Join(n.dir, "late"), "--listen", "127.0.0.54", "--port", "0", "--data-port", "0", "--http-port", "0", "--peer-port", "0",
-		"--token-file", filepath.Join(n.dir, "token"), "--join", n.peer)
+		"--token-file", filepath.Join(n.dir, "token"), "--join", n.peer(0))
 	out, err = join.CombinedOutput()
 	if err == nil {
 		t.Error("a node of the first version joins")
