@@ -40,7 +40,7 @@ func (m *Circle) keepBeating() {
 		var both sync.WaitGroup
 		both.Go(m.askNeighbours)
 		if m.node.Leads() {
-			m.stand()
+			service{m}.stand()
 		} else {
 			m.beat(room, n)
 		}
@@ -56,15 +56,15 @@ func (m *Circle) keepBeating() {
 }
 
 // stand has the ring know where this node is, which leads it.
-func (m *Circle) stand() {
-	v := m.node.View()
-	if v.Members[m.self.Name].Name == "" {
+func (s service) stand() {
+	v := s.node.View()
+	if v.Members[s.self.Name].Name == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
+	ctx, cancel := context.WithTimeout(s.ctx, s.Patience.Down)
 	defer cancel()
-	if _, err := (service{m}).place(ctx, v, m.self); err != nil && !undone(err) && m.ctx.Err() == nil {
-		m.Log.Warn("the ring cannot be told where this node is", "err", err)
+	if _, err := s.place(ctx, v, s.self); err != nil && !undone(err) && s.ctx.Err() == nil {
+		s.Log.Warn("the ring cannot be told where this node is", "err", err)
 	}
 }
 
@@ -88,10 +88,10 @@ func (s service) place(ctx context.Context, v *dfs.View, is dfs.Member) (*dfs.Vi
 
 // standing returns a member as the ring is to know it. It is in the rack where it was if it says of none, as a flag that was forgotten once is not to move all that
 // there is; and also as long as a node may be there that does not know how to move it.
-func (m *Circle) standing(v *dfs.View, is dfs.Member) dfs.Member {
+func (s service) standing(v *dfs.View, is dfs.Member) dfs.Member {
 	n, there := v.Table.Node(is.Name)
 	if there && is.Rack != "" && is.Rack != n.Rack && !v.Allows(ring.Rack{}) {
-		m.tell(slog.LevelWarn, "rack "+is.Name, "a node stands in another rack than before, which counts once all nodes are updated, and the version in force is raised (headrace dfs raise)",
+		s.tell(slog.LevelWarn, "rack "+is.Name, "a node stands in another rack than before, which counts once all nodes are updated, and the version in force is raised (headrace dfs raise)",
 			"node", is.Name, "rack", is.Rack, "before", n.Rack)
 		is.Rack = ""
 	}
