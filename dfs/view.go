@@ -17,4 +17,6 @@ var (
 	// ErrUncertain: a command may take effect, or may have. Who asks again under the same client and call gets
 	// the answer of the first time.
 	ErrUncertain = names.ErrUncertain
+	// ErrOld is the error of a node that does not understand the version in force.
+	ErrOld = names.ErrOld
 )

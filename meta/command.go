@@ -54,6 +54,20 @@ const (
 	version7
 )
 
+// Newest is the newest version of commands.
+const Newest = version7
+
+// since returns the version in which an operation came: one without it has no old way of doing it.
+func (m Command) since() byte {
+	switch m.Op.(type) {
+	case *ChangeCachePool, *RemoveCachePool, *ChangeCacheDirective, *RemoveCacheDirective:
+		return version5
+	case *Survey:
+		return version4
+	}
+	return version1
+}
+
 // rules returns the version by which a command is encoded and applied.
 func (m Command) rules() byte {
 	if m.version > 0 {
@@ -180,10 +194,20 @@ func (m Command) Bounded() error {
 // Encode returns a command for a log.
 func (m Command) Encode() []byte { return encode(m.rules(), &m) }
 
+// EncodeFor returns a command for a log that is read by whoever knows versions up to most only: one that has other rules since is by those of then.
+// An operation that came later is refused.
+func (m Command) EncodeFor(most byte) ([]byte, error) {
+	m.version = min(m.rules(), most)
+	if since := m.since(); m.version < since {
+		return nil, fail(classUnsupported, "Not all nodes know %T: it takes version %d of commands, and %d is in force. Update all nodes, then: headrace dfs raise", m.Op, since, most)
+	}
+	return m.Encode(), nil
+}
+
 // DecodeCommand reads what Encode has written, whatever the version.
 func DecodeCommand(b []byte) (Command, error) {
 	m := Command{version: version1}
-	if len(b) > 0 && b[0] > version1 && b[0] <= version7 {
+	if len(b) > 0 && b[0] > version1 && b[0] <= Newest {
 		m.version = b[0]
 	}
 	err := decode(m.version, b, &m)

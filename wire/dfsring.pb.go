@@ -32,12 +32,14 @@ type RingMember struct {
 	// HDFS's name of its storage.
 	Storage string `protobuf:"bytes,3,opt,name=storage,proto3" json:"storage,omitempty"`
 	// An IP address, by which nodes and clients reach it, and its ports; 0: not served.
-	Host          string `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
-	RpcPort       uint32 `protobuf:"varint,5,opt,name=rpc_port,json=rpcPort,proto3" json:"rpc_port,omitempty"`
-	DataPort      uint32 `protobuf:"varint,6,opt,name=data_port,json=dataPort,proto3" json:"data_port,omitempty"`
-	WebPort       uint32 `protobuf:"varint,7,opt,name=web_port,json=webPort,proto3" json:"web_port,omitempty"`
-	PeerPort      uint32 `protobuf:"varint,8,opt,name=peer_port,json=peerPort,proto3" json:"peer_port,omitempty"`
-	Rack          string `protobuf:"bytes,9,opt,name=rack,proto3" json:"rack,omitempty"`
+	Host     string `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
+	RpcPort  uint32 `protobuf:"varint,5,opt,name=rpc_port,json=rpcPort,proto3" json:"rpc_port,omitempty"`
+	DataPort uint32 `protobuf:"varint,6,opt,name=data_port,json=dataPort,proto3" json:"data_port,omitempty"`
+	WebPort  uint32 `protobuf:"varint,7,opt,name=web_port,json=webPort,proto3" json:"web_port,omitempty"`
+	PeerPort uint32 `protobuf:"varint,8,opt,name=peer_port,json=peerPort,proto3" json:"peer_port,omitempty"`
+	Rack     string `protobuf:"bytes,9,opt,name=rack,proto3" json:"rack,omitempty"`
+	// What the node understands of commands and of these messages; 0: the first version. See names.Understands.
+	Version       uint32 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -133,6 +135,13 @@ func (x *RingMember) GetRack() string {
 		return x.Rack
 	}
 	return ""
+}
+
+func (x *RingMember) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 type RingJoinRequest struct {
@@ -424,9 +433,11 @@ type RingGap struct {
 	// The file of the file system of which the blocks were when they were made, by its number.
 	File uint64 `protobuf:"varint,2,opt,name=file,proto3" json:"file,omitempty"`
 	// Offsets in the file of its blocks; to is 2^63-1 where no block was found behind it.
-	From          int64  `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
-	To            int64  `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
-	Cause         string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`
+	From  int64  `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	To    int64  `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
+	Cause string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`
+	// The path of the file, if it is there still: only of RingAdmin, to who may do all.
+	Path          string `protobuf:"bytes,6,opt,name=path,proto3" json:"path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,6 +503,13 @@ func (x *RingGap) GetTo() int64 {
 func (x *RingGap) GetCause() string {
 	if x != nil {
 		return x.Cause
+	}
+	return ""
+}
+
+func (x *RingGap) GetPath() string {
+	if x != nil {
+		return x.Path
 	}
 	return ""
 }
@@ -1104,7 +1122,9 @@ type RingResponse struct {
 	// Segments of which nobody who answers has all.
 	Missing uint32 `protobuf:"varint,7,opt,name=missing,proto3" json:"missing,omitempty"`
 	// Copies of segments that are being made.
-	Moves         uint32 `protobuf:"varint,8,opt,name=moves,proto3" json:"moves,omitempty"`
+	Moves uint32 `protobuf:"varint,8,opt,name=moves,proto3" json:"moves,omitempty"`
+	// The version in force; 0: the node that leads is of the first one, and knows of none.
+	Version       uint32 `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1195,6 +1215,13 @@ func (x *RingResponse) GetMoves() uint32 {
 	return 0
 }
 
+func (x *RingResponse) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
 type RingNode struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Member *RingMember            `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
@@ -1213,7 +1240,9 @@ type RingNode struct {
 	// Seconds since it was heard; negative: not since this node leads.
 	Silent float64 `protobuf:"fixed64,10,opt,name=silent,proto3" json:"silent,omitempty"`
 	// It has come to other names than the node that is asked, from the same commands.
-	Differs       bool `protobuf:"varint,11,opt,name=differs,proto3" json:"differs,omitempty"`
+	Differs bool `protobuf:"varint,11,opt,name=differs,proto3" json:"differs,omitempty"`
+	// What it understands; 0: it has not said so yet.
+	Version       uint32 `protobuf:"varint,12,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1323,6 +1352,13 @@ func (x *RingNode) GetDiffers() bool {
 		return x.Differs
 	}
 	return false
+}
+
+func (x *RingNode) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
 }
 
 // Nodes are named by name, by a unique beginning of it, or by address.
@@ -1511,11 +1547,110 @@ func (x *RingChangeResponse) GetMoves() uint32 {
 	return 0
 }
 
+type RingRaiseRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Nodes that were not heard are taken to understand it. When they come back and do not, they are refused.
+	DespiteAway   bool `protobuf:"varint,1,opt,name=despite_away,json=despiteAway,proto3" json:"despite_away,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RingRaiseRequest) Reset() {
+	*x = RingRaiseRequest{}
+	mi := &file_dfsring_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RingRaiseRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RingRaiseRequest) ProtoMessage() {}
+
+func (x *RingRaiseRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsring_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RingRaiseRequest.ProtoReflect.Descriptor instead.
+func (*RingRaiseRequest) Descriptor() ([]byte, []int) {
+	return file_dfsring_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RingRaiseRequest) GetDespiteAway() bool {
+	if x != nil {
+		return x.DespiteAway
+	}
+	return false
+}
+
+type RingRaiseResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version in force.
+	Version uint32 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// False: it was in force already.
+	Raised        bool `protobuf:"varint,2,opt,name=raised,proto3" json:"raised,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RingRaiseResponse) Reset() {
+	*x = RingRaiseResponse{}
+	mi := &file_dfsring_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RingRaiseResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RingRaiseResponse) ProtoMessage() {}
+
+func (x *RingRaiseResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsring_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RingRaiseResponse.ProtoReflect.Descriptor instead.
+func (*RingRaiseResponse) Descriptor() ([]byte, []int) {
+	return file_dfsring_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *RingRaiseResponse) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *RingRaiseResponse) GetRaised() bool {
+	if x != nil {
+		return x.Raised
+	}
+	return false
+}
+
 var File_dfsring_proto protoreflect.FileDescriptor
 
 const file_dfsring_proto_rawDesc = "" +
 	"\n" +
-	"\rdfsring.proto\x12\vheadrace.v1\"\xea\x01\n" +
+	"\rdfsring.proto\x12\vheadrace.v1\"\x84\x02\n" +
 	"\n" +
 	"RingMember\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
@@ -1526,7 +1661,9 @@ const file_dfsring_proto_rawDesc = "" +
 	"\tdata_port\x18\x06 \x01(\rR\bdataPort\x12\x19\n" +
 	"\bweb_port\x18\a \x01(\rR\awebPort\x12\x1b\n" +
 	"\tpeer_port\x18\b \x01(\rR\bpeerPort\x12\x12\n" +
-	"\x04rack\x18\t \x01(\tR\x04rack\"n\n" +
+	"\x04rack\x18\t \x01(\tR\x04rack\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\rR\aversion\"n\n" +
 	"\x0fRingJoinRequest\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.headrace.v1.RingMemberR\x06member\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12\x16\n" +
@@ -1547,13 +1684,14 @@ const file_dfsring_proto_rawDesc = "" +
 	"\tremaining\x18\x03 \x01(\x04R\tremaining\x12\x16\n" +
 	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\x12\x12\n" +
 	"\x04gaps\x18\x05 \x01(\x04R\x04gaps\x121\n" +
-	"\tsome_gaps\x18\x06 \x03(\v2\x14.headrace.v1.RingGapR\bsomeGaps\"i\n" +
+	"\tsome_gaps\x18\x06 \x03(\v2\x14.headrace.v1.RingGapR\bsomeGaps\"}\n" +
 	"\aRingGap\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\x04R\x04file\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x0e\n" +
 	"\x02to\x18\x04 \x01(\x03R\x02to\x12\x14\n" +
-	"\x05cause\x18\x05 \x01(\tR\x05cause\"\x98\x02\n" +
+	"\x05cause\x18\x05 \x01(\tR\x05cause\x12\x12\n" +
+	"\x04path\x18\x06 \x01(\tR\x04path\"\x98\x02\n" +
 	"\x0fRingBeatRequest\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.headrace.v1.RingMemberR\x06member\x12\x12\n" +
 	"\x04pool\x18\x02 \x01(\tR\x04pool\x12)\n" +
@@ -1593,7 +1731,7 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x05class\x18\x01 \x01(\tR\x05class\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x12\n" +
 	"\x04code\x18\x03 \x01(\x05R\x04code\"\r\n" +
-	"\vRingRequest\"\xe5\x01\n" +
+	"\vRingRequest\"\xff\x01\n" +
 	"\fRingResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12\x16\n" +
@@ -1602,7 +1740,8 @@ const file_dfsring_proto_rawDesc = "" +
 	"\bsegments\x18\x05 \x01(\rR\bsegments\x12+\n" +
 	"\x05nodes\x18\x06 \x03(\v2\x15.headrace.v1.RingNodeR\x05nodes\x12\x18\n" +
 	"\amissing\x18\a \x01(\rR\amissing\x12\x14\n" +
-	"\x05moves\x18\b \x01(\rR\x05moves\"\xb4\x02\n" +
+	"\x05moves\x18\b \x01(\rR\x05moves\x12\x18\n" +
+	"\aversion\x18\t \x01(\rR\aversion\"\xce\x02\n" +
 	"\bRingNode\x12/\n" +
 	"\x06member\x18\x01 \x01(\v2\x17.headrace.v1.RingMemberR\x06member\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x18\n" +
@@ -1615,7 +1754,8 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x04room\x18\t \x01(\v2\x15.headrace.v1.RingRoomR\x04room\x12\x16\n" +
 	"\x06silent\x18\n" +
 	" \x01(\x01R\x06silent\x12\x18\n" +
-	"\adiffers\x18\v \x01(\bR\adiffers\"&\n" +
+	"\adiffers\x18\v \x01(\bR\adiffers\x12\x18\n" +
+	"\aversion\x18\f \x01(\rR\aversion\"&\n" +
 	"\x10RingDrainRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"%\n" +
 	"\x0fRingFillRequest\x12\x12\n" +
@@ -1624,17 +1764,23 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\tR\x04node\"@\n" +
 	"\x12RingChangeResponse\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x14\n" +
-	"\x05moves\x18\x02 \x01(\rR\x05moves2\xa1\x02\n" +
+	"\x05moves\x18\x02 \x01(\rR\x05moves\"5\n" +
+	"\x10RingRaiseRequest\x12!\n" +
+	"\fdespite_away\x18\x01 \x01(\bR\vdespiteAway\"E\n" +
+	"\x11RingRaiseResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\x12\x16\n" +
+	"\x06raised\x18\x02 \x01(\bR\x06raised2\xa1\x02\n" +
 	"\vRingService\x12C\n" +
 	"\x04Join\x12\x1c.headrace.v1.RingJoinRequest\x1a\x1d.headrace.v1.RingJoinResponse\x12C\n" +
 	"\x04Beat\x12\x1c.headrace.v1.RingBeatRequest\x1a\x1d.headrace.v1.RingBeatResponse\x12C\n" +
 	"\x04Ping\x12\x1c.headrace.v1.RingPingRequest\x1a\x1d.headrace.v1.RingPingResponse\x12C\n" +
-	"\x04Pass\x12\x1c.headrace.v1.RingPassRequest\x1a\x1d.headrace.v1.RingPassResponse2\xa3\x02\n" +
+	"\x04Pass\x12\x1c.headrace.v1.RingPassRequest\x1a\x1d.headrace.v1.RingPassResponse2\xeb\x02\n" +
 	"\tRingAdmin\x12;\n" +
 	"\x04Ring\x12\x18.headrace.v1.RingRequest\x1a\x19.headrace.v1.RingResponse\x12G\n" +
 	"\x05Drain\x12\x1d.headrace.v1.RingDrainRequest\x1a\x1f.headrace.v1.RingChangeResponse\x12E\n" +
 	"\x04Fill\x12\x1c.headrace.v1.RingFillRequest\x1a\x1f.headrace.v1.RingChangeResponse\x12I\n" +
-	"\x06Remove\x12\x1e.headrace.v1.RingRemoveRequest\x1a\x1f.headrace.v1.RingChangeResponseB\x14Z\x12headrace/wire;wireb\x06proto3"
+	"\x06Remove\x12\x1e.headrace.v1.RingRemoveRequest\x1a\x1f.headrace.v1.RingChangeResponse\x12F\n" +
+	"\x05Raise\x12\x1d.headrace.v1.RingRaiseRequest\x1a\x1e.headrace.v1.RingRaiseResponseB\x14Z\x12headrace/wire;wireb\x06proto3"
 
 var (
 	file_dfsring_proto_rawDescOnce sync.Once
@@ -1648,7 +1794,7 @@ func file_dfsring_proto_rawDescGZIP() []byte {
 	return file_dfsring_proto_rawDescData
 }
 
-var file_dfsring_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_dfsring_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_dfsring_proto_goTypes = []any{
 	(*RingMember)(nil),         // 0: headrace.v1.RingMember
 	(*RingJoinRequest)(nil),    // 1: headrace.v1.RingJoinRequest
@@ -1671,6 +1817,8 @@ var file_dfsring_proto_goTypes = []any{
 	(*RingFillRequest)(nil),    // 18: headrace.v1.RingFillRequest
 	(*RingRemoveRequest)(nil),  // 19: headrace.v1.RingRemoveRequest
 	(*RingChangeResponse)(nil), // 20: headrace.v1.RingChangeResponse
+	(*RingRaiseRequest)(nil),   // 21: headrace.v1.RingRaiseRequest
+	(*RingRaiseResponse)(nil),  // 22: headrace.v1.RingRaiseResponse
 }
 var file_dfsring_proto_depIdxs = []int32{
 	0,  // 0: headrace.v1.RingJoinRequest.member:type_name -> headrace.v1.RingMember
@@ -1691,16 +1839,18 @@ var file_dfsring_proto_depIdxs = []int32{
 	17, // 15: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
 	18, // 16: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
 	19, // 17: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
-	2,  // 18: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
-	7,  // 19: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
-	9,  // 20: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
-	11, // 21: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
-	15, // 22: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
-	20, // 23: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
-	20, // 24: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
-	20, // 25: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
-	18, // [18:26] is the sub-list for method output_type
-	10, // [10:18] is the sub-list for method input_type
+	21, // 18: headrace.v1.RingAdmin.Raise:input_type -> headrace.v1.RingRaiseRequest
+	2,  // 19: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
+	7,  // 20: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
+	9,  // 21: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
+	11, // 22: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
+	15, // 23: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
+	20, // 24: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
+	20, // 25: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
+	20, // 26: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
+	22, // 27: headrace.v1.RingAdmin.Raise:output_type -> headrace.v1.RingRaiseResponse
+	19, // [19:28] is the sub-list for method output_type
+	10, // [10:19] is the sub-list for method input_type
 	10, // [10:10] is the sub-list for extension type_name
 	10, // [10:10] is the sub-list for extension extendee
 	0,  // [0:10] is the sub-list for field type_name
@@ -1722,7 +1872,7 @@ func file_dfsring_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dfsring_proto_rawDesc), len(file_dfsring_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

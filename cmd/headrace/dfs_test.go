@@ -166,10 +166,26 @@ func TestDFSGaps(t *testing.T) {
 	}
 	fs := startDFS(t, dir)
 	said := dfsRun(t, 1, "fsck", "--fs", fs)
-	for _, want := range []string{"/f\n", "disk " + filepath.Join(dir, "blocks") + ": the blocks of file ", " from byte 0 to its end could not be read at its start (", "is a directory"} {
+	for _, want := range []string{"/f\n", "disk " + filepath.Join(dir, "blocks") + ": the blocks of file ", " from byte 0 to its end could not be read at its start (", "is a directory", "); that is /f\n", "1 files cannot be read whole"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("want %q in\n%s", want, said)
 		}
+	}
+	dfsRun(t, 0, "put", "--fs", fs, file, "/g") // beside it
+	if said := dfsRun(t, 0, "fsck", "--fs", fs, "/g"); strings.Contains(said, "/f") {
+		t.Error(said)
+	}
+	dfsRun(t, 1, "fsck", "--fs", fs, "/f")
+	c, err := ipc.Dial(t.Context(), strings.TrimPrefix(fs, "hdfs://"), ipc.Options{Protocol: "org.apache.hadoop.hdfs.protocol.ClientProtocol", User: ipc.User{Name: whoami(t)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Call(t.Context(), "delete", &pb.DeleteRequestProto{Src: proto.String("/f"), Recursive: proto.Bool(false)}, &pb.DeleteResponseProto{}); err != nil {
+		t.Fatal(err)
+	}
+	if said := dfsRun(t, 1, "fsck", "--fs", fs); !strings.Contains(said, "that is a file that is not there any more") || !strings.Contains(said, "have a good copy of each block, but there are parts of disks") {
+		t.Error(said)
 	}
 	if said := dfsRun(t, 0, "status", "--fs", fs); !strings.Contains(said, "1 parts of files of blocks cannot be read: headrace dfs fsck says which") {
 		t.Error(said)

@@ -25,7 +25,7 @@
 // Results are on standard output, everything else (errors, hints, the daemon's
 // log) on standard error. --format json, before or after the verb, turns the
 // results of run, ps, top, show, warm, cache, disks, cluster, cluster jobs, doctor,
-// version, sim, trace describe, dfs status, ring, ls, fsck, drain, fill and remove, and of
+// version, sim, trace describe, dfs status, ring, ls, fsck, drain, fill, remove and raise, and of
 // the verbs that change a task into JSON: the messages of wire/headrace.proto as the
 // daemon itself speaks them, where it is asked. Verbs that have none refuse it. The flag is not called --output because run --output FILE is where the
 // task writes. An error is one line that says what to do next. There are

@@ -24,7 +24,13 @@ type Process struct {
 // Launch starts a node in a directory, with any ports unless flags name them, and returns when clients may come.
 func Launch(t testing.TB, dir string, flags ...string) *Process {
 	t.Helper()
-	p := &Process{Cmd: exec.Command(testkit.Headrace(t), append([]string{"dfs", "start", "--dir", dir, "--port", "0", "--data-port", "0"}, flags...)...)}
+	return LaunchProgram(t, testkit.Headrace(t), dir, flags...)
+}
+
+// LaunchProgram is Launch of a program that was built.
+func LaunchProgram(t testing.TB, program, dir string, flags ...string) *Process {
+	t.Helper()
+	p := &Process{Cmd: exec.Command(program, append([]string{"dfs", "start", "--dir", dir, "--port", "0", "--data-port", "0"}, flags...)...)}
 	p.Cmd.Stderr = t.Output()
 	out, err := p.Cmd.StdoutPipe()
 	if err != nil {

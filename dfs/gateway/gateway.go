@@ -35,7 +35,9 @@ type Config struct {
 	Pass Pass
 	// Heard returns for how long another node was not heard, and false when it never was. nil: there is no other.
 	Heard func(node string) (silent time.Duration, ok bool)
-	Log   *slog.Logger
+	// Understands returns the version that a node has said it understands since this one leads, and false if it has not. nil: there is no other.
+	Understands func(node string) (version uint32, ok bool)
+	Log         *slog.Logger
 }
 
 // A Pass has a call answered where the names are led, which here does when they are led on this node.
@@ -50,6 +52,7 @@ type Gateway struct {
 	log   *slog.Logger
 	host  string
 	heard func(string) (time.Duration, bool)
+	says  func(string) (uint32, bool)
 	// Of the listeners: clients are told of them.
 	rpcPort, dataPort, webPort uint32
 
@@ -73,7 +76,7 @@ const mostRequest = 8 << 20
 
 // New returns a gateway. It serves once Serve is called.
 func New(c Config) *Gateway {
-	g := &Gateway{node: c.Node, host: c.Host, webPort: uint32(c.WebPort), heard: c.Heard, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
+	g := &Gateway{node: c.Node, host: c.Host, webPort: uint32(c.WebPort), heard: c.Heard, says: c.Understands, log: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust},
 		tokens: c.Node.Tokens(), began: time.Now(), measures: newMeasures(), limiting: make(chan struct{}, 1)}
 	serve := func(d protoreflect.FileDescriptor, methods ...table) *ipc.Service {
 		return g.service(d.Services().Get(0), methods...)

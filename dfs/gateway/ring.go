@@ -10,6 +10,7 @@ import (
 
 	"headrace/dfs"
 	"headrace/hdfs/ipc"
+	"headrace/meta"
 	"headrace/ring"
 	"headrace/wire"
 )
@@ -30,7 +31,18 @@ var ringAdmin = table{
 		if err != nil {
 			return nil, err
 		}
-		return c.ring(v), nil
+		r := c.ring(v)
+		if !c.by.Super { // names of files are for who may see all
+			return r, nil
+		}
+		return r, c.ask(func(q meta.Query) error {
+			for _, n := range r.Nodes {
+				for _, g := range n.GetRoom().GetSomeGaps() {
+					g.Path, _ = q.PathOf(g.File)
+				}
+			}
+			return nil
+		})
 	}),
 	"Drain": change((*wire.RingDrainRequest).GetNode, func(name string) ring.Event { return ring.Drain{Node: name} }),
 	"Fill":  change((*wire.RingFillRequest).GetNode, func(name string) ring.Event { return ring.Fill{Node: name} }),
@@ -40,6 +52,7 @@ var ringAdmin = table{
 		}
 		return remove(c, q)
 	},
+	"Raise": on((*call).raise),
 }
 
 var remove = change((*wire.RingRemoveRequest).GetNode, func(name string) ring.Event { return ring.Remove{Node: name} })
@@ -62,6 +75,32 @@ func (c *call) unneeded(who string) error {
 		err = ipc.Throw(ipc.ClassIO, "%s is needed: copies of %d blocks are kept there", m.Name, n)
 	}
 	return err
+}
+
+// raise puts the newest version in force that all nodes understand which are not out.
+func (c *call) raise(q *wire.RingRaiseRequest) (*wire.RingRaiseResponse, error) {
+	if err := c.privileged(); err != nil {
+		return nil, err
+	}
+	v, raised, err := c.node.Raise(c.ctx, c.understands, q.DespiteAway)
+	if err != nil {
+		return nil, err
+	}
+	if raised {
+		c.log.Warn("the version in force is raised", "version", v.Version)
+	}
+	return &wire.RingRaiseResponse{Version: max(1, v.Version), Raised: raised}, nil
+}
+
+// understands returns the version that a node has said it understands, and false if it has not.
+func (g *Gateway) understands(name string) (uint32, bool) {
+	switch {
+	case name == g.node.Identity.Node:
+		return g.node.Understands(), true
+	case g.says == nil:
+		return 0, false
+	}
+	return g.says(name)
 }
 
 // leading returns the ring as the node that leads knows it.
@@ -120,7 +159,7 @@ func memberOf(v *dfs.View, who string) (dfs.Member, error) {
 func (c *call) ring(v *dfs.View) *wire.RingResponse {
 	t := v.Table
 	r := &wire.RingResponse{Epoch: t.Epoch(), Term: v.Term, Leader: v.Leader, Replicas: uint32(t.Replicas()), Segments: uint32(t.Segments()),
-		Missing: uint32(len(t.Missing()))}
+		Missing: uint32(len(t.Missing())), Version: max(1, v.Version)}
 	of, voters, differing := map[string]*wire.RingNode{}, c.node.Voters(), c.node.Differing()
 	for _, n := range t.Nodes() {
 		m := v.Members[n.Name]
@@ -128,6 +167,9 @@ func (c *call) ring(v *dfs.View) *wire.RingResponse {
 		node := &wire.RingNode{State: n.State.String(), Leaving: n.Leaving, Leads: n.Name == v.Leader, Votes: votes, Differs: slices.Contains(differing, n.Name), Silent: -1,
 			Member: &wire.RingMember{Name: n.Name, Number: m.Number, Storage: m.Storage, Host: m.Host, RpcPort: uint32(m.RPC), DataPort: uint32(m.Data),
 				WebPort: uint32(m.Web), PeerPort: uint32(m.Peer), Rack: n.Rack}}
+		if node.Version, _ = c.understands(n.Name); node.Version == 0 {
+			node.Version = m.Version // as it was noted before
+		}
 		if silent, ok := c.silent(n.Name); ok {
 			node.Room = c.node.RoomOf(n.Name).Wire()
 			node.Silent = silent.Seconds()

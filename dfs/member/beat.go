@@ -2,9 +2,11 @@ package member
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -38,7 +40,7 @@ func (m *Circle) keepBeating() {
 		var both sync.WaitGroup
 		both.Go(m.askNeighbours)
 		if m.node.Leads() {
-			m.stand()
+			service{m}.stand()
 		} else {
 			m.beat(room, n)
 		}
@@ -54,22 +56,22 @@ func (m *Circle) keepBeating() {
 }
 
 // stand has the ring know where this node is, which leads it.
-func (m *Circle) stand() {
-	v := m.node.View()
-	if v.Members[m.self.Name].Name == "" {
+func (s service) stand() {
+	v := s.node.View()
+	if v.Members[s.self.Name].Name == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(m.ctx, m.Patience.Down)
+	ctx, cancel := context.WithTimeout(s.ctx, s.Patience.Down)
 	defer cancel()
-	if _, err := (service{m}).place(ctx, v, m.self); err != nil && !undone(err) && m.ctx.Err() == nil {
-		m.Log.Warn("the ring cannot be told where this node is", "err", err)
+	if _, err := s.place(ctx, v, s.self); err != nil && !undone(err) && s.ctx.Err() == nil {
+		s.Log.Warn("the ring cannot be told where this node is", "err", err)
 	}
 }
 
 // place has the ring know where a member says that it is, of which it knows already, and returns a view that does. Only the node that leads may.
 func (s service) place(ctx context.Context, v *dfs.View, is dfs.Member) (*dfs.View, error) {
 	known := v.Members[is.Name]
-	is = inRack(v, is)
+	is = s.standing(v, is)
 	if is.Number = known.Number; is != known {
 		var err error
 		if v, _, err = s.node.Admit(ctx, is); err != nil {
@@ -84,12 +86,19 @@ func (s service) place(ctx context.Context, v *dfs.View, is dfs.Member) (*dfs.Vi
 	return v, nil
 }
 
-// inRack returns a member that is where it was if it says of no rack: a flag that was forgotten once is not to move all that there is.
-func inRack(v *dfs.View, m dfs.Member) dfs.Member {
-	if n, there := v.Table.Node(m.Name); there && m.Rack == "" {
-		m.Rack = n.Rack
+// standing returns a member as the ring is to know it. It is in the rack where it was if it says of none, as a flag that was forgotten once is not to move all that
+// there is; and also as long as a node may be there that does not know how to move it.
+func (s service) standing(v *dfs.View, is dfs.Member) dfs.Member {
+	n, there := v.Table.Node(is.Name)
+	if there && is.Rack != "" && is.Rack != n.Rack && !v.Allows(ring.Rack{}) {
+		s.tell(slog.LevelWarn, "rack "+is.Name, "a node stands in another rack than before, which counts once all nodes are updated, and the version in force is raised (headrace dfs raise)",
+			"node", is.Name, "rack", is.Rack, "before", n.Rack)
+		is.Rack = ""
 	}
-	return m
+	if there && is.Rack == "" {
+		is.Rack = n.Rack
+	}
+	return v.As(is)
 }
 
 // wake has the next beat come at once, because nobody leads, or somebody else.
@@ -170,17 +179,59 @@ func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err 
 	a, err := m.client(to).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
 		Leader: v.Leader, Unreachable: m.unreachable(), HostName: m.HostName,
 		Room: room.Wire()})
+	if err == nil && len(a.View) > 0 {
+		var next *dfs.View
+		if next, err = names.DecodeView(a.View); err == nil {
+			m.node.Learn(next)
+		}
+	}
 	if err != nil {
+		if old := asOld(err); old != nil {
+			m.node.Outdated(old)
+		}
 		return false, err
 	}
-	if len(a.View) > 0 {
-		next, err := names.DecodeView(a.View)
-		if err != nil {
-			return false, err
-		}
-		m.node.Learn(next)
-	}
 	return a.Noted, nil
+}
+
+// oldHeader is of refusals of nodes that are too old.
+const oldHeader = "Headrace-Old"
+
+// refuseOld refuses a node that does not understand the version in force.
+func refuseOld(v *dfs.View, m dfs.Member) error {
+	if err := v.Old(m.Version); err != nil {
+		return tooOld(err)
+	}
+	return nil
+}
+
+func tooOld(err error) error {
+	e := connect.NewError(connect.CodeFailedPrecondition, err)
+	e.Meta().Set(oldHeader, "true")
+	return e
+}
+
+// asOld returns ErrOld if an error says that this node is too old, else nil.
+func asOld(err error) error {
+	if e, ok := errors.AsType[*connect.Error](err); ok && e.Meta().Get(oldHeader) != "" {
+		return fmt.Errorf("%w%s", dfs.ErrOld, strings.TrimPrefix(e.Message(), dfs.ErrOld.Error()))
+	}
+	if errors.Is(err, dfs.ErrOld) {
+		return err
+	}
+	return nil
+}
+
+// Understands returns the version that a node understands, and false if it has not said so to this one while it leads.
+func (m *Circle) Understands(name string) (uint32, bool) {
+	if name == m.self.Name {
+		return m.Version, true
+	}
+	term := m.node.View().Term
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u, ok := m.says[name]
+	return u.version, ok && u.term == term
 }
 
 // askNeighbours asks those on both sides whether they answer.

@@ -15,6 +15,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace/dfs"
+	"headrace/dfs/names"
 	"headrace/dfs/peer"
 	"headrace/hdfs/ipc"
 	"headrace/internal/accept"
@@ -35,6 +36,8 @@ type Node interface {
 	ChangeRing(context.Context, ring.Event) (*dfs.View, error)
 	Deliver(quorum.Message)
 	Room() dfs.Room
+	// Outdated ends the node: it is older than the version in force.
+	Outdated(error)
 }
 
 // Config says how a node takes part. The zero value of all but Port works.
@@ -44,6 +47,8 @@ type Config struct {
 	Seeds []string
 	// Beat is the time between two beats (default 1 s), Wait how long a call waits for somebody to lead (default 20 s).
 	Beat, Wait time.Duration
+	// Version is what this node understands (default names.Understands()).
+	Version uint32
 	// HostName is what HDFS's clients know this machine by; "": its address.
 	HostName string
 	// Patience is the judge's (default ring.DefaultPatience).
@@ -80,12 +85,19 @@ type Circle struct {
 	beats map[string]ring.Beat  // when this node has heard others
 	rooms map[string]dfs.Room   // what those have said of their disks
 	hosts map[string]string     // and of what their machines are called
+	says  map[string]understood // and of what they understand
 	moved map[string]dfs.Member // what those say of themselves who beat here while another node leads
 	// returning are nodes that are being asked what they still have.
 	returning map[string]bool
 	deaf      map[string]int // neighbours that have not answered, so many times
 	clients   map[target]wireconnect.RingServiceClient
 	told      map[string]string // what was last told of refusals
+}
+
+// understood is a version that a node has said it understands while this one led, in a term.
+type understood struct {
+	version uint32
+	term    uint64
 }
 
 // raftProtocol is spoken on streams with messages of the consensus.
@@ -99,12 +111,13 @@ const (
 // New returns the part of a node that has not begun to take part.
 func New(c Config) *Circle {
 	c.Beat, c.Wait = cmp.Or(c.Beat, time.Second), cmp.Or(c.Wait, 20*time.Second)
+	c.Version = cmp.Or(c.Version, names.Understands())
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Patience == nil {
 		p := ring.DefaultPatience
 		c.Patience = &p
 	}
-	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, hosts: map[string]string{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
+	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, hosts: map[string]string{}, says: map[string]understood{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
 		clients: map[target]wireconnect.RingServiceClient{}, told: map[string]string{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.raft = c.Port.Stream(raftProtocol)
@@ -136,6 +149,7 @@ type Taking struct {
 // Start has the node take part, until Close. It is called once.
 func (m *Circle) Start(t Taking) {
 	m.node, m.self, m.led, m.back = t.Node, t.Self, t.Led, t.Return
+	m.self.Version = m.Version
 	m.system = &wire.RingFileSystem{Pool: t.System.Pool, Owner: t.System.Owner, Group: t.System.Group, Key: t.System.Key}
 	if t.Blocks != nil {
 		path, h := wireconnect.NewBlockServiceHandler(t.Blocks, connect.WithReadMaxBytes(mostMessage))
@@ -256,5 +270,5 @@ func (m *Circle) Blocks(of dfs.Member) wireconnect.BlockServiceClient {
 
 func toWire(m dfs.Member) *wire.RingMember {
 	return &wire.RingMember{Name: m.Name, Number: m.Number, Storage: m.Storage, Host: m.Host, RpcPort: uint32(m.RPC), DataPort: uint32(m.Data),
-		WebPort: uint32(m.Web), PeerPort: uint32(m.Peer), Rack: m.Rack}
+		WebPort: uint32(m.Web), PeerPort: uint32(m.Peer), Rack: m.Rack, Version: m.Version}
 }

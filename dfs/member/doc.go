@@ -19,6 +19,9 @@
 // elsewhere needs nothing but to beat. Neighbours on the ring are asked each second whether they answer;
 // who does not is accused (ring.Patience). A node that beats and that neither both neighbours nor the leader reach counts as silent.
 //
+// Who joins, and each beat, says what the node understands (names.Understands; who says nothing understands the first version). Who understands less than is in
+// force is refused, with a header by which it knows that it is to end; a node of the first version just logs what to do.
+//
 // # Calls that are passed on
 //
 // Who calls is found out by the node that has the connection, and nobody else could. So the leader

@@ -40,6 +40,7 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 		if _, ok := v.Members[name]; !ok {
 			delete(m.beats, name)
 			delete(m.rooms, name)
+			delete(m.says, name)
 		}
 	}
 	beats := maps.Clone(m.beats)

@@ -45,6 +45,7 @@ type place struct {
 	changed chan struct{}
 	leading bool
 	got     []quorum.Message
+	old     error // that this node is too old
 	said    spoken
 }
 
@@ -105,7 +106,10 @@ func sitAt(t testing.TB, name, pool, address string, c Config, says ...func(self
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.view = &dfs.View{Table: table, Members: map[string]dfs.Member{name: self}, Index: 1}
+	p.view = &dfs.View{Version: p.Version, Table: table, Index: 1}
+	founds := self
+	founds.Number, founds.Version = 1, p.Version
+	p.view.Members = map[string]dfs.Member{name: p.view.As(founds)}
 	service := ipc.NewService(pb.File_ClientNamenodeProtocol_proto.Services().Get(0), func(_ context.Context, c *ipc.Call, _ proto.Message) (proto.Message, error) {
 		if !p.Leads() {
 			return nil, &dfs.NotLeader{}
@@ -157,6 +161,10 @@ func (p *place) Changed() <-chan struct{} { p.mu.Lock(); defer p.mu.Unlock(); re
 func (p *place) Leads() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.leading }
 
 func (p *place) Room() dfs.Room { return dfs.Room{Capacity: 100, Blocks: 7} }
+
+func (p *place) Outdated(err error) { p.mu.Lock(); defer p.mu.Unlock(); p.old = err }
+
+func (p *place) outdated() error { p.mu.Lock(); defer p.mu.Unlock(); return p.old }
 
 func (p *place) Deliver(q quorum.Message) {
 	p.mu.Lock()

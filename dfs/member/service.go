@@ -38,7 +38,11 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 	if !ok {
 		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("node %s is none of the ring", m.Name))
 	}
-	m = inRack(v, m)
+	if err := refuseOld(v, m); err != nil {
+		return nil, err
+	}
+	understands := m.Version
+	m = s.standing(v, m)
 	m.Number = known.Number
 	a := &wire.RingBeatResponse{Noted: s.node.Leads()}
 	s.mu.Lock()
@@ -51,7 +55,7 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 		if v, err = s.place(ctx, v, m); err != nil {
 			return nil, err
 		}
-		s.note(m.Name, q.GetHostName(), ring.Beat{At: s.now(), Unreachable: q.Unreachable}, dfs.RoomFrom(q.GetRoom()))
+		s.note(m.Name, q.GetHostName(), understood{understands, v.Term}, ring.Beat{At: s.now(), Unreachable: q.Unreachable}, dfs.RoomFrom(q.GetRoom()))
 	}
 	if v.Table.Epoch() != q.Epoch || v.Index != q.Index || v.Term != q.Term || v.Leader != q.Leader {
 		a.View = v.Encode()
@@ -60,15 +64,15 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 }
 
 // note notes a beat.
-func (s service) note(name, host string, b ring.Beat, room dfs.Room) {
+func (s service) note(name, host string, u understood, b ring.Beat, room dfs.Room) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.beats[name], s.rooms[name], s.hosts[name] = b, room, host
+	s.beats[name], s.rooms[name], s.hosts[name], s.says[name] = b, room, host, u
 }
 
 // member is the node of a message, if it can be one of this file system.
 func (s service) member(w *wire.RingMember, pool string) (dfs.Member, error) {
-	m := dfs.Member{Name: w.GetName(), Storage: w.GetStorage(), Host: w.GetHost(), Rack: w.GetRack()}
+	m := dfs.Member{Name: w.GetName(), Storage: w.GetStorage(), Host: w.GetHost(), Rack: w.GetRack(), Version: max(1, w.GetVersion())}
 	ports := true
 	for to, p := range map[*uint16]uint32{&m.RPC: w.GetRpcPort(), &m.Data: w.GetDataPort(), &m.Web: w.GetWebPort(), &m.Peer: w.GetPeerPort()} {
 		*to = uint16(p)
@@ -98,17 +102,22 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 	}
 	var a *wire.RingJoinResponse
 	err = s.lead(ctx, func() (bool, error) {
-		if q.Pool != "" {
-			// Whoever has a file system was admitted once. That it is still known is asked by an event that changes nothing, as a node that has
-			// begun to lead may not know all yet.
-			_, err := s.node.ChangeRing(ctx, ring.Confirm{Node: m.Name})
-			if errors.Is(err, ring.ErrUnknown) {
+		// Whoever has a file system was admitted once. That it is still known, and which version is in force, is asked by an event that changes nothing, as a node that
+		// has begun to lead may not know all yet.
+		_, err := s.node.ChangeRing(ctx, ring.Confirm{Node: m.Name})
+		if errors.Is(err, ring.ErrUnknown) {
+			if err = nil; q.Pool != "" {
 				return false, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("node %s was removed, and what it has counts no more", m.Name))
-			} else if err != nil {
-				return undone(err) || errors.Is(err, dfs.ErrUncertain), err
 			}
 		}
-		v, number, err := s.node.Admit(ctx, inRack(s.node.View(), m))
+		if err != nil {
+			return undone(err) || errors.Is(err, dfs.ErrUncertain), err
+		}
+		v := s.node.View()
+		if err := refuseOld(v, m); err != nil {
+			return false, err
+		}
+		v, number, err := s.node.Admit(ctx, s.standing(v, m))
 		if err == nil {
 			a = &wire.RingJoinResponse{FileSystem: s.system, Number: number, View: v.Encode()}
 		}
@@ -121,6 +130,9 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 		a, err = s.client(targetOf(leader)).Join(ctx, &wire.RingJoinRequest{Member: q.Member, Pool: q.Pool, Passed: true})
 		return err != nil && connect.CodeOf(err) == connect.CodeUnavailable, err
 	})
+	if old := asOld(err); old != nil { // on the way its header was lost
+		return nil, tooOld(old)
+	}
 	return a, err
 }
 
@@ -148,6 +160,7 @@ var ErrRefused = errors.New("the node is refused")
 // system know. It tries until ctx ends. It may be called before Start. One without a pool is asked meanwhile whether it is there, so its port has to be served.
 func (m *Circle) Join(ctx context.Context, by []string, self dfs.Member, pool string) (*wire.RingFileSystem, *dfs.View, uint32, error) {
 	m.joining.Store(&self.Name)
+	self.Version = m.Version
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		for _, address := range by {
@@ -157,6 +170,9 @@ func (m *Circle) Join(ctx context.Context, by []string, self dfs.Member, pool st
 			if err == nil {
 				v, err := names.DecodeView(a.View)
 				return a.FileSystem, v, a.Number, err
+			}
+			if old := asOld(err); old != nil {
+				return nil, nil, 0, fmt.Errorf("%w by the node at %s: %w", ErrRefused, address, old)
 			}
 			// What comes from the other end is told as it is; how it came concerns nobody.
 			was := last

@@ -58,7 +58,7 @@ func database(t testing.TB, dir string) bolted {
 
 func open(t testing.TB, dir string) *machine {
 	t.Helper()
-	m, err := newMachine(database(t, dir), testLog(t))
+	m, err := newMachine(database(t, dir), newest, testLog(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func open(t testing.TB, dir string) *machine {
 
 // makes is an entry that makes a directory of its number.
 func makes(i uint64) quorum.Entry {
-	return quorum.Entry{Index: i, Data: encodeMeta(meta.Command{Time: int64(i), Caller: person, Op: &meta.Mkdirs{Path: fmt.Sprintf("%s/%06d", simDir, i), Mode: 0o755}})}
+	return quorum.Entry{Index: i, Data: newestMeta(meta.Command{Time: int64(i), Caller: person, Op: &meta.Mkdirs{Path: fmt.Sprintf("%s/%06d", simDir, i), Mode: 0o755}})}
 }
 
 func apply(t testing.TB, m *machine, entries ...quorum.Entry) {
@@ -105,10 +105,11 @@ func TestNewerCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range map[string][]byte{
-		"a kind":         {kindUnseat + 1, 'x'},
+		"a kind":         {kindRaise + 1, 'x'},
 		"an event":       append([]byte{kindRing}, "Split:{}"...),
 		"an event's key": append([]byte{kindRing}, `Down:{"Node":"one","Why":"slow"}`...),
 		"a member's key": append(bytes.TrimSuffix(member, []byte("}")), `,"Zone":"z1"}`...),
+		"a raise's key":  append([]byte{kindRaise}, `{"Version":2,"Nodes":["one"],"Why":"new"}`...),
 		"a rule":         append([]byte{kindMeta, 200}, makes(3).Data[2:]...),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestNewerCommand(t *testing.T) {
 			if err := m.flush(); err != nil || m.Durable() != 1 {
 				t.Errorf("%d is durable (%v), want 1", m.Durable(), err)
 			}
-			if proposable(data) == nil && data[0] <= kindUnseat {
+			if proposable(data) == nil && data[0] <= kindRaise {
 				t.Error("it may be proposed")
 			}
 		})
@@ -350,7 +351,7 @@ func TestWrongClock(t *testing.T) {
 		{1e12, 1e12}, {11 * minute, 11 * minute}, {12 * minute, 12 * minute},
 	} {
 		e := makes(uint64(i + 1))
-		e.Data = encodeMeta(meta.Command{Time: step.says, Caller: person, Op: &meta.Mkdirs{Path: fmt.Sprintf("%s/%06d", simDir, i+1), Mode: 0o755}})
+		e.Data = newestMeta(meta.Command{Time: step.says, Caller: person, Op: &meta.Mkdirs{Path: fmt.Sprintf("%s/%06d", simDir, i+1), Mode: 0o755}})
 		apply(t, m, e)
 		if m.time != step.want {
 			t.Errorf("step %d: it is %d, want %d", i, m.time, step.want)

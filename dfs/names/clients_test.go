@@ -10,6 +10,7 @@ import (
 // op is one call of a client, which asks again until it is answered.
 type op struct {
 	data        []byte // a question if there is none
+	command     meta.Command
 	client      string
 	number      int
 	name        string // in the directory
@@ -84,7 +85,14 @@ func (w *world) call(i int) {
 			}
 			return
 		}
-		p.node.Propose(group, o.data, func(b []byte, err error) {
+		data := o.data
+		if !w.fault.writesNewest {
+			var err error
+			if data, err = encodeMeta(o.command, p.known.View().Version); err != nil {
+				w.failf("%T: %v", o.command.Op, err)
+			}
+		}
+		p.node.Propose(group, data, func(b []byte, err error) {
 			if err == nil {
 				ended(string(b), 0)
 			} else if o.tries == try {
@@ -118,7 +126,7 @@ func (w *world) think(client int) *op {
 			return o
 		}
 		o.kind = strings.TrimPrefix(fmt.Sprintf("%T", m.Op), "*meta.")
-		o.data = encodeMeta(m)
+		o.command, o.data = m, newestMeta(m)
 		return o
 	}
 	switch o.kind = []string{"mkdir", "delete", "list", "rename"}[w.rand.IntN(4)]; o.kind {
@@ -131,7 +139,7 @@ func (w *world) think(client int) *op {
 	default:
 		return o
 	}
-	o.data = encodeMeta(m)
+	o.command, o.data = m, newestMeta(m)
 	return o
 }
 

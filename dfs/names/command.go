@@ -18,6 +18,7 @@ const (
 	kindAdmit             // a Member, JSON
 	kindSeat              // the name of a member that is to have a seat
 	kindUnseat            // the name of one whose seat is taken away
+	kindRaise             // a raise, JSON
 )
 
 // events are those of package ring, by their names in the log.
@@ -83,6 +84,8 @@ func proposable(data []byte) (err error) {
 		_, err = decodeEvent(data[1:])
 	case kindAdmit:
 		_, err = decodeMember(data[1:])
+	case kindRaise:
+		_, err = decodeRaise(data[1:])
 	}
 	if err != nil {
 		return fmt.Errorf("names: not a command: %w", err)
@@ -97,10 +100,11 @@ const (
 	isInvalid        // the same, of the ring's errors
 	isUnknown
 	isState
+	isOld
 )
 
 // sentinels are errors that keep what they are.
-var sentinels = map[byte]error{isInvalid: ring.ErrInvalid, isUnknown: ring.ErrUnknown, isState: ring.ErrState}
+var sentinels = map[byte]error{isInvalid: ring.ErrInvalid, isUnknown: ring.ErrUnknown, isState: ring.ErrState, isOld: ErrOld}
 
 // refusal is an error that comes out of the log.
 type refusal struct {
@@ -132,7 +136,11 @@ func decodeAnswer(b []byte) ([]byte, error) {
 	return b[1:], nil
 }
 
-func encodeMeta(m meta.Command) []byte { return append([]byte{kindMeta}, m.Encode()...) }
+// encodeMeta returns a command as nodes of a version know it.
+func encodeMeta(m meta.Command, version uint32) ([]byte, error) {
+	b, err := m.EncodeFor(commandsOf(version))
+	return append([]byte{kindMeta}, b...), err
+}
 
 func encodeMember(m Member) ([]byte, error) {
 	b, err := json.Marshal(m)

@@ -82,13 +82,13 @@ func TestDecayIsFound(t *testing.T) {
 			dir := t.TempDir()
 			m := open(t, dir)
 			set := func(i uint64, value string) {
-				apply(t, m, quorum.Entry{Index: i, Data: encodeMeta(meta.Command{Time: 1, Caller: person, Op: &meta.SetXAttr{Path: simDir, XAttr: meta.XAttr{Space: meta.UserSpace, Name: "a", Value: []byte(value)}, Flags: meta.XAttrCreate | meta.XAttrReplace}})})
+				apply(t, m, quorum.Entry{Index: i, Data: newestMeta(meta.Command{Time: 1, Caller: person, Op: &meta.SetXAttr{Path: simDir, XAttr: meta.XAttr{Space: meta.UserSpace, Name: "a", Value: []byte(value)}, Flags: meta.XAttrCreate | meta.XAttrReplace}})})
 			}
 			set(1, "headrace-decays")
 			for i := uint64(2); i <= 200; i++ {
 				apply(t, m, makes(i))
 			}
-			apply(t, m, quorum.Entry{Index: 201, Data: encodeMeta(meta.Command{Time: 1, Caller: person, Op: &meta.Delete{Path: simDir + "/000100"}})})
+			apply(t, m, quorum.Entry{Index: 201, Data: newestMeta(meta.Command{Time: 1, Caller: person, Op: &meta.Delete{Path: simDir + "/000100"}})})
 			if err := errors.Join(m.flush(), m.store.(bolted).db.Close()); err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func TestDecayedSum(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		m, err := newMachine(s, testLog(t))
+		m, err := newMachine(s, newest, testLog(t))
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -58,6 +58,20 @@
 // every two seconds the sums that its state had after each 64th entry lately, and has now (comparison). Who has another one than more than half of all ends,
 // as with damage (ErrStrays). Where there is no such majority, as of two, all say so and go on (Differing).
 //
+// # Versions
+//
+// Nodes of two versions of the program are there while they are updated one after the other. So which commands there are, how, and what views look like as bytes, has a version
+// (version1 and those after it), and one is in force: it is part of the view that is agreed on, so it changes only by a command (raise), from whose place in the log on it
+// counts. Whoever leads writes nothing newer (Group.permitted; package meta writes commands by the rules of then), and whoever applies goes by what it finds, as ever. The view's
+// bytes are those of the version in force, since they are part of the state, of which all have the same sum.
+//
+// What each node understands it says when it joins, and with each beat (package member). The one that leads believes only what it has heard in its term, and those that it has taken
+// for sure are named in the command: it is refused where another one is in the ring meanwhile (roster.raise), as is a member that understands less than what is in force
+// (roster.admit). So it does not matter who leads, and when.
+//
+// A program that is too old stops at the command that raises, before it: all up to there it knows (machine.one). It does not start with a state in which more is in force, nor take
+// one over as a snapshot. Who adds a version of meta's commands, or an event of the ring, adds one here: TestVersionsAreNoted.
+//
 // # Healing
 //
 // A node that starts with a state that is damaged or strays, of three seats and more, sets it aside with its log, and follows without a seat (Ill, Renew): so nobody hears of that

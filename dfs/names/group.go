@@ -132,7 +132,7 @@ func Open(c Config) (*Group, error) {
 		}
 		c.Log.Warn("the names are taken for right as they are read now: what is missing of them is not noticed any more")
 	}
-	m, err := newMachine(s, c.Log)
+	m, err := newMachine(s, Understands(), c.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -375,7 +375,10 @@ func (g *Group) survey(ctx context.Context, m meta.Command) (seen *meta.Seen, er
 
 func (g *Group) command(ctx context.Context, m meta.Command) (meta.Result, error) {
 	m.Time = g.config.Now().UnixMilli()
-	b, err := g.propose(ctx, encodeMeta(m))
+	b, err := encodeMeta(m, g.View().Version)
+	if err == nil {
+		b, err = g.propose(ctx, b)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -419,13 +422,17 @@ func (g *Group) ChangeRing(ctx context.Context, e ring.Event) (*View, error) {
 }
 
 // Admit takes a node into the ring, or notes where it is now, and returns a view that has it, and its number. It may be
-// said again.
+// said again. A member that does not say what it understands does so as this program. ErrOld: that is less than the version in force.
 func (g *Group) Admit(ctx context.Context, m Member) (*View, uint32, error) {
-	b, err := encodeMember(m)
+	v := g.View()
+	if m.Version == 0 {
+		m.Version = g.machine.knows
+	}
+	b, err := encodeMember(v.As(m))
 	if err == nil {
 		_, err = g.propose(ctx, b)
 	}
-	v := g.View()
+	v = g.View()
 	return v, v.Members[m.Name].Number, err
 }
 
@@ -434,7 +441,7 @@ func (g *Group) propose(ctx context.Context, data []byte) ([]byte, error) {
 	if err := g.answers(); err != nil {
 		return nil, err
 	}
-	if err := proposable(data); err != nil {
+	if err := cmp.Or(proposable(data), g.permitted(data)); err != nil {
 		return nil, err
 	}
 	select {

@@ -221,9 +221,9 @@ func TestFounders(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	r, err := firstView(Member{Name: "a"}, 1<<31, 8, 3)
+	r, err := firstView(Member{Name: "a"}, newest, 1<<31, 8, 3)
 	if err == nil {
-		r, err = r.admit(Member{Name: "b"}, 2)
+		r, err = r.admit(Member{Name: "b", Version: newest}, 2)
 	}
 	if err == nil {
 		r, err = r.sit("b", 3)

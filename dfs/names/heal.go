@@ -30,7 +30,7 @@ func Ill(db *bolt.DB, dir string, aside bool, log *slog.Logger) (others *View, l
 	}
 	var m *machine
 	err = Sound(func() (err error) {
-		m, err = newMachine(s, log)
+		m, err = newMachine(s, Understands(), log)
 		return err
 	})
 	if err == nil && last.Damage != "" && !last.Strays {

@@ -4,7 +4,18 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"headrace/meta"
 )
+
+// newestMeta is a command as the newest nodes write it.
+func newestMeta(m meta.Command) []byte {
+	b, err := encodeMeta(m, newest)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
 
 type logTo struct{ testing.TB }
 

@@ -42,6 +42,8 @@ type generation struct {
 // by one goroutine, freeze and commit by another one, and read by any.
 type machine struct {
 	store store
+	// knows is the version that this program understands.
+	knows uint32
 	log   *slog.Logger
 	// changed is told of each new roster; urge asks for a flush.
 	changed func(*View)
@@ -78,8 +80,8 @@ type machine struct {
 
 // fault is a mistake made on purpose. Tests set it, to see that they would find it.
 type fault struct {
-	durableEarly, forgetsCalls, keepsWrites, sitsAgain, readsAlone bool
-	does                                                           func(meta.View, meta.Command) (meta.Result, error) // in place of meta.Apply
+	durableEarly, forgetsCalls, keepsWrites, sitsAgain, readsAlone, writesNewest, raisesBlindly bool
+	does                                                                                        func(meta.View, meta.Command) (meta.Result, error) // in place of meta.Apply
 }
 
 // apply applies a command of package meta.
@@ -91,8 +93,8 @@ func (f fault) apply(v meta.View, c meta.Command) (meta.Result, error) {
 }
 
 // newMachine opens the state of a store.
-func newMachine(s store, log *slog.Logger) (*machine, error) {
-	m := &machine{store: s, log: log, changed: func(*View) {}, urge: func() {}, restored: func() {}, damaged: func(error) {}, active: &writes{}, every: markEvery}
+func newMachine(s store, knows uint32, log *slog.Logger) (*machine, error) {
+	m := &machine{store: s, knows: knows, log: log, changed: func(*View) {}, urge: func() {}, restored: func() {}, damaged: func(error) {}, active: &writes{}, every: markEvery}
 	return m, m.load()
 }
 
@@ -117,13 +119,22 @@ func (m *machine) load() error {
 		return errStore(err)
 	}
 	if b := r.Get(viewKey); b != nil {
-		if m.roster, err = decodeRoster(b); err != nil {
+		if m.roster, err = m.readable(b); err != nil {
 			return errStore(err)
 		}
 	}
 	m.freezes++
 	m.publish()
 	return nil
+}
+
+// readable returns a roster, if this program understands the version that is in force by it.
+func (m *machine) readable(b []byte) (*roster, error) {
+	r, err := decodeRoster(b)
+	if err == nil {
+		err = r.Old(m.knows)
+	}
+	return r, err
 }
 
 // publish shows what was applied to those who read.
@@ -270,6 +281,9 @@ func (m *machine) one(v *view, e quorum.Entry) (answer []byte, err error) {
 	if len(e.Data) == 0 {
 		return encodeError(errors.New("names: a command of no bytes")), nil
 	}
+	if n := needs(e.Data); n > m.knows {
+		return nil, newer(fmt.Errorf("it takes version %d, and this program understands %d", n, m.knows))
+	}
 	kind, data := e.Data[0], e.Data[1:]
 	if kind == kindMeta {
 		c, err := meta.DecodeCommand(data)
@@ -322,6 +336,12 @@ func (m *machine) ring(kind byte, data []byte, index uint64) (*roster, error) {
 		return m.roster.sit(string(data), index)
 	case kindUnseat:
 		return m.roster.stand(string(data), index)
+	case kindRaise:
+		c, err := decodeRaise(data)
+		if err != nil {
+			return nil, newer(err)
+		}
+		return m.roster.raise(c, index)
 	}
 	return nil, newer(fmt.Errorf("a command of kind %d", kind))
 }

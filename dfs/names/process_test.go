@@ -84,10 +84,14 @@ type died struct{}
 
 // process is a node with its disks.
 type process struct {
-	w     *world
-	name  string
-	mem   *vfs.Mem
-	store *memory // nil before it has joined
+	w    *world
+	name string
+	// knows is the version that its program understands; astray: it may meet a newer one, since it was taken back to an older program, or was not there when that
+	// was raised.
+	knows  uint32
+	astray bool
+	mem    *vfs.Mem
+	store  *memory // nil before it has joined
 
 	node    *quorum.Node // nil while it is dead
 	machine *machine
@@ -149,10 +153,8 @@ func (p *process) open() {
 	if p.store.ill != nil {
 		p.heal()
 	}
-	m, err := newMachine(p.store, slog.New(slog.DiscardHandler))
-	if err != nil {
-		w.failf("%s: %v", p.name, err)
-	}
+	m, err := newMachine(p.store, p.knows, slog.New(slog.DiscardHandler))
+	p.check(err)
 	m.fault, m.every, m.marked = w.fault, 8, func(k mark) { w.marked(p, k) }
 	m.applied = func(index uint64, data, answer []byte) { w.applied(p, index, entry{string(data), string(answer)}) }
 	v := m.agreed()
@@ -160,6 +162,7 @@ func (p *process) open() {
 		if v, err = p.store.keptView(); v == nil {
 			w.failf("%s knows nothing of the ring: %v", p.name, err)
 		}
+		p.check(v.Old(p.knows))
 	}
 	p.alone, p.comparing, p.reseats = false, comparison{}, nil
 	p.machine, p.known = m, newKnown(p.name, v)
@@ -187,6 +190,10 @@ func (p *process) open() {
 func (p *process) check(err error) {
 	if errors.Is(err, syscall.EIO) {
 		p.die("of a disk error")
+	}
+	if errors.Is(err, errNewer) || errors.Is(err, ErrOld) {
+		p.w.refused(p, err.Error())
+		p.die("to be updated")
 	}
 	if errors.Is(err, ErrDamaged) && p.w.plants {
 		p.falls(err)

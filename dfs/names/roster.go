@@ -16,14 +16,16 @@ type roster struct {
 	nextNumber, nextSeat uint32
 }
 
-// firstView is the roster of a node that is alone, whose seat has that number.
-func firstView(self Member, seat uint32, segments, replicas int) (*roster, error) {
-	self.Number = 1
+// firstView is the roster of a node that is alone, whose seat has that number, and which understands a version.
+func firstView(self Member, version, seat uint32, segments, replicas int) (*roster, error) {
+	self.Number, self.Version = 1, version
 	t, err := ring.New(segments, replicas, ring.Node{Name: self.Name, Rack: self.Rack, Weight: 1})
 	if err != nil {
 		return nil, err
 	}
-	return &roster{View{Table: t, Members: map[string]Member{self.Name: self}, Seats: map[string]quorum.Replica{self.Name: quorum.NewReplica(1, seat)}}, 2, seat + 1}, nil
+	r := &roster{View{Version: version, Table: t, Seats: map[string]quorum.Replica{self.Name: quorum.NewReplica(1, seat)}}, 2, seat + 1}
+	r.Members = map[string]Member{self.Name: r.As(self)}
+	return r, nil
 }
 
 func (r *roster) encode() []byte {
@@ -72,6 +74,9 @@ func (r *roster) event(e ring.Event, index uint64) (*roster, error) {
 
 // admit enters a member, or where it is now.
 func (r *roster) admit(m Member, index uint64) (*roster, error) {
+	if err := r.Old(m.Version); err != nil {
+		return r, err
+	}
 	old, known := r.Members[m.Name]
 	m.Number = old.Number
 	if known && old == m {

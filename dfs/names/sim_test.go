@@ -25,8 +25,8 @@ func withChance(t testing.TB) {
 }
 
 // runWorlds simulates as many worlds as there are seeds, a tenth of them in short tests, and returns how many and what has happened in them. plants: their states decay and
-// stray. after is told of each.
-func runWorlds(t *testing.T, plants bool, after func(*world)) (n int, counts map[string]int) {
+// stray. Their nodes begin with a version, and are updated if that is not the newest. after is told of each.
+func runWorlds(t *testing.T, plants bool, version uint32, after func(*world)) (n int, counts map[string]int) {
 	t.Helper()
 	withChance(t)
 	counts, n = map[string]int{}, *seeds
@@ -34,8 +34,11 @@ func runWorlds(t *testing.T, plants bool, after func(*world)) (n int, counts map
 		n /= 10
 	}
 	for i := range uint64(n) {
-		w := newWorld(*seed+i, fault{}, counts)
+		w := newWorldOf(version, *seed+i, fault{}, counts)
 		w.plants = plants
+		if version != newest {
+			w.rolling = rolling(w.seed)
+		}
 		if problem := w.run(simSteps); problem != "" {
 			for _, line := range w.log {
 				t.Log(line)
@@ -52,7 +55,7 @@ func runWorlds(t *testing.T, plants bool, after func(*world)) (n int, counts map
 // delays and cuts, a ring that nodes join, leave and are thrown out of, with seats that follow. What was answered is there,
 // who asks again gets the same answer, all is linearizable, and replicas come to the same state.
 func TestWorlds(t *testing.T) {
-	n, counts := runWorlds(t, false, func(w *world) {
+	n, counts := runWorlds(t, false, newest, func(w *world) {
 		w.counts["ops"] += len(w.ops)
 		w.counts["entries"] += len(w.agreed)
 	})

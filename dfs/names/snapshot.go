@@ -92,14 +92,21 @@ func (s *sending) Close() error {
 // Restore implements quorum.Machine.
 func (m *machine) Restore(index uint64, r io.Reader) error {
 	err := m.replace(func(put func(k, v []byte) error) error {
+		var view []byte
 		in, sum := &receiving{r: bufio.NewReaderSize(r, 64<<10)}, uint64(0)
 		err := in.all(func(k, v []byte) error {
 			if !counted(k) {
 				return nil
 			}
+			if bytes.Equal(k, viewKey) {
+				view = v
+			}
 			sum += sumOf(k, v)
 			return put(k, v)
 		}, func() error { return put(indexKey, ofNumber(index)) })
+		if err == nil && view != nil { // of a version that is not known here the state is not taken over
+			_, err = m.readable(view)
+		}
 		if err != nil {
 			return err
 		}

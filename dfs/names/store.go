@@ -277,7 +277,7 @@ func (s bolted) keptView() (v *View, err error) {
 // group that this node founds alone. Its seat is another one than in any other group: a message that goes astray between groups means
 // nobody there.
 func Found(tx *bolt.Tx, self Member, segments, replicas int) error {
-	v, err := firstView(self, 1+rand.Uint32N(1<<31), segments, replicas)
+	v, err := firstView(self, Understands(), 1+rand.Uint32N(1<<31), segments, replicas)
 	if err != nil {
 		return err
 	}

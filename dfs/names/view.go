@@ -26,6 +26,8 @@ type Member struct {
 	Host                 string
 	RPC, Data, Web, Peer uint16
 	Rack                 string
+	// Version is what the node understands, as far as that is noted: see View.As.
+	Version uint32 `json:",omitempty"`
 }
 
 // DataAddress is where the node's blocks are read and written, HOST:PORT.
@@ -41,7 +43,9 @@ func (m Member) at(port uint16) string { return net.JoinHostPort(m.Host, strconv
 
 // View is what a node knows of the others. It is never changed, but replaced as a whole.
 type View struct {
-	Table *ring.Table
+	// Version is the one in force: whoever understands less is no node any more, and no command takes a newer one.
+	Version uint32
+	Table   *ring.Table
 	// Members are all nodes of the table, by name.
 	Members map[string]Member
 	// Seats are the replicas of the names, by the names of their nodes. Whoever has a seat votes, or is to.
@@ -70,7 +74,7 @@ func (v *View) Number(n uint32) (Member, bool) {
 func (v *View) Merge(other *View) *View {
 	m := *v
 	if a, b := other.Table.Epoch(), v.Table.Epoch(); a > b || a == b && other.Index > v.Index {
-		m.Table, m.Members, m.Seats, m.Index = other.Table, other.Members, other.Seats, other.Index
+		m.Version, m.Table, m.Members, m.Seats, m.Index = other.Version, other.Table, other.Members, other.Seats, other.Index
 	}
 	if other.Leader != "" && (other.Term > v.Term || other.Term == v.Term && v.Leader == "") {
 		m.Leader, m.Term = other.Leader, other.Term
@@ -82,17 +86,17 @@ func (v *View) Merge(other *View) *View {
 }
 
 const (
-	viewVersion = 1
-	mostText    = 1 << 10
-	mostTable   = 1 << 22
+	mostText  = 1 << 10
+	mostTable = 1 << 22
 )
 
 // ErrView is the error for bytes that are no view.
 var ErrView = errors.New("names: not the bytes of a view")
 
-// Encode returns a view as bytes, always the same for the same view.
+// Encode returns a view as bytes, always the same for the same view. They begin with the version in force, and are such as nodes of that version know.
 func (v *View) Encode() []byte {
-	b := []byte{viewVersion}
+	version := max(version1, v.Version)
+	b := binary.AppendUvarint(nil, uint64(version))
 	number := func(n uint64) { b = binary.AppendUvarint(b, n) }
 	text := func(s string) { number(uint64(len(s))); b = append(b, s...) }
 	text(string(v.Table.Encode()))
@@ -105,6 +109,9 @@ func (v *View) Encode() []byte {
 		for _, n := range []uint64{uint64(m.Number), uint64(m.RPC), uint64(m.Data), uint64(m.Web), uint64(m.Peer), uint64(v.Seats[name])} {
 			number(n)
 		}
+		if version >= version2 {
+			number(uint64(m.Version))
+		}
 	}
 	number(v.Index)
 	text(v.Leader)
@@ -112,7 +119,7 @@ func (v *View) Encode() []byte {
 	return b
 }
 
-// DecodeView reads what Encode has written. Other bytes are refused.
+// DecodeView reads what Encode has written. Other bytes are refused, with ErrOld if a version is in force that this program does not understand.
 func DecodeView(b []byte) (*View, error) {
 	v, err := decodeView(b)
 	if err != nil {
@@ -122,15 +129,16 @@ func DecodeView(b []byte) (*View, error) {
 }
 
 func decodeView(b []byte) (*View, error) {
-	if len(b) == 0 || b[0] != viewVersion {
-		return nil, fmt.Errorf("not of version %d", viewVersion)
+	r := &reader{b: b}
+	version := uint32(r.number(1<<32 - 1))
+	if err := (&View{Version: version}).Old(Understands()); err != nil {
+		return nil, err
 	}
-	r := &reader{b: b[1:]}
 	table, err := ring.Decode([]byte(r.text(mostTable)))
 	if err != nil {
 		return nil, err
 	}
-	v := &View{Table: table, Members: map[string]Member{}, Seats: map[string]quorum.Replica{}}
+	v := &View{Version: version, Table: table, Members: map[string]Member{}, Seats: map[string]quorum.Replica{}}
 	for range min(r.number(ring.MaxNodes), uint64(len(r.b))) {
 		m := Member{Name: r.text(mostText), Storage: r.text(mostText), Host: r.text(mostText), Rack: r.text(mostText)}
 		m.Number = uint32(r.number(1<<32 - 1))
@@ -139,6 +147,9 @@ func decodeView(b []byte) (*View, error) {
 		}
 		if seat := quorum.Replica(r.number(1<<64 - 1)); seat != 0 {
 			v.Seats[m.Name] = seat
+		}
+		if version >= version2 {
+			m.Version = uint32(r.number(1<<32 - 1))
 		}
 		v.Members[m.Name] = m
 	}

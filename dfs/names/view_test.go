@@ -59,7 +59,7 @@ func FuzzDecodeView(f *testing.F) {
 	for _, nodes := range []int{1, 5} {
 		f.Add(sampleView(f, nodes).Encode())
 	}
-	f.Add([]byte{viewVersion, 0xff, 0xff, 0xff, 0xff, 0x0f})
+	f.Add([]byte{version1, 0xff, 0xff, 0xff, 0xff, 0x0f})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		v, err := DecodeView(b)
 		if err == nil && string(v.Encode()) != string(b) {

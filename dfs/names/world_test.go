@@ -65,6 +65,9 @@ type world struct {
 
 	plants  bool // a state is to decay, or to stray
 	planted bool
+
+	// rolling, if there is one, is the chance by which nodes are updated, and taken back, and versions are raised.
+	rolling *mrand.Rand
 }
 
 func (w *world) failf(format string, args ...any) { panic(failure{fmt.Sprintf(format, args...)}) }
@@ -100,6 +103,11 @@ func firstKeys() meta.View {
 }
 
 func newWorld(seed uint64, f fault, counts map[string]int) *world {
+	return newWorldOf(newest, seed, f, counts)
+}
+
+// newWorldOf makes one of nodes that understand a version, which is in force.
+func newWorldOf(version uint32, seed uint64, f fault, counts map[string]int) *world {
 	// Raft draws its timeouts from there.
 	var key [32]byte
 	key[0], key[1], key[2] = byte(seed), byte(seed>>8), byte(seed>>16)
@@ -107,10 +115,10 @@ func newWorld(seed uint64, f fault, counts map[string]int) *world {
 	w := &world{seed: seed, rand: mrand.New(mrand.NewPCG(seed, 7)), fault: f, cut: map[[2]*process]bool{},
 		agreed: map[uint64]entry{}, leaders: map[uint64]quorum.Replica{}, marks: map[uint64]uint64{}, counts: counts}
 	for i := range 3 + w.rand.IntN(6) {
-		w.processes = append(w.processes, &process{w: w, name: fmt.Sprintf("n%d", i), mem: vfs.NewMem(64<<20, seed<<8|uint64(i))})
+		w.processes = append(w.processes, &process{w: w, name: fmt.Sprintf("n%d", i), knows: version, mem: vfs.NewMem(64<<20, seed<<8|uint64(i))})
 	}
 	p := w.processes[0]
-	r, err := firstView(Member{Name: p.name}, 1, 8, 3)
+	r, err := firstView(Member{Name: p.name}, version, 1, 8, 3)
 	if err != nil {
 		panic(err)
 	}
@@ -247,6 +255,7 @@ func (w *world) live(p *process) {
 			}
 		}
 		if q := w.processes[w.rand.IntN(len(w.processes))]; q.node != nil && !w.cut[[2]*process{q, p}] && w.rand.IntN(3) == 0 {
+			p.check(q.known.View().Old(p.knows))
 			p.known.Learn(q.known.View())
 		}
 		if w.rand.IntN(4) == 0 && !p.frozen { // a state is not replaced while one is being written
@@ -356,7 +365,9 @@ func (w *world) changeRing(p *process) {
 		e = []ring.Event{ring.Weigh{Node: p.name, Weight: uint32(1 + w.rand.IntN(3))}, ring.Level{}, ring.Abandon{Segments: segments()},
 			ring.Confirm{Node: p.name, Epoch: l.known.View().Table.Epoch(), Segments: segments()}, ring.Lost{Node: p.name, Segments: segments()}}[w.rand.IntN(5)]
 		if _, is := e.(ring.Level); is && w.now%2 == 0 {
-			e = ring.Rack{Node: p.name, Rack: fmt.Sprint(w.now % 3)}
+			if rack := (ring.Rack{Node: p.name, Rack: fmt.Sprint(w.now % 3)}); l.known.View().Allows(rack) {
+				e = rack
+			}
 		}
 	case n.State == ring.IsDown && w.rand.IntN(2) == 0:
 		e = ring.Out{Node: p.name}
@@ -392,9 +403,12 @@ func (w *world) admit(p, l *process) {
 	if l.node == nil {
 		return
 	}
-	b, _ := encodeMember(Member{Name: p.name, Peer: uint16(w.rand.IntN(3))})
+	b, _ := encodeMember(l.known.View().As(Member{Name: p.name, Peer: uint16(w.rand.IntN(3)), Version: p.knows}))
 	w.do(l, func() {
 		l.node.Propose(group, b, func(b []byte, err error) {
+			if err == nil && b[0] == isOld && p.store == nil {
+				w.refused(p, "as a member")
+			}
 			if err != nil || b[0] != isAnswer {
 				return
 			}
@@ -421,6 +435,7 @@ func (w *world) run(steps int) (problem string) {
 	for range steps {
 		w.step()
 		w.trouble()
+		w.roll()
 		for i := range w.clients {
 			if w.rand.IntN(3) == 0 {
 				w.call(i)

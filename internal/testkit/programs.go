@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -34,6 +35,15 @@ func Programs(t testing.TB, names ...string) (dir string) {
 	if shim := os.Getenv(ShimEnv); shim != "" {
 		return filepath.Dir(shim)
 	}
+	for _, name := range names {
+		dir = filepath.Dir(build(t, name, name))
+	}
+	return dir
+}
+
+// build builds a command of Headrace, unless that was done, as a file of a name, and returns its path.
+func build(t testing.TB, command, as string, flags ...string) string {
+	t.Helper()
 	built.Lock()
 	defer built.Unlock()
 	if built.dir == "" {
@@ -46,18 +56,27 @@ func Programs(t testing.TB, names ...string) (dir string) {
 		}
 		built.dir, built.have = dir, map[string]bool{}
 	}
-	for _, name := range names {
-		if built.have[name] {
-			continue
-		}
-		build := exec.Command("go", "build", "-o", built.dir+"/", "headrace/cmd/"+name)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
-		}
-		built.have[name] = true
+	path := filepath.Join(built.dir, as)
+	if built.have[as] {
+		return path
 	}
-	return built.dir
+	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), "headrace/cmd/"+command)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", as, err, out)
+	}
+	built.have[as] = true
+	return path
+}
+
+// HeadraceWith builds headrace with a variable of a package that has a value (headrace/PACKAGE.NAME=VALUE), and returns its path. It skips the test where there is nothing to
+// build with.
+func HeadraceWith(t testing.TB, variable string) string {
+	t.Helper()
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("another program cannot be built: ", err)
+	}
+	return build(t, "headrace", "headrace-"+strings.NewReplacer("/", "-", "=", "-").Replace(variable), "-ldflags", "-X "+variable)
 }
 
 // Shim builds headrace-shim and returns its path.

@@ -54,6 +54,8 @@ const (
 	RingAdminFillProcedure = "/headrace.v1.RingAdmin/Fill"
 	// RingAdminRemoveProcedure is the fully-qualified name of the RingAdmin's Remove RPC.
 	RingAdminRemoveProcedure = "/headrace.v1.RingAdmin/Remove"
+	// RingAdminRaiseProcedure is the fully-qualified name of the RingAdmin's Raise RPC.
+	RingAdminRaiseProcedure = "/headrace.v1.RingAdmin/Raise"
 )
 
 // RingServiceClient is a client for the headrace.v1.RingService service.
@@ -246,6 +248,8 @@ type RingAdminClient interface {
 	Fill(context.Context, *wire.RingFillRequest) (*wire.RingChangeResponse, error)
 	// Remove takes a node off the ring that is out, or drained and needed no longer.
 	Remove(context.Context, *wire.RingRemoveRequest) (*wire.RingChangeResponse, error)
+	// Raise puts the newest version in force that all nodes understand which are not out. It is refused when that is none newer.
+	Raise(context.Context, *wire.RingRaiseRequest) (*wire.RingRaiseResponse, error)
 }
 
 // NewRingAdminClient constructs a client for the headrace.v1.RingAdmin service. By default, it uses
@@ -283,6 +287,12 @@ func NewRingAdminClient(httpClient connect.HTTPClient, baseURL string, opts ...c
 			connect.WithSchema(ringAdminMethods.ByName("Remove")),
 			connect.WithClientOptions(opts...),
 		),
+		raise: connect.NewClient[wire.RingRaiseRequest, wire.RingRaiseResponse](
+			httpClient,
+			baseURL+RingAdminRaiseProcedure,
+			connect.WithSchema(ringAdminMethods.ByName("Raise")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -292,6 +302,7 @@ type ringAdminClient struct {
 	drain  *connect.Client[wire.RingDrainRequest, wire.RingChangeResponse]
 	fill   *connect.Client[wire.RingFillRequest, wire.RingChangeResponse]
 	remove *connect.Client[wire.RingRemoveRequest, wire.RingChangeResponse]
+	raise  *connect.Client[wire.RingRaiseRequest, wire.RingRaiseResponse]
 }
 
 // Ring calls headrace.v1.RingAdmin.Ring.
@@ -330,6 +341,15 @@ func (c *ringAdminClient) Remove(ctx context.Context, req *wire.RingRemoveReques
 	return nil, err
 }
 
+// Raise calls headrace.v1.RingAdmin.Raise.
+func (c *ringAdminClient) Raise(ctx context.Context, req *wire.RingRaiseRequest) (*wire.RingRaiseResponse, error) {
+	response, err := c.raise.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // RingAdminHandler is an implementation of the headrace.v1.RingAdmin service.
 type RingAdminHandler interface {
 	// Ring tells who is there and what is being moved.
@@ -340,6 +360,8 @@ type RingAdminHandler interface {
 	Fill(context.Context, *wire.RingFillRequest) (*wire.RingChangeResponse, error)
 	// Remove takes a node off the ring that is out, or drained and needed no longer.
 	Remove(context.Context, *wire.RingRemoveRequest) (*wire.RingChangeResponse, error)
+	// Raise puts the newest version in force that all nodes understand which are not out. It is refused when that is none newer.
+	Raise(context.Context, *wire.RingRaiseRequest) (*wire.RingRaiseResponse, error)
 }
 
 // NewRingAdminHandler builds an HTTP handler from the service implementation. It returns the path
@@ -373,6 +395,12 @@ func NewRingAdminHandler(svc RingAdminHandler, opts ...connect.HandlerOption) (s
 		connect.WithSchema(ringAdminMethods.ByName("Remove")),
 		connect.WithHandlerOptions(opts...),
 	)
+	ringAdminRaiseHandler := connect.NewUnaryHandlerSimple(
+		RingAdminRaiseProcedure,
+		svc.Raise,
+		connect.WithSchema(ringAdminMethods.ByName("Raise")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/headrace.v1.RingAdmin/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case RingAdminRingProcedure:
@@ -383,6 +411,8 @@ func NewRingAdminHandler(svc RingAdminHandler, opts ...connect.HandlerOption) (s
 			ringAdminFillHandler.ServeHTTP(w, r)
 		case RingAdminRemoveProcedure:
 			ringAdminRemoveHandler.ServeHTTP(w, r)
+		case RingAdminRaiseProcedure:
+			ringAdminRaiseHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -406,4 +436,8 @@ func (UnimplementedRingAdminHandler) Fill(context.Context, *wire.RingFillRequest
 
 func (UnimplementedRingAdminHandler) Remove(context.Context, *wire.RingRemoveRequest) (*wire.RingChangeResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.RingAdmin.Remove is not implemented"))
+}
+
+func (UnimplementedRingAdminHandler) Raise(context.Context, *wire.RingRaiseRequest) (*wire.RingRaiseResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.RingAdmin.Raise is not implemented"))
 }

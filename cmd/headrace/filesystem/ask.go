@@ -78,7 +78,8 @@ func statusVerb(a verbs) *cobra.Command {
 		Short: "Tell what the file system has and has room for",
 		Long: `Status asks the file system how full its disks are, how many of its blocks cannot
 be read, how many have fewer copies than they are to have, and how many parts of its
-disks could not be read. Headrace dfs ring says more about its nodes.`,
+disks could not be read; and which version is in force, and which each node
+understands (headrace dfs raise). Headrace dfs ring says more about its nodes.`,
 		Example: `  headrace dfs status
   headrace dfs status --format json | jq .remaining`,
 		Args:              cli.Takes(0, 0, ""),
@@ -109,6 +110,16 @@ type Status struct {
 	// Gaps are parts of files of blocks that nodes could not read when they were started; headrace dfs ring says where.
 	Gaps     uint64 `json:"gaps"`
 	SafeMode bool   `json:"safeMode"`
+	// Version is the one in force, Versions are those that nodes understand.
+	Version  uint32        `json:"version"`
+	Versions []NodeVersion `json:"versions"`
+}
+
+// NodeVersion is what a node understands; 0: it has not said so yet.
+type NodeVersion struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Version uint32 `json:"version"`
 }
 
 func (a verbs) status(c asker, fs string) error {
@@ -127,15 +138,18 @@ func (a verbs) status(c asker, fs string) error {
 	for _, n := range nodes.Di {
 		s.Blocks += n.GetNumBlocks()
 	}
-	r, err := a.ring(c.ctx, fs)
+	w, err := a.ring(c.ctx, fs)
 	if err != nil {
 		return err
 	}
+	r := ringOf(w)
+	s.Version, s.Versions = r.Version, []NodeVersion{}
 	for _, n := range r.Nodes {
-		s.Gaps += n.GetRoom().GetGaps()
+		s.Gaps += n.Gaps
 		if n.Differs {
 			s.Differing++
 		}
+		s.Versions = append(s.Versions, NodeVersion{n.Name, n.Address, n.Version})
 	}
 	if a.Format == cli.FormatJSON {
 		return cli.WriteJSON(a.Out, s)
@@ -161,7 +175,7 @@ func (a verbs) status(c asker, fs string) error {
 	bytes := func(n uint64) report.Cell { return report.Str(report.Bytes(int64(n))) }
 	t.Add(bytes(s.Capacity), bytes(s.Used), bytes(s.Remaining), report.Num(float64(s.Blocks), report.UnitNone), report.Num(float64(s.Lacking), report.UnitNone),
 		report.Num(float64(s.Missing), report.UnitNone))
-	return a.Table(t)
+	return a.Tables([]*report.Table{t, r.versions()})
 }
 
 func listVerb(a verbs) *cobra.Command {
@@ -250,13 +264,14 @@ func checkVerb(a verbs) *cobra.Command {
 		Long: `Fsck lists the files below a path, by default all, that have a block of which no
 copy can be read: missing, damaged, not what the file says, or on nodes that are
 down. It looks at what nodes know of their copies, and reads none; each node itself
-reads all of its own every week. It ends with 1 when there is such a file. Only who
-may do all may ask.
+reads all of its own every week. Only who may do all may ask.
 
 On its standard error it names parts of disks that nodes could not read when they were
-started. Copies there count for nothing, and are made elsewhere from others. Such a
-disk is about to fail: take it away, or drain the node. With --format json they are in
-headrace dfs ring.`,
+started, with the files of which the blocks there were. Copies there count for nothing,
+and are made elsewhere from others. Such a disk is about to fail: take it away, or drain
+the node. With --format json they are in headrace dfs ring.
+
+It ends with 1 when there is such a file, or such a part of a disk; with 0 else.`,
 		Example:           `  headrace dfs fsck /user`,
 		Args:              cli.Takes(0, 1, "a path"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -307,9 +322,13 @@ func (a verbs) check(c asker, fs, path string) error {
 	if err != nil {
 		return err
 	}
-	a.Notes(ringOf(r).gaps())
+	gaps := ringOf(r).gaps(path)
+	a.Notes(gaps)
 	if len(bad) > 0 {
 		return cli.Exit(cli.ExitFailure, fmt.Errorf("%d files cannot be read whole", len(bad)))
+	}
+	if len(gaps) > 0 {
+		return cli.Exit(cli.ExitFailure, fmt.Errorf("all files below %s have a good copy of each block, but there are parts of disks that could not be read", path))
 	}
 	var stats pb.GetFsStatsResponseProto
 	if err := c.Call(c.ctx, "getFsStats", &pb.GetFsStatusRequestProto{}, &stats); err != nil {

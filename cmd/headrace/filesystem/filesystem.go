@@ -45,7 +45,7 @@ docs/dfs.md for what it promises and what not.`,
 		Example: `  headrace dfs start --dir /srv/dfs
   HADOOP_CONF_DIR=$(headrace dfs client-config) hdfs dfs -ls /`,
 	}, a.TextOnly(startVerb(a)), a.TextOnly(configVerb(a)), statusVerb(a), ringVerb(a), listVerb(a), a.TextOnly(catVerb(a)), a.TextOnly(getVerb(a)),
-		a.TextOnly(putVerb(a)), checkVerb(a), drainVerb(a), fillVerb(a), removeVerb(a), a.TextOnly(demoVerb(a)))
+		a.TextOnly(putVerb(a)), checkVerb(a), drainVerb(a), fillVerb(a), removeVerb(a), raiseVerb(a), a.TextOnly(demoVerb(a)))
 	return cmd
 }
 

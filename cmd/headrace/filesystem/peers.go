@@ -137,7 +137,9 @@ func (p *peers) join(ctx context.Context, seeds []string, c *dfs.Config) error {
 	if who.Pool != "" {
 		known, cancel := context.WithTimeout(ctx, knownTime)
 		defer cancel()
-		if _, _, _, err := p.circle.Join(known, seeds, self, who.Pool); errors.Is(err, member.ErrRefused) {
+		if _, _, _, err := p.circle.Join(known, seeds, self, who.Pool); errors.Is(err, dfs.ErrOld) {
+			return err
+		} else if errors.Is(err, member.ErrRefused) {
 			return fmt.Errorf("%w; %s has a file system: join with an empty directory", err, c.Dir)
 		}
 		return ctx.Err()
@@ -163,7 +165,7 @@ func (p *peers) hostNames(own string) func(node string) string {
 // connect has what only the node that leads can answer passed on to it.
 func (p *peers) connect(g *gateway.Config, w *web.Config) {
 	if p != nil {
-		g.Pass, g.Heard, w.Pass = p.circle.Pass, p.circle.Heard, p.circle.PassWeb
+		g.Pass, g.Heard, g.Understands, w.Pass = p.circle.Pass, p.circle.Heard, p.circle.Understands, p.circle.PassWeb
 	}
 }
 

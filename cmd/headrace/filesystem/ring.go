@@ -3,8 +3,11 @@ package filesystem
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +61,9 @@ type Ring struct {
 	Segments uint32 `json:"segments"`
 	Missing  uint32 `json:"missing"`
 	Moves    uint32 `json:"moves"`
-	Nodes    []Node `json:"nodes"`
+	// Version is the one in force.
+	Version uint32 `json:"version"`
+	Nodes   []Node `json:"nodes"`
 }
 
 // Node is a node in that.
@@ -69,6 +74,7 @@ type Node struct {
 	Leads     bool   `json:"leads"`
 	Votes     bool   `json:"votes"`
 	Differs   bool   `json:"differs"` // its names are others than those of the node that leads
+	Version   uint32 `json:"version"` // what it understands; 0: it has not said so yet
 	Address   string `json:"address"`
 	Peer      string `json:"peer"`
 	Rack      string `json:"rack"`
@@ -91,6 +97,8 @@ type Gap struct {
 	Disk string `json:"disk"`
 	// File is the number of the file.
 	File uint64 `json:"file"`
+	// Path is that of the file, empty where there is none any more, or who asks may not do all.
+	Path string `json:"path"`
 	From int64  `json:"from"`
 	// To is 2^63-1 where no block was found behind it.
 	To    int64  `json:"to"`
@@ -98,10 +106,10 @@ type Gap struct {
 }
 
 func ringOf(w *wire.RingResponse) Ring {
-	r := Ring{w.Epoch, w.Term, w.Leader, w.Replicas, w.Segments, w.Missing, w.Moves, []Node{}}
+	r := Ring{w.Epoch, w.Term, w.Leader, w.Replicas, w.Segments, w.Missing, w.Moves, max(1, w.Version), []Node{}}
 	for _, n := range w.Nodes {
 		m, room := n.GetMember(), n.GetRoom()
-		r.Nodes = append(r.Nodes, Node{m.GetName(), n.State, n.Leaving, n.Leads, n.Votes, n.Differs, hostPort(m.GetHost(), m.GetRpcPort()), hostPort(m.GetHost(), m.GetPeerPort()),
+		r.Nodes = append(r.Nodes, Node{m.GetName(), n.State, n.Leaving, n.Leads, n.Votes, n.Differs, n.Version, hostPort(m.GetHost(), m.GetRpcPort()), hostPort(m.GetHost(), m.GetPeerPort()),
 			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent, room.GetGaps(), gapsOf(room.GetSomeGaps())})
 	}
 	return r
@@ -110,17 +118,25 @@ func ringOf(w *wire.RingResponse) Ring {
 func gapsOf(all []*wire.RingGap) []Gap {
 	gaps := []Gap{}
 	for _, g := range all {
-		gaps = append(gaps, Gap{g.GetDir(), g.GetFile(), g.GetFrom(), g.GetTo(), g.GetCause()})
+		gaps = append(gaps, Gap{g.GetDir(), g.GetFile(), g.GetPath(), g.GetFrom(), g.GetTo(), g.GetCause()})
 	}
 	return gaps
 }
 
-// gaps are lines for people about what could not be read of disks.
-func (r Ring) gaps() (lines []string) {
+// gaps are lines for people about what could not be read of disks: of files below a path, and of those that are not known.
+func (r Ring) gaps(below string) (lines []string) {
+	below = strings.TrimSuffix(below, "/") + "/"
 	for _, n := range r.Nodes {
 		who := fmt.Sprintf("node %s (%s)", shortName(n.Name), n.Address)
 		for _, g := range n.SomeGaps {
-			lines = append(lines, fmt.Sprintf("%s, disk %s: the %v could not be read at its start (%s)", who, g.Disk, block.Gap{File: g.File, From: g.From, To: g.To}, g.Cause))
+			if g.Path != "" && !strings.HasPrefix(g.Path+"/", below) {
+				continue
+			}
+			of := "a file that is not there any more"
+			if g.Path != "" {
+				of = cli.OneLine(g.Path)
+			}
+			lines = append(lines, fmt.Sprintf("%s, disk %s: the %v could not be read at its start (%s); that is %s", who, g.Disk, block.Gap{File: g.File, From: g.From, To: g.To}, g.Cause, of))
 		}
 		if told := uint64(len(n.SomeGaps)); n.Gaps > told {
 			lines = append(lines, fmt.Sprintf("%s: and %d parts more", who, n.Gaps-told))
@@ -150,7 +166,7 @@ func (a verbs) showRing(w *wire.RingResponse) error {
 	if a.Format == cli.FormatJSON {
 		return cli.WriteJSON(a.Out, r)
 	}
-	title := fmt.Sprintf("epoch %d, %d copies", r.Epoch, min(int(r.Replicas), len(r.Nodes)))
+	title := fmt.Sprintf("epoch %d, %d copies, version %d in force", r.Epoch, min(int(r.Replicas), len(r.Nodes)), r.Version)
 	if r.Moves > 0 {
 		title += fmt.Sprintf(", %d copies of segments are to be made", r.Moves)
 	}
@@ -158,7 +174,7 @@ func (a verbs) showRing(w *wire.RingResponse) error {
 		title += fmt.Sprintf(", %d of %d segments are missing", r.Missing, r.Segments)
 	}
 	right := report.Right
-	t := &report.Table{Title: title, Columns: []report.Column{{Title: "node"}, {Title: "address"}, {Title: "rack"}, {Title: "state"}, {Title: "heard", Align: right}, {Title: "owns", Align: right},
+	t := &report.Table{Title: title, Columns: []report.Column{{Title: "node"}, {Title: "address"}, {Title: "rack"}, {Title: "state"}, {Title: "version", Align: right}, {Title: "heard", Align: right}, {Title: "owns", Align: right},
 		{Title: "holds", Align: right}, {Title: "to get", Align: right}, {Title: "used", Align: right}, {Title: "free", Align: right}, {Title: "blocks", Align: right}}}
 	part := func(n uint32) report.Cell { return report.Str(share(n, r.Segments)) }
 	for _, n := range r.Nodes {
@@ -179,10 +195,84 @@ func (a verbs) showRing(w *wire.RingResponse) error {
 			heard = time.Duration(n.SilentS * float64(time.Second)).Round(100 * time.Millisecond).String()
 			used, free = report.Bytes(int64(n.Used)), report.Bytes(int64(n.Remaining))
 		}
-		t.Add(report.Str(shortName(n.Name)), report.Str(n.Address), report.Str(cli.OneLine(n.Rack)), report.Str(state), report.Str(heard), part(n.Owns), part(n.Holds), part(n.Fills),
+		t.Add(report.Str(shortName(n.Name)), report.Str(n.Address), report.Str(cli.OneLine(n.Rack)), report.Str(state), report.Str(understands(n.Version)), report.Str(heard), part(n.Owns), part(n.Holds), part(n.Fills),
 			report.Str(used), report.Str(free), report.Num(float64(n.Blocks), report.UnitNone))
 	}
 	return a.Table(t)
+}
+
+// understands is a version that a node understands, for people.
+func understands(version uint32) string {
+	if version == 0 {
+		return "–"
+	}
+	return strconv.Itoa(int(version))
+}
+
+// versions shows which nodes understand what.
+func (r Ring) versions() *report.Table {
+	of := map[uint32][]string{}
+	for _, n := range r.Nodes {
+		of[n.Version] = append(of[n.Version], n.Address)
+	}
+	all := slices.Sorted(maps.Keys(of))
+	t := &report.Table{Title: fmt.Sprintf("version %d is in force", r.Version), Columns: []report.Column{{Title: "understand", Align: report.Right}, {Title: "nodes", Wrap: true}}}
+	if len(all) > 0 && all[0] > r.Version {
+		t.Title += fmt.Sprintf(", and all nodes understand %d: headrace dfs raise", all[0])
+	}
+	for _, version := range slices.Backward(all) {
+		t.Add(report.Str(understands(version)), report.Str(strings.Join(of[version], " ")))
+	}
+	return t
+}
+
+func raiseVerb(a verbs) *cobra.Command {
+	var fs string
+	var q wire.RingRaiseRequest
+	cmd := &cobra.Command{
+		Use:   "raise",
+		Short: "Put the newest version in force that all nodes understand, after an update",
+		Long: `Raise ends an update of all nodes to a newer version of Headrace. Until then they write
+only what nodes of the version before understand, so each may be taken back to it.
+After it what is new may be used, and a node of an older version is refused. It is
+itself refused as long as a node understands no newer version, or is away and has not
+said which: headrace dfs status shows that. A node that is out is not waited for.
+
+Only who may do all may ask, on a machine that has a node, by the address of that one:
+who calls from elsewhere cannot prove who it is.`,
+		Example: `  headrace dfs status
+  headrace dfs raise`,
+		Args:              cli.Takes(0, 0, ""),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := a.ring(cmd.Context(), fs)
+			if err != nil {
+				return err
+			}
+			if r.Version == 0 {
+				return fmt.Errorf("node %s, which leads, is of a version that can raise nothing: update it first", shortName(r.Leader))
+			}
+			var w wire.RingRaiseResponse
+			if err := a.reachFor(cmd.Context(), fs, gateway.RingProtocol, func(c asker) error { return c.Call(c.ctx, "Raise", &q, &w) }); err != nil {
+				return err
+			}
+			if a.Format == cli.FormatJSON {
+				return cli.WriteJSON(a.Out, struct {
+					Version uint32 `json:"version"`
+					Raised  bool   `json:"raised"`
+				}{w.Version, w.Raised})
+			}
+			if w.Raised {
+				a.Say("version %d is in force", w.Version)
+			} else {
+				a.Say("version %d is in force already, and all nodes that were heard understand no newer one", w.Version)
+			}
+			return nil
+		},
+	}
+	fsFlag(cmd, &fs)
+	cmd.Flags().BoolVar(&q.DespiteAway, "despite-away", false, "do not wait for nodes that are down, or were not heard yet: if they are older they are refused when they are back, until they are updated")
+	return cmd
 }
 
 func drainVerb(a verbs) *cobra.Command {
