@@ -20,6 +20,8 @@ type File struct {
 	Name string
 	// Blocks in order. Nothing of it is kept but names.
 	Blocks []headrace.Block
+	// Near are the hosts on which the blocks will be read, as far as that is known: it may be shorter, and have empty names.
+	Near []string
 }
 
 func (j *Job) validate() error {
@@ -65,7 +67,10 @@ func (m *Master) Migrate(q Job, now time.Time) error {
 	for _, f := range q.Files {
 		file := j.file(f.Name, known)
 		for i := range f.Blocks {
-			m.want(j, &f.Blocks[i], file, at)
+			r := m.want(j, &f.Blocks[i], file, at)
+			if i < len(f.Near) && f.Near[i] != "" {
+				r.want().near = uint8(1 + slices.Index(r.want().block.hosts, unique.Make(f.Near[i])))
+			}
 			at++
 		}
 	}
