@@ -110,7 +110,10 @@ type WarmInputsRequest struct {
 	Hold bool `protobuf:"varint,7,opt,name=hold,proto3" json:"hold,omitempty"`
 	// Of a job that no scheduler names, seconds: it ends unless it is asked for again before they are over,
 	// here or by Inputs with a lease. 0: it is ended otherwise.
-	Lease         float64 `protobuf:"fixed64,8,opt,name=lease,proto3" json:"lease,omitempty"`
+	Lease float64 `protobuf:"fixed64,8,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Where parts of the files will be read, as far as that is known: they are read into memory there, and not elsewhere.
+	// At most 20,000.
+	Readers       []*InputReader `protobuf:"bytes,9,rep,name=readers,proto3" json:"readers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -201,6 +204,85 @@ func (x *WarmInputsRequest) GetLease() float64 {
 	return 0
 }
 
+func (x *WarmInputsRequest) GetReaders() []*InputReader {
+	if x != nil {
+		return x.Readers
+	}
+	return nil
+}
+
+// InputReader says on which host a part of a file will be read.
+type InputReader struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Which of the paths, from 0: one file, by its name and not by a pattern.
+	Path uint32 `protobuf:"varint,1,opt,name=path,proto3" json:"path,omitempty"`
+	// From where, and how much, in bytes.
+	Start  int64 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
+	Length int64 `protobuf:"varint,3,opt,name=length,proto3" json:"length,omitempty"`
+	// As the file system names it. One without a replica does not count.
+	Host          string `protobuf:"bytes,4,opt,name=host,proto3" json:"host,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InputReader) Reset() {
+	*x = InputReader{}
+	mi := &file_inputs_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InputReader) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InputReader) ProtoMessage() {}
+
+func (x *InputReader) ProtoReflect() protoreflect.Message {
+	mi := &file_inputs_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InputReader.ProtoReflect.Descriptor instead.
+func (*InputReader) Descriptor() ([]byte, []int) {
+	return file_inputs_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *InputReader) GetPath() uint32 {
+	if x != nil {
+		return x.Path
+	}
+	return 0
+}
+
+func (x *InputReader) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
+func (x *InputReader) GetLength() int64 {
+	if x != nil {
+		return x.Length
+	}
+	return 0
+}
+
+func (x *InputReader) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
 // InputsStatus is how the input of a job stands. Sizes are bytes of files, each once,
 // whatever the number of replicas.
 type InputsStatus struct {
@@ -243,7 +325,7 @@ type InputsStatus struct {
 
 func (x *InputsStatus) Reset() {
 	*x = InputsStatus{}
-	mi := &file_inputs_proto_msgTypes[1]
+	mi := &file_inputs_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -255,7 +337,7 @@ func (x *InputsStatus) String() string {
 func (*InputsStatus) ProtoMessage() {}
 
 func (x *InputsStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[1]
+	mi := &file_inputs_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -268,7 +350,7 @@ func (x *InputsStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputsStatus.ProtoReflect.Descriptor instead.
 func (*InputsStatus) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{1}
+	return file_inputs_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *InputsStatus) GetJob() string {
@@ -417,7 +499,7 @@ type CoolInputsRequest struct {
 
 func (x *CoolInputsRequest) Reset() {
 	*x = CoolInputsRequest{}
-	mi := &file_inputs_proto_msgTypes[2]
+	mi := &file_inputs_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +511,7 @@ func (x *CoolInputsRequest) String() string {
 func (*CoolInputsRequest) ProtoMessage() {}
 
 func (x *CoolInputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[2]
+	mi := &file_inputs_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +524,7 @@ func (x *CoolInputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoolInputsRequest.ProtoReflect.Descriptor instead.
 func (*CoolInputsRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{2}
+	return file_inputs_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CoolInputsRequest) GetUser() string {
@@ -477,7 +559,7 @@ type CoolInputsResponse struct {
 
 func (x *CoolInputsResponse) Reset() {
 	*x = CoolInputsResponse{}
-	mi := &file_inputs_proto_msgTypes[3]
+	mi := &file_inputs_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -489,7 +571,7 @@ func (x *CoolInputsResponse) String() string {
 func (*CoolInputsResponse) ProtoMessage() {}
 
 func (x *CoolInputsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[3]
+	mi := &file_inputs_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -502,7 +584,7 @@ func (x *CoolInputsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CoolInputsResponse.ProtoReflect.Descriptor instead.
 func (*CoolInputsResponse) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{3}
+	return file_inputs_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CoolInputsResponse) GetEnded() uint32 {
@@ -536,7 +618,7 @@ type InputsRequest struct {
 
 func (x *InputsRequest) Reset() {
 	*x = InputsRequest{}
-	mi := &file_inputs_proto_msgTypes[4]
+	mi := &file_inputs_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +630,7 @@ func (x *InputsRequest) String() string {
 func (*InputsRequest) ProtoMessage() {}
 
 func (x *InputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[4]
+	mi := &file_inputs_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +643,7 @@ func (x *InputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputsRequest.ProtoReflect.Descriptor instead.
 func (*InputsRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{4}
+	return file_inputs_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *InputsRequest) GetUser() string {
@@ -602,7 +684,7 @@ type InputsResponse struct {
 
 func (x *InputsResponse) Reset() {
 	*x = InputsResponse{}
-	mi := &file_inputs_proto_msgTypes[5]
+	mi := &file_inputs_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -614,7 +696,7 @@ func (x *InputsResponse) String() string {
 func (*InputsResponse) ProtoMessage() {}
 
 func (x *InputsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[5]
+	mi := &file_inputs_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -627,7 +709,7 @@ func (x *InputsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputsResponse.ProtoReflect.Descriptor instead.
 func (*InputsResponse) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{5}
+	return file_inputs_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *InputsResponse) GetInputs() []*InputsStatus {
@@ -649,7 +731,7 @@ type PlacesRequest struct {
 
 func (x *PlacesRequest) Reset() {
 	*x = PlacesRequest{}
-	mi := &file_inputs_proto_msgTypes[6]
+	mi := &file_inputs_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -661,7 +743,7 @@ func (x *PlacesRequest) String() string {
 func (*PlacesRequest) ProtoMessage() {}
 
 func (x *PlacesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[6]
+	mi := &file_inputs_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -674,7 +756,7 @@ func (x *PlacesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacesRequest.ProtoReflect.Descriptor instead.
 func (*PlacesRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{6}
+	return file_inputs_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PlacesRequest) GetUser() string {
@@ -707,7 +789,7 @@ type PlacesResponse struct {
 
 func (x *PlacesResponse) Reset() {
 	*x = PlacesResponse{}
-	mi := &file_inputs_proto_msgTypes[7]
+	mi := &file_inputs_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -719,7 +801,7 @@ func (x *PlacesResponse) String() string {
 func (*PlacesResponse) ProtoMessage() {}
 
 func (x *PlacesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[7]
+	mi := &file_inputs_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -732,7 +814,7 @@ func (x *PlacesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlacesResponse.ProtoReflect.Descriptor instead.
 func (*PlacesResponse) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{7}
+	return file_inputs_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PlacesResponse) GetFiles() []*FilePlaces {
@@ -755,7 +837,7 @@ type FilePlaces struct {
 
 func (x *FilePlaces) Reset() {
 	*x = FilePlaces{}
-	mi := &file_inputs_proto_msgTypes[8]
+	mi := &file_inputs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -767,7 +849,7 @@ func (x *FilePlaces) String() string {
 func (*FilePlaces) ProtoMessage() {}
 
 func (x *FilePlaces) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[8]
+	mi := &file_inputs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -780,7 +862,7 @@ func (x *FilePlaces) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FilePlaces.ProtoReflect.Descriptor instead.
 func (*FilePlaces) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{8}
+	return file_inputs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FilePlaces) GetPath() string {
@@ -814,7 +896,7 @@ type CachedInputsRequest struct {
 
 func (x *CachedInputsRequest) Reset() {
 	*x = CachedInputsRequest{}
-	mi := &file_inputs_proto_msgTypes[9]
+	mi := &file_inputs_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +908,7 @@ func (x *CachedInputsRequest) String() string {
 func (*CachedInputsRequest) ProtoMessage() {}
 
 func (x *CachedInputsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[9]
+	mi := &file_inputs_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +921,7 @@ func (x *CachedInputsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CachedInputsRequest.ProtoReflect.Descriptor instead.
 func (*CachedInputsRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{9}
+	return file_inputs_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CachedInputsRequest) GetUser() string {
@@ -867,7 +949,7 @@ type CachedInputsChunk struct {
 
 func (x *CachedInputsChunk) Reset() {
 	*x = CachedInputsChunk{}
-	mi := &file_inputs_proto_msgTypes[10]
+	mi := &file_inputs_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -879,7 +961,7 @@ func (x *CachedInputsChunk) String() string {
 func (*CachedInputsChunk) ProtoMessage() {}
 
 func (x *CachedInputsChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[10]
+	mi := &file_inputs_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -892,7 +974,7 @@ func (x *CachedInputsChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CachedInputsChunk.ProtoReflect.Descriptor instead.
 func (*CachedInputsChunk) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{10}
+	return file_inputs_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CachedInputsChunk) GetFiles() []*CachedInput {
@@ -923,7 +1005,7 @@ type CachedInput struct {
 
 func (x *CachedInput) Reset() {
 	*x = CachedInput{}
-	mi := &file_inputs_proto_msgTypes[11]
+	mi := &file_inputs_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1017,7 @@ func (x *CachedInput) String() string {
 func (*CachedInput) ProtoMessage() {}
 
 func (x *CachedInput) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[11]
+	mi := &file_inputs_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1030,7 @@ func (x *CachedInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CachedInput.ProtoReflect.Descriptor instead.
 func (*CachedInput) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{11}
+	return file_inputs_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CachedInput) GetPath() string {
@@ -989,7 +1071,7 @@ type NodeBytes struct {
 
 func (x *NodeBytes) Reset() {
 	*x = NodeBytes{}
-	mi := &file_inputs_proto_msgTypes[12]
+	mi := &file_inputs_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1083,7 @@ func (x *NodeBytes) String() string {
 func (*NodeBytes) ProtoMessage() {}
 
 func (x *NodeBytes) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[12]
+	mi := &file_inputs_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1096,7 @@ func (x *NodeBytes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeBytes.ProtoReflect.Descriptor instead.
 func (*NodeBytes) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{12}
+	return file_inputs_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *NodeBytes) GetNode() string {
@@ -1043,7 +1125,7 @@ type BlockList struct {
 
 func (x *BlockList) Reset() {
 	*x = BlockList{}
-	mi := &file_inputs_proto_msgTypes[13]
+	mi := &file_inputs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1137,7 @@ func (x *BlockList) String() string {
 func (*BlockList) ProtoMessage() {}
 
 func (x *BlockList) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[13]
+	mi := &file_inputs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1150,7 @@ func (x *BlockList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockList.ProtoReflect.Descriptor instead.
 func (*BlockList) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{13}
+	return file_inputs_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *BlockList) GetPool() string {
@@ -1104,7 +1186,7 @@ type FollowRequest struct {
 
 func (x *FollowRequest) Reset() {
 	*x = FollowRequest{}
-	mi := &file_inputs_proto_msgTypes[14]
+	mi := &file_inputs_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1198,7 @@ func (x *FollowRequest) String() string {
 func (*FollowRequest) ProtoMessage() {}
 
 func (x *FollowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[14]
+	mi := &file_inputs_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1211,7 @@ func (x *FollowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowRequest.ProtoReflect.Descriptor instead.
 func (*FollowRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{14}
+	return file_inputs_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *FollowRequest) GetUser() string {
@@ -1186,7 +1268,7 @@ type FollowedBlocks struct {
 
 func (x *FollowedBlocks) Reset() {
 	*x = FollowedBlocks{}
-	mi := &file_inputs_proto_msgTypes[15]
+	mi := &file_inputs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1198,7 +1280,7 @@ func (x *FollowedBlocks) String() string {
 func (*FollowedBlocks) ProtoMessage() {}
 
 func (x *FollowedBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[15]
+	mi := &file_inputs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1211,7 +1293,7 @@ func (x *FollowedBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowedBlocks.ProtoReflect.Descriptor instead.
 func (*FollowedBlocks) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{15}
+	return file_inputs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *FollowedBlocks) GetBlocks() *BlockList {
@@ -1243,7 +1325,7 @@ type FollowResponse struct {
 
 func (x *FollowResponse) Reset() {
 	*x = FollowResponse{}
-	mi := &file_inputs_proto_msgTypes[16]
+	mi := &file_inputs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1255,7 +1337,7 @@ func (x *FollowResponse) String() string {
 func (*FollowResponse) ProtoMessage() {}
 
 func (x *FollowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[16]
+	mi := &file_inputs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1268,7 +1350,7 @@ func (x *FollowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FollowResponse.ProtoReflect.Descriptor instead.
 func (*FollowResponse) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{16}
+	return file_inputs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *FollowResponse) GetVersion() uint64 {
@@ -1309,7 +1391,7 @@ type Machine struct {
 
 func (x *Machine) Reset() {
 	*x = Machine{}
-	mi := &file_inputs_proto_msgTypes[17]
+	mi := &file_inputs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1403,7 @@ func (x *Machine) String() string {
 func (*Machine) ProtoMessage() {}
 
 func (x *Machine) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[17]
+	mi := &file_inputs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1416,7 @@ func (x *Machine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Machine.ProtoReflect.Descriptor instead.
 func (*Machine) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{17}
+	return file_inputs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Machine) GetHosts() []string {
@@ -1359,7 +1441,7 @@ type BlockInMemory struct {
 
 func (x *BlockInMemory) Reset() {
 	*x = BlockInMemory{}
-	mi := &file_inputs_proto_msgTypes[18]
+	mi := &file_inputs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1453,7 @@ func (x *BlockInMemory) String() string {
 func (*BlockInMemory) ProtoMessage() {}
 
 func (x *BlockInMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[18]
+	mi := &file_inputs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1466,7 @@ func (x *BlockInMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockInMemory.ProtoReflect.Descriptor instead.
 func (*BlockInMemory) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{18}
+	return file_inputs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BlockInMemory) GetPool() string {
@@ -1435,7 +1517,7 @@ type BlocksInMemory struct {
 
 func (x *BlocksInMemory) Reset() {
 	*x = BlocksInMemory{}
-	mi := &file_inputs_proto_msgTypes[19]
+	mi := &file_inputs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1529,7 @@ func (x *BlocksInMemory) String() string {
 func (*BlocksInMemory) ProtoMessage() {}
 
 func (x *BlocksInMemory) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[19]
+	mi := &file_inputs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1542,7 @@ func (x *BlocksInMemory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksInMemory.ProtoReflect.Descriptor instead.
 func (*BlocksInMemory) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{19}
+	return file_inputs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BlocksInMemory) GetBlocks() *BlockList {
@@ -1527,7 +1609,7 @@ type ExchangeRequest struct {
 
 func (x *ExchangeRequest) Reset() {
 	*x = ExchangeRequest{}
-	mi := &file_inputs_proto_msgTypes[20]
+	mi := &file_inputs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1621,7 @@ func (x *ExchangeRequest) String() string {
 func (*ExchangeRequest) ProtoMessage() {}
 
 func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[20]
+	mi := &file_inputs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1634,7 @@ func (x *ExchangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeRequest.ProtoReflect.Descriptor instead.
 func (*ExchangeRequest) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{20}
+	return file_inputs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ExchangeRequest) GetNode() string {
@@ -1692,7 +1774,7 @@ type JobRef struct {
 
 func (x *JobRef) Reset() {
 	*x = JobRef{}
-	mi := &file_inputs_proto_msgTypes[21]
+	mi := &file_inputs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1704,7 +1786,7 @@ func (x *JobRef) String() string {
 func (*JobRef) ProtoMessage() {}
 
 func (x *JobRef) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[21]
+	mi := &file_inputs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1717,7 +1799,7 @@ func (x *JobRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRef.ProtoReflect.Descriptor instead.
 func (*JobRef) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{21}
+	return file_inputs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobRef) GetUser() string {
@@ -1748,7 +1830,7 @@ type KeptBlocks struct {
 
 func (x *KeptBlocks) Reset() {
 	*x = KeptBlocks{}
-	mi := &file_inputs_proto_msgTypes[22]
+	mi := &file_inputs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1842,7 @@ func (x *KeptBlocks) String() string {
 func (*KeptBlocks) ProtoMessage() {}
 
 func (x *KeptBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[22]
+	mi := &file_inputs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1855,7 @@ func (x *KeptBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeptBlocks.ProtoReflect.Descriptor instead.
 func (*KeptBlocks) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{22}
+	return file_inputs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KeptBlocks) GetJob() *JobRef {
@@ -1818,7 +1900,7 @@ type BlocksToKeep struct {
 
 func (x *BlocksToKeep) Reset() {
 	*x = BlocksToKeep{}
-	mi := &file_inputs_proto_msgTypes[23]
+	mi := &file_inputs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1912,7 @@ func (x *BlocksToKeep) String() string {
 func (*BlocksToKeep) ProtoMessage() {}
 
 func (x *BlocksToKeep) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[23]
+	mi := &file_inputs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1925,7 @@ func (x *BlocksToKeep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksToKeep.ProtoReflect.Descriptor instead.
 func (*BlocksToKeep) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{23}
+	return file_inputs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *BlocksToKeep) GetBlocks() *BlockList {
@@ -1887,7 +1969,7 @@ type JobReads struct {
 
 func (x *JobReads) Reset() {
 	*x = JobReads{}
-	mi := &file_inputs_proto_msgTypes[24]
+	mi := &file_inputs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +1981,7 @@ func (x *JobReads) String() string {
 func (*JobReads) ProtoMessage() {}
 
 func (x *JobReads) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[24]
+	mi := &file_inputs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +1994,7 @@ func (x *JobReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobReads.ProtoReflect.Descriptor instead.
 func (*JobReads) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{24}
+	return file_inputs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *JobReads) GetJob() *JobRef {
@@ -1946,7 +2028,7 @@ type ExchangeResponse struct {
 
 func (x *ExchangeResponse) Reset() {
 	*x = ExchangeResponse{}
-	mi := &file_inputs_proto_msgTypes[25]
+	mi := &file_inputs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2040,7 @@ func (x *ExchangeResponse) String() string {
 func (*ExchangeResponse) ProtoMessage() {}
 
 func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[25]
+	mi := &file_inputs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2053,7 @@ func (x *ExchangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExchangeResponse.ProtoReflect.Descriptor instead.
 func (*ExchangeResponse) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{25}
+	return file_inputs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ExchangeResponse) GetWatch() *BlocksToWatch {
@@ -2005,7 +2087,7 @@ type BlocksToWatch struct {
 
 func (x *BlocksToWatch) Reset() {
 	*x = BlocksToWatch{}
-	mi := &file_inputs_proto_msgTypes[26]
+	mi := &file_inputs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2099,7 @@ func (x *BlocksToWatch) String() string {
 func (*BlocksToWatch) ProtoMessage() {}
 
 func (x *BlocksToWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[26]
+	mi := &file_inputs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2112,7 @@ func (x *BlocksToWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksToWatch.ProtoReflect.Descriptor instead.
 func (*BlocksToWatch) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{26}
+	return file_inputs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BlocksToWatch) GetNumber() uint64 {
@@ -2077,7 +2159,7 @@ type BlocksToRead struct {
 
 func (x *BlocksToRead) Reset() {
 	*x = BlocksToRead{}
-	mi := &file_inputs_proto_msgTypes[27]
+	mi := &file_inputs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2171,7 @@ func (x *BlocksToRead) String() string {
 func (*BlocksToRead) ProtoMessage() {}
 
 func (x *BlocksToRead) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[27]
+	mi := &file_inputs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2184,7 @@ func (x *BlocksToRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlocksToRead.ProtoReflect.Descriptor instead.
 func (*BlocksToRead) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{27}
+	return file_inputs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BlocksToRead) GetNumber() uint64 {
@@ -2144,7 +2226,7 @@ type JobBlocks struct {
 
 func (x *JobBlocks) Reset() {
 	*x = JobBlocks{}
-	mi := &file_inputs_proto_msgTypes[28]
+	mi := &file_inputs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2156,7 +2238,7 @@ func (x *JobBlocks) String() string {
 func (*JobBlocks) ProtoMessage() {}
 
 func (x *JobBlocks) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[28]
+	mi := &file_inputs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2169,7 +2251,7 @@ func (x *JobBlocks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobBlocks.ProtoReflect.Descriptor instead.
 func (*JobBlocks) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{28}
+	return file_inputs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *JobBlocks) GetJob() *JobFacts {
@@ -2205,7 +2287,7 @@ type JobFacts struct {
 
 func (x *JobFacts) Reset() {
 	*x = JobFacts{}
-	mi := &file_inputs_proto_msgTypes[29]
+	mi := &file_inputs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2299,7 @@ func (x *JobFacts) String() string {
 func (*JobFacts) ProtoMessage() {}
 
 func (x *JobFacts) ProtoReflect() protoreflect.Message {
-	mi := &file_inputs_proto_msgTypes[29]
+	mi := &file_inputs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2312,7 @@ func (x *JobFacts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobFacts.ProtoReflect.Descriptor instead.
 func (*JobFacts) Descriptor() ([]byte, []int) {
-	return file_inputs_proto_rawDescGZIP(), []int{29}
+	return file_inputs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *JobFacts) GetJob() *JobRef {
@@ -2286,7 +2368,7 @@ var File_inputs_proto protoreflect.FileDescriptor
 
 const file_inputs_proto_rawDesc = "" +
 	"\n" +
-	"\finputs.proto\x12\vheadrace.v1\x1a\x0eheadrace.proto\"\xd0\x01\n" +
+	"\finputs.proto\x12\vheadrace.v1\x1a\x0eheadrace.proto\"\x84\x02\n" +
 	"\x11WarmInputsRequest\x12\x12\n" +
 	"\x04user\x18\x01 \x01(\tR\x04user\x12\x14\n" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\x12\x10\n" +
@@ -2295,7 +2377,13 @@ const file_inputs_proto_rawDesc = "" +
 	"\bimplicit\x18\x05 \x01(\bR\bimplicit\x12!\n" +
 	"\fsubmitted_ms\x18\x06 \x01(\x03R\vsubmittedMs\x12\x12\n" +
 	"\x04hold\x18\a \x01(\bR\x04hold\x12\x14\n" +
-	"\x05lease\x18\b \x01(\x01R\x05lease\"\x86\x04\n" +
+	"\x05lease\x18\b \x01(\x01R\x05lease\x122\n" +
+	"\areaders\x18\t \x03(\v2\x18.headrace.v1.InputReaderR\areaders\"c\n" +
+	"\vInputReader\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\rR\x04path\x12\x14\n" +
+	"\x05start\x18\x02 \x01(\x03R\x05start\x12\x16\n" +
+	"\x06length\x18\x03 \x01(\x03R\x06length\x12\x12\n" +
+	"\x04host\x18\x04 \x01(\tR\x04host\"\x86\x04\n" +
 	"\fInputsStatus\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x14\n" +
@@ -2479,91 +2567,93 @@ func file_inputs_proto_rawDescGZIP() []byte {
 }
 
 var file_inputs_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_inputs_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_inputs_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_inputs_proto_goTypes = []any{
 	(KeptState)(0),              // 0: headrace.v1.KeptState
 	(*WarmInputsRequest)(nil),   // 1: headrace.v1.WarmInputsRequest
-	(*InputsStatus)(nil),        // 2: headrace.v1.InputsStatus
-	(*CoolInputsRequest)(nil),   // 3: headrace.v1.CoolInputsRequest
-	(*CoolInputsResponse)(nil),  // 4: headrace.v1.CoolInputsResponse
-	(*InputsRequest)(nil),       // 5: headrace.v1.InputsRequest
-	(*InputsResponse)(nil),      // 6: headrace.v1.InputsResponse
-	(*PlacesRequest)(nil),       // 7: headrace.v1.PlacesRequest
-	(*PlacesResponse)(nil),      // 8: headrace.v1.PlacesResponse
-	(*FilePlaces)(nil),          // 9: headrace.v1.FilePlaces
-	(*CachedInputsRequest)(nil), // 10: headrace.v1.CachedInputsRequest
-	(*CachedInputsChunk)(nil),   // 11: headrace.v1.CachedInputsChunk
-	(*CachedInput)(nil),         // 12: headrace.v1.CachedInput
-	(*NodeBytes)(nil),           // 13: headrace.v1.NodeBytes
-	(*BlockList)(nil),           // 14: headrace.v1.BlockList
-	(*FollowRequest)(nil),       // 15: headrace.v1.FollowRequest
-	(*FollowedBlocks)(nil),      // 16: headrace.v1.FollowedBlocks
-	(*FollowResponse)(nil),      // 17: headrace.v1.FollowResponse
-	(*Machine)(nil),             // 18: headrace.v1.Machine
-	(*BlockInMemory)(nil),       // 19: headrace.v1.BlockInMemory
-	(*BlocksInMemory)(nil),      // 20: headrace.v1.BlocksInMemory
-	(*ExchangeRequest)(nil),     // 21: headrace.v1.ExchangeRequest
-	(*JobRef)(nil),              // 22: headrace.v1.JobRef
-	(*KeptBlocks)(nil),          // 23: headrace.v1.KeptBlocks
-	(*BlocksToKeep)(nil),        // 24: headrace.v1.BlocksToKeep
-	(*JobReads)(nil),            // 25: headrace.v1.JobReads
-	(*ExchangeResponse)(nil),    // 26: headrace.v1.ExchangeResponse
-	(*BlocksToWatch)(nil),       // 27: headrace.v1.BlocksToWatch
-	(*BlocksToRead)(nil),        // 28: headrace.v1.BlocksToRead
-	(*JobBlocks)(nil),           // 29: headrace.v1.JobBlocks
-	(*JobFacts)(nil),            // 30: headrace.v1.JobFacts
-	(*PathProblem)(nil),         // 31: headrace.v1.PathProblem
+	(*InputReader)(nil),         // 2: headrace.v1.InputReader
+	(*InputsStatus)(nil),        // 3: headrace.v1.InputsStatus
+	(*CoolInputsRequest)(nil),   // 4: headrace.v1.CoolInputsRequest
+	(*CoolInputsResponse)(nil),  // 5: headrace.v1.CoolInputsResponse
+	(*InputsRequest)(nil),       // 6: headrace.v1.InputsRequest
+	(*InputsResponse)(nil),      // 7: headrace.v1.InputsResponse
+	(*PlacesRequest)(nil),       // 8: headrace.v1.PlacesRequest
+	(*PlacesResponse)(nil),      // 9: headrace.v1.PlacesResponse
+	(*FilePlaces)(nil),          // 10: headrace.v1.FilePlaces
+	(*CachedInputsRequest)(nil), // 11: headrace.v1.CachedInputsRequest
+	(*CachedInputsChunk)(nil),   // 12: headrace.v1.CachedInputsChunk
+	(*CachedInput)(nil),         // 13: headrace.v1.CachedInput
+	(*NodeBytes)(nil),           // 14: headrace.v1.NodeBytes
+	(*BlockList)(nil),           // 15: headrace.v1.BlockList
+	(*FollowRequest)(nil),       // 16: headrace.v1.FollowRequest
+	(*FollowedBlocks)(nil),      // 17: headrace.v1.FollowedBlocks
+	(*FollowResponse)(nil),      // 18: headrace.v1.FollowResponse
+	(*Machine)(nil),             // 19: headrace.v1.Machine
+	(*BlockInMemory)(nil),       // 20: headrace.v1.BlockInMemory
+	(*BlocksInMemory)(nil),      // 21: headrace.v1.BlocksInMemory
+	(*ExchangeRequest)(nil),     // 22: headrace.v1.ExchangeRequest
+	(*JobRef)(nil),              // 23: headrace.v1.JobRef
+	(*KeptBlocks)(nil),          // 24: headrace.v1.KeptBlocks
+	(*BlocksToKeep)(nil),        // 25: headrace.v1.BlocksToKeep
+	(*JobReads)(nil),            // 26: headrace.v1.JobReads
+	(*ExchangeResponse)(nil),    // 27: headrace.v1.ExchangeResponse
+	(*BlocksToWatch)(nil),       // 28: headrace.v1.BlocksToWatch
+	(*BlocksToRead)(nil),        // 29: headrace.v1.BlocksToRead
+	(*JobBlocks)(nil),           // 30: headrace.v1.JobBlocks
+	(*JobFacts)(nil),            // 31: headrace.v1.JobFacts
+	(*PathProblem)(nil),         // 32: headrace.v1.PathProblem
 }
 var file_inputs_proto_depIdxs = []int32{
-	31, // 0: headrace.v1.InputsStatus.failures:type_name -> headrace.v1.PathProblem
-	2,  // 1: headrace.v1.InputsResponse.inputs:type_name -> headrace.v1.InputsStatus
-	9,  // 2: headrace.v1.PlacesResponse.files:type_name -> headrace.v1.FilePlaces
-	12, // 3: headrace.v1.CachedInputsChunk.files:type_name -> headrace.v1.CachedInput
-	31, // 4: headrace.v1.CachedInputsChunk.problems:type_name -> headrace.v1.PathProblem
-	13, // 5: headrace.v1.CachedInput.nodes:type_name -> headrace.v1.NodeBytes
-	16, // 6: headrace.v1.FollowRequest.add:type_name -> headrace.v1.FollowedBlocks
-	14, // 7: headrace.v1.FollowRequest.remove:type_name -> headrace.v1.BlockList
-	14, // 8: headrace.v1.FollowedBlocks.blocks:type_name -> headrace.v1.BlockList
-	18, // 9: headrace.v1.FollowResponse.machines:type_name -> headrace.v1.Machine
-	19, // 10: headrace.v1.FollowResponse.blocks:type_name -> headrace.v1.BlockInMemory
-	14, // 11: headrace.v1.BlocksInMemory.blocks:type_name -> headrace.v1.BlockList
-	20, // 12: headrace.v1.ExchangeRequest.resident:type_name -> headrace.v1.BlocksInMemory
-	23, // 13: headrace.v1.ExchangeRequest.kept:type_name -> headrace.v1.KeptBlocks
-	30, // 14: headrace.v1.ExchangeRequest.jobs:type_name -> headrace.v1.JobFacts
-	25, // 15: headrace.v1.ExchangeRequest.reads:type_name -> headrace.v1.JobReads
-	22, // 16: headrace.v1.KeptBlocks.job:type_name -> headrace.v1.JobRef
-	24, // 17: headrace.v1.KeptBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
-	0,  // 18: headrace.v1.KeptBlocks.state:type_name -> headrace.v1.KeptState
-	14, // 19: headrace.v1.BlocksToKeep.blocks:type_name -> headrace.v1.BlockList
-	22, // 20: headrace.v1.JobReads.job:type_name -> headrace.v1.JobRef
-	27, // 21: headrace.v1.ExchangeResponse.watch:type_name -> headrace.v1.BlocksToWatch
-	28, // 22: headrace.v1.ExchangeResponse.read:type_name -> headrace.v1.BlocksToRead
-	14, // 23: headrace.v1.BlocksToWatch.add:type_name -> headrace.v1.BlockList
-	14, // 24: headrace.v1.BlocksToWatch.remove:type_name -> headrace.v1.BlockList
-	29, // 25: headrace.v1.BlocksToRead.keep:type_name -> headrace.v1.JobBlocks
-	29, // 26: headrace.v1.BlocksToRead.let_go:type_name -> headrace.v1.JobBlocks
-	30, // 27: headrace.v1.JobBlocks.job:type_name -> headrace.v1.JobFacts
-	24, // 28: headrace.v1.JobBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
-	22, // 29: headrace.v1.JobFacts.job:type_name -> headrace.v1.JobRef
-	1,  // 30: headrace.v1.InputService.Warm:input_type -> headrace.v1.WarmInputsRequest
-	3,  // 31: headrace.v1.InputService.Cool:input_type -> headrace.v1.CoolInputsRequest
-	5,  // 32: headrace.v1.InputService.Inputs:input_type -> headrace.v1.InputsRequest
-	7,  // 33: headrace.v1.InputService.Places:input_type -> headrace.v1.PlacesRequest
-	10, // 34: headrace.v1.InputService.CachedInputs:input_type -> headrace.v1.CachedInputsRequest
-	15, // 35: headrace.v1.InputService.Follow:input_type -> headrace.v1.FollowRequest
-	21, // 36: headrace.v1.InputService.Exchange:input_type -> headrace.v1.ExchangeRequest
-	2,  // 37: headrace.v1.InputService.Warm:output_type -> headrace.v1.InputsStatus
-	4,  // 38: headrace.v1.InputService.Cool:output_type -> headrace.v1.CoolInputsResponse
-	6,  // 39: headrace.v1.InputService.Inputs:output_type -> headrace.v1.InputsResponse
-	8,  // 40: headrace.v1.InputService.Places:output_type -> headrace.v1.PlacesResponse
-	11, // 41: headrace.v1.InputService.CachedInputs:output_type -> headrace.v1.CachedInputsChunk
-	17, // 42: headrace.v1.InputService.Follow:output_type -> headrace.v1.FollowResponse
-	26, // 43: headrace.v1.InputService.Exchange:output_type -> headrace.v1.ExchangeResponse
-	37, // [37:44] is the sub-list for method output_type
-	30, // [30:37] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	2,  // 0: headrace.v1.WarmInputsRequest.readers:type_name -> headrace.v1.InputReader
+	32, // 1: headrace.v1.InputsStatus.failures:type_name -> headrace.v1.PathProblem
+	3,  // 2: headrace.v1.InputsResponse.inputs:type_name -> headrace.v1.InputsStatus
+	10, // 3: headrace.v1.PlacesResponse.files:type_name -> headrace.v1.FilePlaces
+	13, // 4: headrace.v1.CachedInputsChunk.files:type_name -> headrace.v1.CachedInput
+	32, // 5: headrace.v1.CachedInputsChunk.problems:type_name -> headrace.v1.PathProblem
+	14, // 6: headrace.v1.CachedInput.nodes:type_name -> headrace.v1.NodeBytes
+	17, // 7: headrace.v1.FollowRequest.add:type_name -> headrace.v1.FollowedBlocks
+	15, // 8: headrace.v1.FollowRequest.remove:type_name -> headrace.v1.BlockList
+	15, // 9: headrace.v1.FollowedBlocks.blocks:type_name -> headrace.v1.BlockList
+	19, // 10: headrace.v1.FollowResponse.machines:type_name -> headrace.v1.Machine
+	20, // 11: headrace.v1.FollowResponse.blocks:type_name -> headrace.v1.BlockInMemory
+	15, // 12: headrace.v1.BlocksInMemory.blocks:type_name -> headrace.v1.BlockList
+	21, // 13: headrace.v1.ExchangeRequest.resident:type_name -> headrace.v1.BlocksInMemory
+	24, // 14: headrace.v1.ExchangeRequest.kept:type_name -> headrace.v1.KeptBlocks
+	31, // 15: headrace.v1.ExchangeRequest.jobs:type_name -> headrace.v1.JobFacts
+	26, // 16: headrace.v1.ExchangeRequest.reads:type_name -> headrace.v1.JobReads
+	23, // 17: headrace.v1.KeptBlocks.job:type_name -> headrace.v1.JobRef
+	25, // 18: headrace.v1.KeptBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
+	0,  // 19: headrace.v1.KeptBlocks.state:type_name -> headrace.v1.KeptState
+	15, // 20: headrace.v1.BlocksToKeep.blocks:type_name -> headrace.v1.BlockList
+	23, // 21: headrace.v1.JobReads.job:type_name -> headrace.v1.JobRef
+	28, // 22: headrace.v1.ExchangeResponse.watch:type_name -> headrace.v1.BlocksToWatch
+	29, // 23: headrace.v1.ExchangeResponse.read:type_name -> headrace.v1.BlocksToRead
+	15, // 24: headrace.v1.BlocksToWatch.add:type_name -> headrace.v1.BlockList
+	15, // 25: headrace.v1.BlocksToWatch.remove:type_name -> headrace.v1.BlockList
+	30, // 26: headrace.v1.BlocksToRead.keep:type_name -> headrace.v1.JobBlocks
+	30, // 27: headrace.v1.BlocksToRead.let_go:type_name -> headrace.v1.JobBlocks
+	31, // 28: headrace.v1.JobBlocks.job:type_name -> headrace.v1.JobFacts
+	25, // 29: headrace.v1.JobBlocks.blocks:type_name -> headrace.v1.BlocksToKeep
+	23, // 30: headrace.v1.JobFacts.job:type_name -> headrace.v1.JobRef
+	1,  // 31: headrace.v1.InputService.Warm:input_type -> headrace.v1.WarmInputsRequest
+	4,  // 32: headrace.v1.InputService.Cool:input_type -> headrace.v1.CoolInputsRequest
+	6,  // 33: headrace.v1.InputService.Inputs:input_type -> headrace.v1.InputsRequest
+	8,  // 34: headrace.v1.InputService.Places:input_type -> headrace.v1.PlacesRequest
+	11, // 35: headrace.v1.InputService.CachedInputs:input_type -> headrace.v1.CachedInputsRequest
+	16, // 36: headrace.v1.InputService.Follow:input_type -> headrace.v1.FollowRequest
+	22, // 37: headrace.v1.InputService.Exchange:input_type -> headrace.v1.ExchangeRequest
+	3,  // 38: headrace.v1.InputService.Warm:output_type -> headrace.v1.InputsStatus
+	5,  // 39: headrace.v1.InputService.Cool:output_type -> headrace.v1.CoolInputsResponse
+	7,  // 40: headrace.v1.InputService.Inputs:output_type -> headrace.v1.InputsResponse
+	9,  // 41: headrace.v1.InputService.Places:output_type -> headrace.v1.PlacesResponse
+	12, // 42: headrace.v1.InputService.CachedInputs:output_type -> headrace.v1.CachedInputsChunk
+	18, // 43: headrace.v1.InputService.Follow:output_type -> headrace.v1.FollowResponse
+	27, // 44: headrace.v1.InputService.Exchange:output_type -> headrace.v1.ExchangeResponse
+	38, // [38:45] is the sub-list for method output_type
+	31, // [31:38] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_inputs_proto_init() }
@@ -2578,7 +2668,7 @@ func file_inputs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_inputs_proto_rawDesc), len(file_inputs_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

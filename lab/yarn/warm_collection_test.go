@@ -17,7 +17,7 @@ import (
 // TestCollection: the input of jobs is in memory before they start, on the disks of machines, and let go
 // when they have ended, and their tasks run where it is.
 func TestCollection(t *testing.T) {
-	parallel(t, 280)
+	parallel(t, 400)
 	needMachines(t)
 	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 3, Disk: quickDisk(), LabProgram: testkit.Lab(t),
 		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, ShortCircuit: true}})
@@ -27,6 +27,9 @@ func TestCollection(t *testing.T) {
 	t.Run("Hive", d.hive)
 	t.Run("hosts", d.hosts)
 	t.Run("locality", d.locality)
+	t.Run("combined", d.combined)
+	t.Run("together", d.together)
+	t.Run("without lead", d.withoutLead)
 }
 
 // mapReduce has MapReduce's own jobs warm their input, whatever becomes of the client.

@@ -36,6 +36,9 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	if err != nil {
 		return nil, err
 	}
+	if err := checkReaders(q); err != nil {
+		return nil, err
+	}
 	f, done, err := in.find(ctx, q.User, q.Paths)
 	if err != nil {
 		return nil, err
@@ -52,6 +55,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 		return nil, err
 	}
 	defer seen()
+	near(in, q, f)
 	now := time.Now()
 	name := jobNameOf(in, q)
 	hold, submitted := q.Job == "" || q.Hold, now

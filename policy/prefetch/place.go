@@ -37,6 +37,8 @@ type Copy struct {
 	Resident int64
 	// Kept: it is pinned there for another job, or will be.
 	Kept bool
+	// Near: whoever reads the block runs there, as far as is known.
+	Near bool
 }
 
 // Replicated is a block with its replicas.
@@ -82,7 +84,8 @@ const unknownSpeed = 100e6
 //   - the one that is expected to be read first: bytes that are queued before it and
 //     those of it that are not in memory, divided by the speed that the disk has left.
 //
-// Nothing is read that somebody is reading, nor where the job's input is being read: who reads needs the disk more, and would read
+// A block of which it is known where its reader runs is read there or nowhere, unless that node is away: the reader would read it
+// there once more. Nothing is read that somebody is reading, nor where the job's input is being read: who reads needs the disk more, and would read
 // the same block from another replica a moment later.
 //
 // A block is read only on a node that has room for all of it, and only while the job may
@@ -123,11 +126,24 @@ type placing struct {
 	limit int64
 }
 
+// readable returns the replicas that may be read ahead, as far as it depends on where the block's reader runs.
+func (p *placing) readable(b *Replicated) func(Copy) bool {
+	near := func(c Copy) bool { return c.Near && !p.hosts[c.Host].Away }
+	if slices.ContainsFunc(b.Copies, near) {
+		return near
+	}
+	return func(c Copy) bool { return !p.hosts[c.Host].Away }
+}
+
 // place chooses for one block, and takes room for it.
 func (p *placing) place(b *Replicated) Choice {
 	best, bestRank, bestDone := -1, cannot, 0.0
+	readable := p.readable(b)
 	for i, c := range b.Copies {
 		rank, done := p.rank(b, c)
+		if rank == cold && !readable(c) {
+			rank = cannot
+		}
 		switch {
 		case rank == cannot || rank > bestRank || rank == bestRank && done > bestDone:
 		case rank < bestRank, done < bestDone, p.tie(b, c) < p.tie(b, b.Copies[best]):
@@ -199,9 +215,10 @@ func (p *placing) coldness(b *Replicated) int {
 
 // left reports whether a block would be read but for those who read.
 func (p *placing) left(b *Replicated) bool {
+	readable := p.readable(b)
 	return (p.limit < 0 || b.Bytes <= p.limit) && slices.ContainsFunc(b.Copies, func(c Copy) bool {
 		h := &p.hosts[c.Host]
-		return !h.Away && h.Room >= b.Bytes && (h.Busy || b.Busy)
+		return readable(c) && h.Room >= b.Bytes && (h.Busy || b.Busy)
 	})
 }
 
@@ -245,10 +262,11 @@ func (p *placing) charge(b *Replicated, choice Choice, c Copy, pin int64) Choice
 
 // why says why no replica can be chosen.
 func (p *placing) why(b *Replicated) string {
-	here, most := 0, int64(0)
+	here, most, near := 0, int64(0), false
+	readable := p.readable(b)
 	for _, c := range b.Copies {
-		if h := &p.hosts[c.Host]; !h.Away {
-			here, most = here+1, max(most, h.Room)
+		if readable(c) {
+			here, most, near = here+1, max(most, p.hosts[c.Host].Room), c.Near
 		}
 	}
 	switch {
@@ -256,6 +274,8 @@ func (p *placing) why(b *Replicated) string {
 		return "no node that could keep it has a replica"
 	case here == 0:
 		return fmt.Sprintf("all %d nodes that have a replica are away", len(b.Copies))
+	case near:
+		return fmt.Sprintf("the node on which it will be read has no room for %s; it has room for %s", words.Size(b.Bytes), words.Size(most))
 	}
 	return fmt.Sprintf("no node with a replica has room for %s; the most that one has is %s", words.Size(b.Bytes), words.Size(most))
 }

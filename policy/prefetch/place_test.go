@@ -56,6 +56,12 @@ func TestPlace(t *testing.T) {
 		{"the job's limit, in memory", block(Copy{Host: 0, Resident: 10 * mb}), free("a"), 0, Choice{Refer, 0, 0, "already"}},
 		{"the job's limit, kept", block(Copy{Host: 0, Resident: 10 * mb, Kept: true}), free("a"), 0, Choice{Skip, -1, 0, "used up"}},
 		{"nothing is known of the disk", block(Copy{Host: 0}), with(free("a"), 0, func(h *Host) { h.Speed = 0 }), none, Choice{Migrate, 0, 10 * mb / 100e6, "first"}},
+		{"where it will be read", block(Copy{Host: 0}, Copy{Host: 1, Near: true}), with(free("a b"), 1, func(h *Host) { h.Queued = 90 * mb }), none, Choice{Migrate, 1, 1, "first"}},
+		{"in memory elsewhere", block(Copy{Host: 0, Resident: 10 * mb}, Copy{Host: 1, Near: true}), free("a b"), none, Choice{Refer, 0, 0, "already"}},
+		{"kept elsewhere", block(Copy{Host: 0, Kept: true}, Copy{Host: 1, Near: true}), free("a b"), none, Choice{Refer, 0, 0.1, "another job"}},
+		{"no room where it will be read", block(Copy{Host: 0}, Copy{Host: 1, Near: true}), with(free("a b"), 1, func(h *Host) { h.Room = 9 * mb }), none, Choice{Skip, -1, 0, "on which it will be read has no room for 10 MiB; it has room for 9 MiB"}},
+		{"a disk that is read where it will be read", block(Copy{Host: 0}, Copy{Host: 1, Near: true}), with(free("a b"), 1, func(h *Host) { h.Busy = true }), none, Choice{Wait, -1, 0, "left to those who read"}},
+		{"away where it would be read", block(Copy{Host: 0}, Copy{Host: 1, Near: true}), with(free("a b"), 1, func(h *Host) { h.Away = true }), none, Choice{Migrate, 0, 0.1, "first"}},
 		{"an empty block", Replicated{Copies: []Copy{{Host: 0}}}, with(free("a"), 0, func(h *Host) { h.Room = 0 }), none, Choice{Refer, 0, 0, "already"}},
 	}
 	for _, c := range cases {
@@ -128,7 +134,7 @@ func scenePlaced(r *rand.Rand, nodes, blocks int) ([]Replicated, []Host) {
 	for i := range all {
 		all[i] = Replicated{ID: headrace.BlockID{Number: r.Int64()}, Bytes: r.Int64N(10) * mb, Busy: r.IntN(10) == 0}
 		for _, h := range r.Perm(nodes)[:r.IntN(min(3, nodes)+1)] {
-			c := Copy{Host: h, Kept: r.IntN(10) == 0}
+			c := Copy{Host: h, Kept: r.IntN(10) == 0, Near: r.IntN(8) == 0}
 			switch r.IntN(6) {
 			case 0:
 				c.Resident = all[i].Bytes
@@ -158,6 +164,7 @@ func TestPlaceKeepsToRules(t *testing.T) {
 			seen[c.Do]++
 			b := blocks[i]
 			is := func(k Copy) bool { return k.Resident >= b.Bytes || !b.Busy && InMemory(k.Resident, b.Bytes) }
+			near := slices.ContainsFunc(b.Copies, func(k Copy) bool { return k.Near && !hosts[k.Host].Away })
 			warm := slices.ContainsFunc(b.Copies, func(k Copy) bool { return !hosts[k.Host].Away && is(k) })
 			at := slices.IndexFunc(b.Copies, func(k Copy) bool { return k.Host == c.Host })
 			if c.Reason == "" {
@@ -177,6 +184,8 @@ func TestPlaceKeepsToRules(t *testing.T) {
 				t.Fatalf("seed %d: block %d is in memory, and is read at %d", seed, i, c.Host)
 			case c.Do == Migrate && (b.Busy || hosts[c.Host].Busy):
 				t.Fatalf("seed %d: block %d is read at %d beside those who read", seed, i, c.Host)
+			case c.Do == Migrate && near && !k.Near:
+				t.Fatalf("seed %d: block %d is read at %d, and its reader runs elsewhere", seed, i, c.Host)
 			case c.Do == Refer && !k.Kept && !is(k):
 				t.Fatalf("seed %d: block %d is neither in memory nor kept at %d", seed, i, c.Host)
 			}
@@ -192,9 +201,10 @@ func TestPlaceKeepsToRules(t *testing.T) {
 		}
 		// What was taken only grew: what is skipped would not fit at the end either.
 		for i, c := range choices {
+			near := slices.ContainsFunc(blocks[i].Copies, func(k Copy) bool { return k.Near && !hosts[k.Host].Away })
 			fits := func(k Copy) bool {
 				h := hosts[k.Host]
-				return !h.Away && (h.Room-taken[k.Host]-stays[k.Host] >= blocks[i].Bytes && !h.Busy && !blocks[i].Busy || k.Kept)
+				return !h.Away && ((k.Near || !near) && h.Room-taken[k.Host]-stays[k.Host] >= blocks[i].Bytes && !h.Busy && !blocks[i].Busy || k.Kept)
 			}
 			if (c.Do == Skip || c.Do == Wait) && slices.ContainsFunc(blocks[i].Copies, fits) && (limit < 0 || held+blocks[i].Bytes <= limit) {
 				t.Fatalf("seed %d: block %d was skipped (%s), and there is room for it", seed, i, c.Reason)

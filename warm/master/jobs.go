@@ -20,6 +20,8 @@ type File struct {
 	Name string
 	// Blocks in order. Nothing of it is kept but names.
 	Blocks []headrace.Block
+	// Near are the hosts on which the blocks will be read, as far as that is known: it may be shorter, and have empty names.
+	Near []string
 }
 
 func (j *Job) validate() error {

@@ -193,6 +193,7 @@ type want struct {
 	at, file uint32
 	tried    uint16 // which of the block's hosts could not keep it
 	attempts uint8  // how many nodes those are: one may be among the hosts by several names
+	near     uint8  // on which of the block's hosts its reader runs, from 1; 0: not known
 	state    State
 	waits    bool // for those who read
 }

@@ -368,6 +368,19 @@ func TestWhereItIsInMemory(t *testing.T) {
 	f.keeps("n3", "a:1 b:1")
 }
 
+// TestNear: a block is read on the node on which its reader will run, while that is there.
+func TestNear(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1", "n2", "n3")
+	a := file("/a", "1:20@n2,n3", "2:20@n2,n3", "3:20@n2,n3", "4:20@n1,n2")
+	a.Near = []string{"n2", "n2", "n2", "n3"} // which has not the last one
+	f.migrate(anna("a"), nil, a)
+	f.keeps("n2", "a:1 a:2 a:3")
+	f.keeps("n1", "a:4")
+	f.Leave("n2")
+	f.Look(f.now)
+	f.keeps("n3", "a:1 a:2 a:3")
+}
+
 // TestLockedLater: what was in memory when it was asked for counts from when its node locks it, and beyond the share it is
 // given back, also on a node that was started again.
 func TestLockedLater(t *testing.T) {

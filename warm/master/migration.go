@@ -3,7 +3,9 @@ package master
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
+	"unique"
 
 	"headrace"
 )
@@ -141,7 +143,10 @@ func (g *Migration) enter(m *Master, most int) (more bool) {
 	}
 	had := len(j.wants)
 	more = g.next(most, func(name string) { g.number = j.file(name, g.known) }, func(b *headrace.Block) {
-		m.want(j, b, g.number, g.at)
+		r := m.want(j, b, g.number, g.at)
+		if near := g.q.Files[g.file].Near; g.block < len(near) && near[g.block] != "" {
+			r.want().near = uint8(1 + slices.Index(r.want().block.hosts, unique.Make(near[g.block])))
+		}
 		g.at++
 	})
 	j.ordered = nil

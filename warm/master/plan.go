@@ -63,7 +63,7 @@ func (p *planning) add(r ref) {
 	one := prefetch.Replicated{ID: b.id(), Bytes: b.bytes, Busy: b.isRead(p.now)}
 	for i, name := range b.hosts {
 		if n := p.m.hosts[name]; n != nil && w.tried&(1<<i) == 0 {
-			one.Copies = append(one.Copies, prefetch.Copy{Host: p.host(n)})
+			one.Copies = append(one.Copies, prefetch.Copy{Host: p.host(n), Near: int(w.near) == i+1})
 		}
 	}
 	at := func(n *node) *prefetch.Copy {

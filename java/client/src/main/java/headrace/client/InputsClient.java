@@ -23,6 +23,8 @@ public final class InputsClient {
     private static final String SERVICE = "headrace.v1.InputService/";
     /** Of a block; the manager takes no more. */
     private static final int MOST_HOSTS = 16;
+    /** In a request: about a megabyte. */
+    private static final int MOST_READERS = 10_000;
 
     private final NodeSocket node;
 
@@ -60,22 +62,43 @@ public final class InputsClient {
     }
 
     /**
+     * Says where a part of a file will be read.
+     *
+     * @param file as requests name it
+     * @param host as the file system names it
+     */
+    public record Reader(String file, long start, long length, String host) { }
+
+    /**
      * Has files read into memory and kept there until the job ends. When it returns they are known, and nothing may be
      * read yet. What was asked for before is added to.
      *
      * @param job as its scheduler names it
+     * @param readers of files, as far as they are known; of very many some are left out
      * @param implicit each block is let go as the job reads it
      * @param submitted milliseconds since 1970
      * @param lease of a job that no scheduler names: how long it goes on unless it is renewed; zero: it has none
      */
-    public Status warm(String job, List<String> files, boolean implicit, long submitted, Duration lease)
-            throws IOException {
+    public Status warm(String job, List<String> files, Map<String, List<Reader>> readers, boolean implicit, long submitted,
+            Duration lease) throws IOException {
         ObjectNode request = NodeSocket.message().put("job", job).put("implicit", implicit).put("submittedMs", submitted);
         if (!lease.isZero()) {
             request.put("lease", seconds(lease));
         }
         ArrayNode paths = request.putArray("paths");
         files.forEach(paths::add);
+        ArrayNode reading = NodeSocket.message().arrayNode();
+        for (int i = 0; i < files.size(); i++) {
+            for (Reader reader : readers.getOrDefault(files.get(i), List.of())) {
+                if (reading.size() < MOST_READERS) {
+                    reading.addObject().put("path", i).put("start", "" + reader.start).put("length", "" + reader.length)
+                        .put("host", reader.host);
+                }
+            }
+        }
+        if (!reading.isEmpty()) {
+            request.set("readers", reading);
+        }
         return Status.of(node.call(SERVICE + "Warm", request));
     }
 

@@ -115,6 +115,11 @@ public final class Residency implements AutoCloseable {
         return failing || !adds() && !asking;
     }
 
+    /** Whether it is known what is in memory of what is followed, as somebody has answered last. Does not wait. */
+    public synchronized boolean heard() {
+        return version != 0 && !failing;
+    }
+
     /** Whether there is no use in following more, as nothing is heard, or nobody listens. Does not wait. */
     public boolean silent() {
         boolean listens = NodeSocket.listens(socket);

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
@@ -16,6 +17,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -89,6 +91,11 @@ public final class Warming {
 
         /** These were asked for. Called by the thread. */
         default void accepted(List<String> files) { }
+
+        /** Returns where parts of the files will be read, as far as that is known. Called after the files were. */
+        default Collection<InputsClient.Reader> readers() {
+            return List.of();
+        }
     }
 
     /** Who runs a job, and may ask for its input once more. */
@@ -289,9 +296,12 @@ public final class Warming {
             long rest = 0;
             boolean some = false;
             RefusedException refused = null;
-            for (List<String> part : parts(new LinkedHashSet<>(inputs.files()))) {
+            List<List<String>> parts = parts(new LinkedHashSet<>(inputs.files()));
+            Map<String, List<InputsClient.Reader>> readers =
+                inputs.readers().stream().collect(Collectors.groupingBy(InputsClient.Reader::file));
+            for (List<String> part : parts) {
                 try {
-                    rest = request(job, part, submitted, lease);
+                    rest = request(job, part, readers, submitted, lease);
                 } catch (RefusedException e) {
                     if (!OF_FILES.contains(e.code())) {
                         throw e;
@@ -328,9 +338,10 @@ public final class Warming {
     }
 
     /** Returns how many bytes are still to be read. */
-    private long request(Job job, List<String> files, long submitted, Duration lease) throws IOException {
+    private long request(Job job, List<String> files, Map<String, List<InputsClient.Reader>> readers, long submitted,
+            Duration lease) throws IOException {
         try {
-            InputsClient.Status status = client(job, unhurried).warm(job.id, files, job.implicit, submitted, lease);
+            InputsClient.Status status = client(job, unhurried).warm(job.id, files, readers, job.implicit, submitted, lease);
             LOG.info("The input of {} is warmed: {} bytes, {} to be read", job.id, status.bytes(), status.left());
             return status.left();
         } catch (SilentException e) {

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.security.PrivilegedExceptionAction;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.Callable;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.JobID;
 import org.apache.hadoop.mapreduce.TypeConverter;
@@ -21,6 +22,28 @@ final class JobWarming implements Warming.Owner {
     /** That of all jobs that this process submits. */
     private static final class Of {
         private static final Warming PROCESS = new Warming();
+    }
+
+    /** What the job reads. One thread uses it. */
+    private static final class Splits implements Warming.Inputs {
+        private final Callable<List<List<SplitFiles.Part>>> read;
+        private List<InputsClient.Reader> readers;
+
+        Splits(Callable<List<List<SplitFiles.Part>>> read) {
+            this.read = read;
+        }
+
+        @Override
+        public Set<String> files() throws Exception {
+            List<List<SplitFiles.Part>> parts = read.call();
+            readers = SplitFiles.readers(parts);
+            return SplitFiles.of(parts);
+        }
+
+        @Override
+        public List<InputsClient.Reader> readers() {
+            return readers;
+        }
     }
 
     private final JobID id;
@@ -45,12 +68,13 @@ final class JobWarming implements Warming.Owner {
         try {
             Warming.Job job = Settings.job(TypeConverter.toYarn(id).getAppId().toString(), conf);
             UserGroupInformation user = UserGroupInformation.getCurrentUser();
-            PrivilegedExceptionAction<Set<String>> read = () -> SplitFiles.of(id, new org.apache.hadoop.fs.Path(dir), conf);
-            JobWarming warming = new JobWarming(id, job, () -> user.doAs(read));
+            org.apache.hadoop.fs.Path at = new org.apache.hadoop.fs.Path(dir);
+            PrivilegedExceptionAction<List<List<SplitFiles.Part>>> read = () -> SplitFiles.parts(id, at, conf);
+            JobWarming warming = new JobWarming(id, job, new Splits(() -> user.doAs(read)));
             warming.asked = Of.PROCESS.watch(job, warming, began, warming.files);
             boolean heard = warming.asked.warm();
             if (heard && !job.lead().isZero() && conf.getBoolean(Warming.HOSTS, true)) {
-                warming.nameHosts(new org.apache.hadoop.fs.Path(dir), conf);
+                warming.nameHosts(at, conf);
             }
             return warming;
         } catch (IOException | RuntimeException | LinkageError e) {

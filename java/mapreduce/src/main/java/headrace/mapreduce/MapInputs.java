@@ -1,5 +1,6 @@
 package headrace.mapreduce;
 
+import headrace.locality.FirstTask;
 import headrace.locality.ResidentShares;
 import headrace.locality.StageInputs;
 import java.io.IOException;
@@ -18,6 +19,9 @@ final class MapInputs implements StageInputs.Stage {
     private final Path dir;
     private final Configuration conf;
     private List<List<SplitFiles.Part>> splits;
+    /** The job begins with maps from first up to large. Written before shares are. */
+    private int first;
+    private int large;
     private volatile ResidentShares shares;
     private volatile boolean over;
 
@@ -31,9 +35,27 @@ final class MapInputs implements StageInputs.Stage {
     /** Reads the splits, and returns the files that they are of. */
     Collection<Path> files() throws IOException {
         splits = SplitFiles.parts(job, dir, conf);
+        // Those come first of which the largest read most: they would be last of all otherwise, and the job wait for them.
+        large = 0;
+        while (large < splits.size() && 2 * bytes(large) >= bytes(0)) {
+            large++;
+        }
+        first = FirstTask.of(job.getId(), large);
         Set<Path> files = new LinkedHashSet<>();
         splits.forEach(parts -> parts.forEach(part -> files.add(part.path())));
         return files;
+    }
+
+    private long bytes(int map) {
+        return splits.get(map).stream().mapToLong(SplitFiles.Part::length).sum();
+    }
+
+    /**
+     * Whether the job begins with a map among those that are equal ({@link FirstTask}). Small ones stay the last, as MapReduce
+     * has them: it numbers maps by the size of their input. Known when there are {@link #shares}.
+     */
+    boolean early(int map) {
+        return first <= map && map < large;
     }
 
     @Override

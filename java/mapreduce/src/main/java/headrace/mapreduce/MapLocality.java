@@ -84,6 +84,11 @@ final class MapLocality implements ServiceStateChangeListener {
         return inputs.shares();
     }
 
+    /** Whether maps are put into order by now. */
+    boolean orders() {
+        return knows(inputs.shares());
+    }
+
     /** The master has started its allocator, and has not asked it for any container yet; or has stopped it. */
     @Override
     public void stateChanged(Service service) {
@@ -170,8 +175,8 @@ final class MapLocality implements ServiceStateChangeListener {
                 places.add(new MapOrder.Place(host, requests.local(container.getPriority())));
             }
         }
-        if (known != null && !known.isEmpty() && !places.isEmpty()) {
-            requests.maps().arrange(places, this::ranks);
+        if (!places.isEmpty() && knows(known)) {
+            requests.maps().arrange(places, this::order);
         }
     }
 
@@ -191,6 +196,16 @@ final class MapLocality implements ServiceStateChangeListener {
                 useful[machine] &= !requests.blacklisted(host);
             }
         }
+    }
+
+    /** Whether it is known what is in memory, also where nothing is: the job begins in its own place then. */
+    private boolean knows(ResidentShares now) {
+        return now != null && (!now.isEmpty() || locality.residency().heard());
+    }
+
+    private ToIntFunction<TaskAttemptId> order(String host) {
+        ToIntFunction<TaskAttemptId> ranks = ranks(host);
+        return map -> 2 * ranks.applyAsInt(map) + (inputs.early(map.getTaskId().getId()) ? 1 : 0);
     }
 
     private ToIntFunction<TaskAttemptId> ranks(String host) {

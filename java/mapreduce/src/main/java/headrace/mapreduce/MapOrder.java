@@ -32,7 +32,11 @@ final class MapOrder {
      */
     record Place(String host, boolean local) { }
 
-    /** How early a map is to run on a host: higher goes first, from -WHOLE to WHOLE of {@link ResidentShares}. */
+    /** Bounds of {@link Ranks}: two for each rank of {@link ResidentShares}, for those with which the job begins and the others. */
+    static final int LEAST = -2 * ResidentShares.WHOLE;
+    static final int MOST = 2 * ResidentShares.WHOLE + 1;
+
+    /** How early a map is to run on a host: higher goes first, from LEAST to MOST. */
     interface Ranks {
         ToIntFunction<TaskAttemptId> on(String host);
     }
@@ -133,13 +137,13 @@ final class MapOrder {
     private static List<TaskAttemptId> best(Collection<TaskAttemptId> list, int n, Predicate<TaskAttemptId> free,
             ToIntFunction<TaskAttemptId> ranks) {
         List<List<TaskAttemptId>> found = new ArrayList<>();
-        for (int rank = -ResidentShares.WHOLE; rank <= ResidentShares.WHOLE; rank++) {
+        for (int rank = LEAST; rank <= MOST; rank++) {
             found.add(new ArrayList<>());
         }
         int enough = -1; // of this rank and above there are n, or it is below all
         int above = 0;
         for (TaskAttemptId map : list) {
-            int rank = ranks.applyAsInt(map) + ResidentShares.WHOLE;
+            int rank = ranks.applyAsInt(map) - LEAST;
             if (rank > enough && free.test(map)) {
                 found.get(rank).add(map);
                 above++;

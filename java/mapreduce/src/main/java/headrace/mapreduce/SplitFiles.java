@@ -27,6 +27,7 @@ import org.apache.hadoop.mapreduce.split.SplitMetaInfoReader;
 final class SplitFiles {
     private final Configuration conf;
     private List<Part> parts;
+    private String host;
 
     private SplitFiles(Configuration conf) {
         this.conf = conf;
@@ -36,26 +37,31 @@ final class SplitFiles {
      * What a split has of a file.
      *
      * @param file as requests name it
+     * @param host the only one that the split names; null: it names several, or none
      */
-    record Part(String file, long start, long length) {
+    record Part(String file, long start, long length, String host) {
         /** The file as file systems name it. */
         Path path() {
             return new Path(file.replaceAll("\\\\(.)", "$1"));
         }
     }
 
-    /** Returns the files of HDFS, as requests name them, those of the largest splits first. */
-    static Set<String> of(JobID job, Path dir, Configuration conf) throws IOException {
-        return of(parts(job, dir, conf));
-    }
-
-    /** Returns the files of splits. */
+    /** Returns the files of splits, as requests name them, in the order of the splits: those of the largest first. */
     static Set<String> of(List<List<Part>> splits) {
         Set<String> files = new LinkedHashSet<>();
         for (List<Part> split : splits) {
             split.forEach(part -> files.add(part.file));
         }
         return files;
+    }
+
+    /**
+     * Returns where splits will be read that name one host: also those do of which each block has several replicas, if
+     * they combine blocks (CombineFileInputFormat).
+     */
+    static List<InputsClient.Reader> readers(List<List<Part>> splits) {
+        return splits.stream().flatMap(List::stream).filter(part -> part.host != null && part.length > 0)
+            .map(part -> new InputsClient.Reader(part.file, part.start, part.length, part.host)).toList();
     }
 
     /** Returns what each split has of files of HDFS, in the order of the splits. */
@@ -67,6 +73,8 @@ final class SplitFiles {
             for (TaskSplitMetaInfo split : SplitMetaInfoReader.readSplitMetaInfo(job, fs, conf, dir)) {
                 in.seek(split.getStartOffset());
                 found.parts = new ArrayList<>();
+                String[] hosts = split.getLocations();
+                found.host = hosts != null && hosts.length == 1 ? hosts[0] : null;
                 found.add(found.read(in, Text.readString(in)));
                 splits.add(found.parts);
             }
@@ -105,6 +113,6 @@ final class SplitFiles {
 
     private void add(Path path, long start, long length) {
         Path whole = path.makeQualified(FileSystem.getDefaultUri(conf), new Path("/"));
-        InputsClient.name(whole.toUri()).ifPresent(file -> parts.add(new Part(file, start, length)));
+        InputsClient.name(whole.toUri()).ifPresent(file -> parts.add(new Part(file, start, length, host)));
     }
 }

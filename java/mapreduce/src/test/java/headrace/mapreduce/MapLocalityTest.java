@@ -281,8 +281,8 @@ class MapLocalityTest {
         assertEquals(List.of(2, 5), on(A));
         assertEquals(List.of(3, 6), on(B));
         allocator.heartbeat(MAP, A, A, B, B);
-        assertEquals(List.of(0, 1, 2, 5), on(A));
-        assertEquals(List.of(3, 4, 6, 7), on(B));
+        assertEquals(List.of(2, 4, 5, 7), on(A));
+        assertEquals(List.of(0, 1, 3, 6), on(B));
         allocator.heartbeat(MAP);
         assertEquals(Map.of(MapMemory.MEMORY_LOCAL_MAPS, 4L, MapMemory.NOT_IN_MEMORY_MAPS, 4L), counts);
     }
@@ -295,7 +295,7 @@ class MapLocalityTest {
         start();
         awaitKnown(MAPS - 1);
         allocator.heartbeat(MAP, A, A);
-        assertEquals(List.of(0, 7), on(A));
+        assertEquals(List.of(4, 7), on(A));
         allocator.heartbeat(MAP);
         assertEquals(Map.of(MapMemory.MEMORY_ELSEWHERE_MAPS, 1L, MapMemory.NOT_IN_MEMORY_MAPS, 1L), counts);
     }
@@ -307,7 +307,7 @@ class MapLocalityTest {
         start();
         awaitKnown(2);
         allocator.heartbeat(MAP, "c", "c");
-        assertEquals(List.of(2, 3), on("c"));
+        assertEquals(List.of(4, 5), on("c"));
     }
 
     @Test
@@ -324,6 +324,22 @@ class MapLocalityTest {
         allocator.ask(2, 2, false); // as one that was killed, or a speculative one
         allocator.heartbeat(MAP, A);
         assertEquals(A, assigned.get(attempt(2, 2)));
+    }
+
+    /** So that another job on the same files, which begins at the same time, reads others first. */
+    @Test
+    void withNothingInMemoryItBeginsInItsOwnPlace() throws Exception {
+        start();
+        await(() -> policy.locality().orders());
+        List<Integer> order = new ArrayList<>();
+        for (int map = 0; map < MAPS; map++) {
+            allocator.heartbeat(MAP, map % 2 == 0 ? A : B);
+            assigned.keySet().forEach(attempt -> order.add(attempt.getTaskId().getId()));
+            assigned.clear();
+        }
+        assertEquals(List.of(4, 5, 6, 7, 0, 1, 2, 3), order); // .618 of 8
+        allocator.heartbeat(MAP);
+        assertEquals(Map.of(MapMemory.NOT_IN_MEMORY_MAPS, 8L), counts);
     }
 
     @Test

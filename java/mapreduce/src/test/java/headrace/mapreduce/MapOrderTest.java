@@ -206,7 +206,7 @@ class MapOrderTest {
                 Collections.shuffle(all, random);
                 add(i, all.subList(0, random.nextInt(3)).toArray(String[]::new));
                 for (String host : hosts) {
-                    rank(i, host, random.nextInt(3) == 0 ? random.nextInt(33) - 16 : 0);
+                    rank(i, host, random.nextInt(3) == 0 ? random.nextInt(MapOrder.LEAST, MapOrder.MOST + 1) : 0);
                 }
                 if (random.nextInt(8) == 0) {
                     failed.add(map(i));

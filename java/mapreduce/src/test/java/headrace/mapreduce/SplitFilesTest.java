@@ -3,6 +3,7 @@ package headrace.mapreduce;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import headrace.client.InputsClient;
 import java.io.DataInput;
 import java.io.DataOutput;
 import java.io.IOException;
@@ -43,7 +44,7 @@ class SplitFilesTest {
     }
 
     private List<String> files() throws IOException {
-        return List.copyOf(SplitFiles.of(JOB, dir, conf));
+        return List.copyOf(SplitFiles.of(SplitFiles.parts(JOB, dir, conf)));
     }
 
     private FileSystem local() throws IOException {
@@ -113,6 +114,16 @@ class SplitFilesTest {
     @Test
     void leavesOutWhatIsNotInHdfs() throws Exception {
         assertEquals(List.of("hdfs://c/a"), files(new Rows(), split("file:///tmp/x", 0), split("hdfs://c/a", 0)));
+    }
+
+    @Test
+    void tellsWhereThoseAreReadThatNameOneHost() throws Exception {
+        CombineFileSplit combined = new CombineFileSplit(new Path[] {new Path("/a"), new Path("/b")}, new long[] {0, 7},
+            new long[] {5, 6}, new String[] {"h1"});
+        CombineFileSplit rack = new CombineFileSplit(new Path[] {new Path("/a")}, new long[] {5}, new long[] {1}, new String[] {"h1", "h2"});
+        assertEquals(List.of("hdfs://c/a", "hdfs://c/b"), files(combined, rack, split("/b", 0)));
+        assertEquals(List.of(new InputsClient.Reader("hdfs://c/a", 0, 5, "h1"), new InputsClient.Reader("hdfs://c/b", 7, 6, "h1")),
+            SplitFiles.readers(SplitFiles.parts(JOB, dir, conf)));
     }
 
     @Test

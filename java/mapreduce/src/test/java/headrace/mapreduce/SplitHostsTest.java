@@ -41,7 +41,7 @@ class SplitHostsTest {
     java.nio.file.Path temporary;
 
     private static SplitFiles.Part part(String file, long start, long length) {
-        return new SplitFiles.Part(file, start, length);
+        return new SplitFiles.Part(file, start, length, null);
     }
 
     private static Map<String, List<Place>> places(String file, Place... blocks) {
@@ -102,7 +102,7 @@ class SplitHostsTest {
             assertEquals(before[i].getStartOffset(), after[i].getStartOffset());
             assertEquals(before[i].getInputDataLength(), after[i].getInputDataLength());
         }
-        assertEquals(List.of(A, B), List.copyOf(SplitFiles.of(JOB, dir, conf)));
+        assertEquals(List.of(A, B), List.copyOf(SplitFiles.of(SplitFiles.parts(JOB, dir, conf))));
         assertEquals(new FsPermission("640"), fs.getFileStatus(meta).getPermission());
         assertEquals(2, Arrays.stream(temporary.toFile().list()).filter(name -> !name.startsWith(".")).count());
     }

@@ -60,7 +60,8 @@ class WarmProviderTest {
         conf.set("headrace.warm.implicit", "true");
         org.apache.hadoop.fs.Path staging = new org.apache.hadoop.fs.Path(dir.toUri());
         JobSplitWriter.createSplitFiles(staging, conf, staging.getFileSystem(conf),
-            new FileSplit[] {new FileSplit(new org.apache.hadoop.fs.Path("hdfs://c/a"), 0, 10, new String[0])});
+            new FileSplit[] {new FileSplit(new org.apache.hadoop.fs.Path("hdfs://c/a"), 0, 10, new String[0]),
+                new FileSplit(new org.apache.hadoop.fs.Path("hdfs://c/b"), 10, 20, new String[] {"h"})});
         try (UnixServer node = UnixServer.answering(dir.resolve("s"), request -> {
             requests.add(request);
             return UnixServer.http("200 OK", "{}");
@@ -69,7 +70,8 @@ class WarmProviderTest {
             assertNotNull(warming);
             String request = requests.take();
             assertTrue(request.contains("{\"job\":\"application_1700000000000_0042\",\"implicit\":true,"), request);
-            assertTrue(request.endsWith("\"paths\":[\"hdfs://c/a\"]}"), request);
+            assertTrue(request.endsWith("\"paths\":[\"hdfs://c/a\",\"hdfs://c/b\"],"
+                + "\"readers\":[{\"path\":1,\"start\":\"10\",\"length\":\"20\",\"host\":\"h\"}]}"), request);
             warming.lost(false); // of what is let go as it is read nobody knows what was read
             warming.end();
             assertTrue(requests.take().endsWith("{\"jobs\":[\"application_1700000000000_0042\"]}"));

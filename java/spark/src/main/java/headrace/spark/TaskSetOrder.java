@@ -1,5 +1,6 @@
 package headrace.spark;
 
+import headrace.locality.FirstTask;
 import headrace.locality.LocalityInputs;
 import headrace.locality.ResidentShares;
 import headrace.locality.StageInputs;
@@ -98,20 +99,8 @@ final class TaskSetOrder implements StageInputs.Stage {
         this.known = known;
         this.tasks = stage.numTasks();
         this.order = new PendingOrder(tasks);
-        this.first = first(application + stage.stageId(), tasks);
+        this.first = FirstTask.of(application + stage.stageId(), tasks);
         this.boxed = new Integer[tasks];
-    }
-
-    /**
-     * Returns the task with which a stage begins among those that are equal: another one for each of several stages. Those that
-     * read the same files at the same time would all read the same blocks from disks otherwise, each from another replica,
-     * before they hear of each other; so each reads a part, and finds in memory what the others have read.
-     *
-     * @param stage its number; those of one after another are far apart by the golden section (Fibonacci hashing: Knuth, The
-     *     Art of Computer Programming, 6.4)
-     */
-    static int first(int stage, int tasks) {
-        return (int) (Integer.toUnsignedLong(stage * 0x9E3779B9) * tasks >>> Integer.SIZE);
     }
 
     @Override

@@ -3,7 +3,6 @@ package headrace.spark;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.locality.ResidentShares;
 import java.util.ArrayList;
@@ -36,25 +35,6 @@ class PendingOrderTest {
                 assertArrayEquals(rest, Arrays.copyOfRange(list, n, list.length));
             }
         }
-    }
-
-    /** So that no two of a few read the same blocks at the same time. */
-    @Test
-    void stagesOneAfterAnotherBeginFarApart() {
-        Random random = new Random(1);
-        for (int round = 0; round < 1000; round++) {
-            int stage = random.nextInt();
-            int tasks = 16 + random.nextInt(100_000);
-            int stages = 2 + random.nextInt(7);
-            int[] firsts = IntStream.range(0, stages).map(i -> TaskSetOrder.first(stage + i, tasks)).sorted().toArray();
-            for (int i = 0; i < stages; i++) {
-                int gap = i > 0 ? firsts[i] - firsts[i - 1] : firsts[0] + tasks - firsts[stages - 1];
-                assertTrue(gap >= tasks / (3 * stages), stages + " of " + tasks + " from " + stage + ": " + Arrays.toString(firsts));
-            }
-        }
-        assertEquals(0, TaskSetOrder.first(0, 64));
-        assertEquals(0, TaskSetOrder.first(-1, 0));
-        assertEquals(0, TaskSetOrder.first(-1, 1));
     }
 
     @Test
