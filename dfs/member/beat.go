@@ -25,6 +25,8 @@ func (m *Circle) keepBeating() {
 	defer tick.Stop()
 	room := m.node.Room()
 	looked, looking := make(chan dfs.Room, 1), false
+	var led *dfs.View
+	var noted time.Duration // when whoever leads by led took a beat, or was first known
 	for n := 1; ; n++ {
 		select {
 		case room = <-looked:
@@ -39,8 +41,11 @@ func (m *Circle) keepBeating() {
 		both.Go(m.askNeighbours)
 		if m.node.Leads() {
 			m.stand()
-		} else {
-			m.beat(room, n)
+			led = nil
+		} else if heard, v := m.beat(room, n), m.node.View(); heard || led == nil || v.Leader != led.Leader || v.Term != led.Term {
+			led, noted = v, m.now()
+		} else if m.now()-noted >= m.Patience.Down {
+			m.node.Silent(v)
 		}
 		both.Wait()
 		select {
@@ -106,8 +111,8 @@ const leastPause = 50 * time.Millisecond
 // mostTold is how many nodes are told of one beat: each may know who leads.
 const mostTold = 3
 
-// beat tells the leader, or some of those who may know it; others each time.
-func (m *Circle) beat(room dfs.Room, n int) {
+// beat tells the leader, or some of those who may know it, others each time, and reports whether the leader has noted it.
+func (m *Circle) beat(room dfs.Room, n int) bool {
 	told := map[target]bool{}
 	for i := 0; i < mostTold && m.ctx.Err() == nil; i++ {
 		v := m.node.View()
@@ -119,15 +124,16 @@ func (m *Circle) beat(room dfs.Room, n int) {
 			to = m.another(v, told, n)
 		}
 		if to == (target{}) {
-			return
+			return false
 		}
 		told[to] = true
 		if noted, err := m.beatTo(to, v, room); noted {
-			return
+			return true
 		} else if err != nil {
 			m.complain(to.address, err)
 		}
 	}
+	return false
 }
 
 // complain tells why a node has not taken a beat: loudly, and once, when it will not have this one.
@@ -178,7 +184,11 @@ func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err 
 		if err != nil {
 			return false, err
 		}
-		m.node.Learn(next)
+		if a.Noted {
+			m.node.Hear(next)
+		} else {
+			m.node.Learn(next)
+		}
 	}
 	return a.Noted, nil
 }

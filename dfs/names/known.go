@@ -13,7 +13,7 @@ type known struct {
 	mu      sync.Mutex
 	view    *View
 	changed chan struct{}
-	// leads is the replica that quorum says leads in a term; its member may not be known yet.
+	// leads is the replica that quorum says leads in a term, 0 if nobody does; its member may not be known yet.
 	leads quorum.Replica
 	term  uint64
 	// still: quorum stands still, so others may have elected somebody long ago.
@@ -41,17 +41,37 @@ func (k *known) Changed() <-chan struct{} {
 // Leads reports whether this node leads the names, as far as it knows.
 func (k *known) Leads() bool { return k.View().Leader == k.self }
 
-// Learn takes over what is new in another node's view.
-func (k *known) Learn(v *View) {
+// Learn takes over what is new in another node's view. That somebody leads in a term in which nobody does, as far as quorum
+// or Silent has told here, is not taken over: the other one has not heard of that, and may never.
+func (k *known) Learn(v *View) { k.learn(v, false) }
+
+// Hear is Learn of the view of the node that leads, from that node itself: so it does.
+func (k *known) Hear(v *View) { k.learn(v, true) }
+
+func (k *known) learn(v *View, itself bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	next := k.view.Merge(v)
-	if next.Leader == k.self && k.view.Leader != k.self { // whether this node leads nobody else knows better
+	over := !itself && !k.still && k.leads == 0 && k.term > 0 && next.Term <= k.term
+	if next.Leader != k.view.Leader && (next.Leader == k.self || over) { // whether this node leads nobody else knows better
 		n := *next
 		n.Leader = ""
 		next = &n
 	}
 	k.replace(next)
+}
+
+// Silent says that the node that leads by a view has not been heard for long: nobody counts as leading in that term until it is
+// heard again, or quorum says so anew.
+func (k *known) Silent(v *View) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if v.Leader == "" || v.Leader == k.self || v.Leader != k.view.Leader || v.Term != k.view.Term {
+		return
+	}
+	n := *k.view
+	n.Leader, k.leads, k.term = "", 0, v.Term
+	k.replace(&n)
 }
 
 // leader takes over what quorum says.
