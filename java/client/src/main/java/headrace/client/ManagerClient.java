@@ -267,7 +267,7 @@ public final class ManagerClient {
         if (allowed.contains(PosixFilePermission.OTHERS_READ)) {
             throw new IOException(tokenFile + " can be read by everybody: chmod o-rwx it, and make a new token");
         }
-        String found = Files.readString(tokenFile).strip();
+        String found = Files.readString(tokenFile).strip().lines().findFirst().orElse("").strip(); // a second one is what others accept as well
         if (found.isEmpty()) {
             throw new IOException(tokenFile + " is empty; it must have the token of the cluster");
         }

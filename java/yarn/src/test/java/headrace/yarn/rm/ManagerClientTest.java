@@ -114,8 +114,11 @@ class ManagerClientTest {
     void aNewTokenIsFound() throws IOException {
         Files.writeString(manager.tokenFile, "old");
         assertThrows(IOException.class, () -> client.containers(0, Duration.ZERO, null));
-        Files.writeString(manager.tokenFile, FakeManager.TOKEN);
-        assertEquals(List.of(), client.containers(0, Duration.ZERO, null).containers());
+        for (String text : List.of(FakeManager.TOKEN, FakeManager.TOKEN + "\nold\n")) {
+            Files.writeString(manager.tokenFile, text);
+            assertEquals(List.of(), client(manager.url()).containers(0, Duration.ZERO, null).containers());
+            assertEquals(List.of(), client.containers(0, Duration.ZERO, null).containers());
+        }
     }
 
     @Test
