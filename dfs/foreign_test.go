@@ -83,9 +83,7 @@ func TestForeignDisks(t *testing.T) {
 		}
 		t.Fatal(err)
 	}
-	if err := os.Rename(disk+".mounted", disk); err != nil {
-		t.Fatal(err)
-	}
+	c.NewDisks = config.NewDisks
 	closeNode(t, open(t, c))
 
 	// A version before has made this one, and has not noted its disks either.

@@ -135,7 +135,7 @@ func (n *Node) openBlocks() error {
 	if err != nil {
 		return err
 	}
-	fresh, err := n.renews()
+	fresh, err := renews(n.db, cleaned(n.Config.NewDisks), n.Config.Log)
 	if err != nil {
 		return err
 	}
@@ -166,8 +166,8 @@ func (n *Node) openBlocks() error {
 	if err == nil {
 		err = n.rememberDisks(known)
 	}
-	if err == nil {
-		err = n.noteRenewed()
+	if err == nil && len(fresh) > 0 {
+		err = noteRenewed(n.db, cleaned(n.Config.NewDisks))
 	}
 	switch {
 	case errors.Is(err, block.ErrNotMounted):
