@@ -371,6 +371,7 @@ func TestMetricsAndHealth(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
 	}
+	testkit.WantAlarms(t, metrics, func(metric string) bool { return strings.HasPrefix(metric, "headrace_manager_") })
 	if !strings.HasPrefix(s.get("/other"), "404") {
 		t.Error("anything is served")
 	}

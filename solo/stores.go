@@ -69,8 +69,8 @@ type store struct {
 	disks *disk.Scheduler
 	// fs is the file system that it lies on, by device number. Stores on one have the same room.
 	fs uint64
-	// free is the room that was left at the last look, -1 while unknown; see stores.room.
-	free int64
+	// free is the room that was left at the last look, -1 while unknown; see stores.room. size is that of the file system, 0 while unknown.
+	free, size int64
 	// looking since lookedAt (boot time): whether it is there, and how much room it has.
 	looking   bool
 	lookedAt  time.Duration
@@ -92,6 +92,7 @@ type found struct {
 	on       disk.Device
 	fs       uint64
 	free     int64
+	size     int64
 	// last is lastOf the store, if the records did not know it.
 	last uint64
 	// speed is what was found out about it, if that was tried.
@@ -117,6 +118,7 @@ func (a *stores) lookInto(dir, id string, known journal.Measure, err error) (f f
 		}
 	}
 	f.inMemory, f.free = presence.InMemory(dir), a.space(dir)
+	_, f.size, _ = linux.Space(dir) // 0 if it is not known
 	f.on, f.fs, f.err = lookAtStore(dir, &a.devices)
 	return f
 }
@@ -149,7 +151,7 @@ func (a *stores) taken(s *store, f found) (changed bool) {
 	if f.speed.Write > 0 {
 		s.Measure = f.speed
 	}
-	s.on, s.fs, s.free, s.ID, s.InMemory = f.on, f.fs, f.free, f.id, f.inMemory
+	s.on, s.fs, s.free, s.size, s.ID, s.InMemory = f.on, f.fs, f.free, f.size, f.id, f.inMemory
 	a.seen(s)
 	a.known[s.Dir] = s.Measure
 	if a.renewing[s.Dir] {
