@@ -63,6 +63,7 @@ final class FakeManager implements AutoCloseable {
     private int observed;
     private String mechanism = "suspend";
     private boolean prompt = true;
+    private volatile String token = TOKEN;
     private boolean down;
     private boolean closed;
 
@@ -90,6 +91,11 @@ final class FakeManager implements AutoCloseable {
 
     String url() {
         return (secret ? "https" : "http") + "://127.0.0.1:" + server.getAddress().getPort();
+    }
+
+    /** Which token it wants from now on. */
+    void wants(String other) {
+        token = other;
     }
 
     /** What Preempt says from now on. */
@@ -189,7 +195,7 @@ final class FakeManager implements AutoCloseable {
         try (exchange) {
             JsonNode request = json.readTree(exchange.getRequestBody());
             String method = exchange.getRequestURI().getPath().replaceAll(".*/", "");
-            boolean known = ("Bearer " + TOKEN).equals(exchange.getRequestHeaders().getFirst("Authorization"));
+            boolean known = ("Bearer " + token).equals(exchange.getRequestHeaders().getFirst("Authorization"));
             ObjectNode answer = known ? answer(method, request) : null;
             int status = !known ? 401 : answer == null ? 503 : 200;
             byte[] body = (answer == null ? "{\"message\":\"no\"}" : answer.toString()).getBytes(StandardCharsets.UTF_8);

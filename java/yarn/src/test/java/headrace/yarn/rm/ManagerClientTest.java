@@ -121,6 +121,15 @@ class ManagerClientTest {
         }
     }
 
+    /** No question is without an answer for that: what has none is killed. */
+    @Test
+    void aTokenThatIsChangedIsReadAgainAtOnce() throws IOException {
+        assertEquals(List.of(), client.containers(0, Duration.ZERO, null).containers());
+        manager.wants("the-next");
+        Files.writeString(manager.tokenFile, "the-next\n" + FakeManager.TOKEN + "\n");
+        assertEquals(List.of(), client.containers(0, Duration.ZERO, null).containers());
+    }
+
     @Test
     void whoIsNotThereIsNamed() {
         String url = "http://127.0.0.1:1";
