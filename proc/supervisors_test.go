@@ -21,10 +21,13 @@ func TestSupervisors(t *testing.T) {
 	if os.Geteuid() == 0 { // its depth in pid namespaces is not that of a supervisor; that of an ordinary user has none
 		pose := exec.Command("/bin/sh", "supervise", "-dir", w.rt.TaskDir("t2"), "")
 		pose.Dir = t.TempDir()
-		if err := os.WriteFile(filepath.Join(pose.Dir, "supervise"), []byte("read x\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(pose.Dir, "supervise"), []byte("echo up; read x\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		testkit.Pipes(t, pose)
+		says, _ := testkit.Converse(t, pose)
+		if _, err := says.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
 	}
 	all, err := w.rt.Supervisors()
 	pid := all["t1"]
