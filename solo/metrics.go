@@ -14,13 +14,13 @@ import (
 // counters are what the daemon has done since it was started. Safe for
 // concurrent use.
 type counters struct {
-	preemptions                *prometheus.CounterVec
-	dumps, restores            prometheus.Counter
-	dumpSeconds, dumpBytes     prometheus.Counter
-	restoreSeconds, restoreIn  prometheus.Counter
-	lostCPU, lostWall          prometheus.Counter
-	failure, restoreFailure    prometheus.Counter
-	all                        []prometheus.Collector
+	preemptions               *prometheus.CounterVec
+	dumps, restores           prometheus.Counter
+	dumpSeconds, dumpBytes    prometheus.Counter
+	restoreSeconds, restoreIn prometheus.Counter
+	lostCPU, lostWall         prometheus.Counter
+	failure, restoreFailure   prometheus.Counter
+	all                       []prometheus.Collector
 }
 
 func newCounters() *counters {

@@ -69,13 +69,13 @@ func TestTokenPermissions(t *testing.T) {
 // TestSecondToken: a second line is a token that is accepted as well, and more is refused.
 func TestSecondToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
-	const old = "the one of before"
+	const old = "the-one-of-before"
 	for text, want := range map[string][]string{
-		sharedToken:                                   {sharedToken},
-		sharedToken + "\n" + old + "\n":               {sharedToken, old},
-		sharedToken + "\r\n" + old + "\r\n":           {sharedToken, old},
-		sharedToken + "\n\n" + old:                    nil,
-		sharedToken + "\nshort":                       nil,
+		sharedToken:                                    {sharedToken},
+		sharedToken + "\n" + old + "\n":                {sharedToken, old},
+		sharedToken + "\r\n" + old + "\r\n":            {sharedToken, old},
+		sharedToken + "\n\n" + old:                     nil,
+		sharedToken + "\nshort":                        nil,
 		sharedToken + "\n" + old + "\n" + old + "more": nil,
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
