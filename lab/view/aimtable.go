@@ -26,10 +26,14 @@ func AimTable(aims []sample.Aim) *report.Table {
 
 // reached is what was measured, as its aim is shown.
 func reached(a sample.Aim) report.Cell {
-	if a.Excess {
-		return Excess(a.Value)
+	if !a.Excess {
+		return Figure(a.Value, a.Unit)
 	}
-	return Figure(a.Value, a.Unit)
+	c := Excess(a.Value)
+	if lo, hi := a.Show(a.Value.Min), a.Show(a.Value.Max); a.Value.Min < a.Value.Max && lo != hi {
+		c.Text += " (" + lo + " to " + hi + ")"
+	}
+	return c
 }
 
 // AimFigures returns the aims for the head of a page.
