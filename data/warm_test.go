@@ -364,6 +364,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, got)
 		}
 	}
+	testkit.WantAlarms(t, got, func(metric string) bool { return metric == "headrace_disk_hangs_seconds" })
 	b.shutdown()
 	b.cfg.NoWarm = true
 	b.start()

@@ -62,6 +62,29 @@ func TestForeignDisks(t *testing.T) {
 	config.NewDisks = config.Disks
 	withoutPool(t, disk)
 	closeNode(t, open(t, config))
+	// It stays in the settings, and later the disk is only not mounted.
+	if err := os.Rename(disk, disk+".mounted"); err != nil {
+		t.Fatal(err)
+	}
+	c := config
+	c.Owner = "root"
+	for range 2 {
+		if n, err := Open(c); !errors.Is(err, block.ErrNotMounted) {
+			if err == nil {
+				closeNode(t, n)
+			}
+			t.Fatalf("a disk that was new once is taken for new again: %v", err)
+		}
+	}
+	c.NewDisks = nil // once without: then it counts again
+	if n, err := Open(c); !errors.Is(err, block.ErrNotMounted) {
+		if err == nil {
+			closeNode(t, n)
+		}
+		t.Fatal(err)
+	}
+	c.NewDisks = config.NewDisks
+	closeNode(t, open(t, c))
 
 	// A version before has made this one, and has not noted its disks either.
 	dir := unpack(t)

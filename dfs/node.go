@@ -135,7 +135,11 @@ func (n *Node) openBlocks() error {
 	if err != nil {
 		return err
 	}
-	known := slices.DeleteFunc(slices.Clone(had), func(dir string) bool { return slices.Contains(cleaned(n.Config.NewDisks), dir) })
+	fresh, err := renews(n.db, cleaned(n.Config.NewDisks), n.Config.Log)
+	if err != nil {
+		return err
+	}
+	known := slices.DeleteFunc(slices.Clone(had), func(dir string) bool { return slices.Contains(fresh, dir) })
 	if had == nil { // a version has made this node that did not note its disks
 		had = n.Config.Disks
 	}
@@ -161,6 +165,9 @@ func (n *Node) openBlocks() error {
 	}
 	if err == nil {
 		err = n.rememberDisks(known)
+	}
+	if err == nil && len(fresh) > 0 {
+		err = noteRenewed(n.db, cleaned(n.Config.NewDisks))
 	}
 	switch {
 	case errors.Is(err, block.ErrNotMounted):

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,6 +26,7 @@ var (
 	identityKey = []byte("identity")
 	disksKey    = []byte("disks")
 	failuresKey = []byte("failures")
+	renewedKey  = []byte("renewed")
 )
 
 // layout is the version of what is in the directory. Layout 1 had one node, and no log: it is taken over.
@@ -143,6 +145,44 @@ func (n *Node) rememberDisks(before []string) error {
 		return err // at most starts: a write would have to become durable
 	}
 	return n.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, b) })
+}
+
+// renews returns those of the directories in Config.NewDisks that are to be taken for new: once for as long as they are named, as settings
+// stay when the machine starts again, and then a disk may just not be mounted.
+func renews(db *bolt.DB, named []string, log *slog.Logger) (now []string, err error) {
+	var before []string
+	err = db.View(func(tx *bolt.Tx) error {
+		if b := tx.Bucket(nodeBucket).Get(renewedKey); b != nil {
+			return json.Unmarshal(b, &before)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	still := []string{}
+	for _, dir := range named {
+		if slices.Contains(before, dir) {
+			log.Warn("new-disk has been carried out by an earlier start, and does nothing any more: take it out of the settings. If the disk that is there now is lost, too, start once without it and then with it", "new-disk", dir)
+			still = append(still, dir)
+			continue
+		}
+		log.Warn("what was on a disk is given up, as new-disk says; take it out of the settings again", "new-disk", dir)
+		now = append(now, dir)
+	}
+	if len(still) < len(before) {
+		err = noteRenewed(db, still)
+	}
+	return now, err
+}
+
+// noteRenewed notes for which directories that has been done.
+func noteRenewed(db *bolt.DB, dirs []string) error {
+	b, err := json.Marshal(dirs)
+	if err != nil {
+		return err
+	}
+	return db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(renewedKey, b) })
 }
 
 // failures returns how often each directory of blocks has been taken out of use.

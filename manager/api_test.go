@@ -348,7 +348,8 @@ func TestNothingNew(t *testing.T) {
 }
 
 func TestMetricsAndHealth(t *testing.T) {
-	s := start(t, nil)
+	const before = "the token of before"
+	s := start(t, func(c *Config) { c.AcceptedTokens = []string{before} })
 	m := s.machine("n1", task("c1"), task("c2"))
 	s.preempt("c1")
 	m.finish(m.order(), "")
@@ -371,12 +372,13 @@ func TestMetricsAndHealth(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, metrics)
 		}
 	}
+	testkit.WantAlarms(t, metrics, func(metric string) bool { return strings.HasPrefix(metric, "headrace_manager_") })
 	if !strings.HasPrefix(s.get("/other"), "404") {
 		t.Error("anything is served")
 	}
 	// From other machines only with the token.
 	h := s.handler()
-	for token, want := range map[string]int{"": 401, testToken: 200} {
+	for token, want := range map[string]int{"": 401, testToken: 200, before: 200, before + "!": 401} {
 		r, _ := http.NewRequest("GET", "/metrics", nil)
 		r.RemoteAddr = "192.0.2.1:999"
 		r.Header.Set("Authorization", "Bearer "+token)

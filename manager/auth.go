@@ -19,7 +19,7 @@ const maxRequest = 32 << 20
 
 // handler serves the protocol, the metrics and whether the manager is there.
 func (m *Manager) handler() http.Handler {
-	token := serve.NewToken(m.cfg.Token, m.cfg.timing.send, m.cfg.Log, m.counts.strangers.Inc)
+	token := serve.NewToken(append([]string{m.cfg.Token}, m.cfg.AcceptedTokens...), m.cfg.timing.send, m.cfg.Log, m.counts.strangers.Inc)
 	mux := http.NewServeMux()
 	path, api := wireconnect.NewManagerServiceHandler(&service{m}, connect.WithReadMaxBytes(maxRequest),
 		connect.WithCompressMinBytes(math.MaxInt)) // it would take longer than the network of a cluster

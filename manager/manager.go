@@ -27,8 +27,9 @@ const MinToken = 16
 type Config struct {
 	// Listen is host:port; port 0 means a free one.
 	Listen string
-	// Token is what every caller has to present.
-	Token string
+	// Token is what every caller has to present, or one of AcceptedTokens: so it is changed while some have the old one.
+	Token          string
+	AcceptedTokens []string
 	// Cert and Key are files in PEM for TLS; both or none.
 	Cert, Key string
 	// Policy decides how containers give way.

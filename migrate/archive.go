@@ -38,6 +38,8 @@ const withdrawTime = 30 * time.Second
 type Options struct {
 	// Compress stores data compressed (zstd, its fastest level).
 	Compress bool
+	// AcceptedTokens are those of which entries are used as well.
+	AcceptedTokens []string
 }
 
 // An Archive is a place with a token. All its methods may be called by several
@@ -51,7 +53,7 @@ type Archive struct {
 // New returns the archive in a place. The token is the cluster's; entries made with
 // another are not used.
 func New(ctx context.Context, p blob.Place, token []byte, o Options) (*Archive, error) {
-	s, err := newSealer(token)
+	s, err := newSealer(token, o.AcceptedTokens)
 	if err != nil {
 		return nil, err
 	}

@@ -233,8 +233,27 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := putEntry(t, theirs, "k")
-	if _, err := ours.Claim(t.Context(), want("k")); !errors.Is(err, ErrNone) || !errors.Is(err, ErrForged) {
+	passed := map[string]error{}
+	w := want("k")
+	w.Passed = func(id string, why error) { passed[id] = why }
+	if _, err := ours.Claim(t.Context(), w); !errors.Is(err, ErrNone) || !errors.Is(err, ErrForged) {
 		t.Errorf("of another cluster: %v", err)
+	}
+	mine := putEntry(t, ours, "k")
+	claim, err := ours.Claim(t.Context(), w)
+	if err != nil || claim.Manifest.ID != mine.ID || len(passed) != 1 || !errors.Is(passed[m.ID], ErrForged) {
+		t.Errorf("%v, %v; passed over: %v", claim, err, passed)
+	}
+	both, err := New(t.Context(), p, testToken, Options{AcceptedTokens: []string{"the token of another cluster"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim, err = both.Claim(t.Context(), want("k"))
+	if err != nil || claim.Manifest.ID != m.ID {
+		t.Fatalf("%v, %v, of a token that is accepted", claim, err)
+	}
+	if err := claim.Return(t.Context()); err != nil {
+		t.Fatal(err)
 	}
 	// An entry under another key than its own.
 	dir := filepath.Join(p.String(), "ready")
@@ -253,6 +272,9 @@ func TestForeign(t *testing.T) {
 	}
 	if _, err := New(t.Context(), p, []byte("short"), Options{}); err == nil {
 		t.Error("took a short token")
+	}
+	if _, err := New(t.Context(), p, testToken, Options{AcceptedTokens: []string{"short"}}); err == nil {
+		t.Error("accepts a short token")
 	}
 }
 

@@ -24,6 +24,8 @@ type Want struct {
 	// Accept, unless nil, says why an entry cannot be used here, for example that its
 	// fingerprint differs.
 	Accept func(*Manifest) error
+	// Passed, unless nil, is told of each entry that nobody with this token can use, and why.
+	Passed func(id string, why error)
 }
 
 // A Claim is an entry that nobody else has, for as long as it is renewed. Its
@@ -58,6 +60,8 @@ func (a *Archive) Claim(ctx context.Context, w Want) (*Claim, error) {
 		err := c.err
 		if err == nil {
 			err = w.refuses(c.m)
+		} else if w.Passed != nil {
+			w.Passed(c.e.ID, err)
 		}
 		if err != nil {
 			refused = append(refused, fmt.Errorf("%s: %w", c.e.ID, err))

@@ -14,7 +14,7 @@ var (
 	// ErrTaken: somebody has claimed the entry.
 	ErrTaken = errors.New("the checkpoint was claimed")
 	// ErrForged: a manifest was not made by a holder of the cluster's token.
-	ErrForged = errors.New("the manifest does not carry the mark of the cluster's token")
+	ErrForged = errors.New("the manifest does not carry the mark of the cluster's token: it was made with another one, or by nobody who has it")
 	// ErrCorrupt: an entry is not what was put.
 	ErrCorrupt = errors.New("archived checkpoint is damaged")
 	// ErrVersion: an entry was made by a newer Headrace.

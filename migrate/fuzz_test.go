@@ -12,7 +12,7 @@ import (
 
 func testSealer(t testing.TB) sealer {
 	t.Helper()
-	s, err := newSealer(testToken)
+	s, err := newSealer(testToken, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"bytes"
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -165,8 +164,7 @@ func parseManifest(s sealer, b []byte) (*Manifest, error) {
 	if version > manifestVersion {
 		return nil, fmt.Errorf("%w: format %d, known is %d", ErrVersion, version, manifestVersion)
 	}
-	mark := fmt.Sprintf("%x", s.mark([]byte(words[0]+" "+words[1]+" "), body))
-	if !hmac.Equal([]byte(words[2]), []byte(mark)) {
+	if !s.made(words[2], []byte(words[0]+" "+words[1]+" "), body) {
 		return nil, ErrForged
 	}
 	m := new(Manifest)

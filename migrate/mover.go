@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ type Mover struct {
 	Observer *Observer
 	// Node is the name of this machine.
 	Node string
+	// Log gets structured messages; nil: none.
+	Log *slog.Logger
 
 	mu   sync.Mutex // also while the archive is opened, which may hang
 	open *Archive
@@ -171,11 +174,19 @@ func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 	claim, err := at.Claim(ctx, Want{
 		Key: key, UID: p.Spec.UID, Claimant: claimant,
 		Accept: func(of *Manifest) error { return m.accept(ctx, p.Spec, of) },
+		Passed: m.passed,
 	})
 	if err != nil {
 		return Taken{}, err
 	}
 	return m.fetch(ctx, claim, p, launch)
+}
+
+// passed names a checkpoint that the container's command might have gone on from.
+func (m *Mover) passed(id string, why error) {
+	if m.Log != nil {
+		m.Log.Warn("a checkpoint in the archive cannot be used, and the command that it is of does not go on from it", "archive", m.Name, "checkpoint", id, "err", why)
+	}
 }
 
 // Every container that starts waits for a look at the archive. So who is not answered

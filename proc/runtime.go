@@ -286,7 +286,7 @@ func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
 // Remove ends what is left of a task and deletes its directory. An output file
 // of the user's stays.
 func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
-	if err := r.End(ctx, id); err != nil {
+	if err := r.end(ctx, id); err != nil {
 		return opError("remove", id, err)
 	}
 	if r.Cgroups != nil {
@@ -304,8 +304,21 @@ func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {
 }
 
 // End makes sure that a task has no processes, whatever is being done to it, and no
-// supervisor, and that nothing waits for it to be restored.
+// supervisor, and that nothing waits for it to be restored. A supervisor that cannot be reached is ErrNotNow.
 func (r *Runtime) End(ctx context.Context, id headrace.TaskID) error {
+	t, err := r.connect(ctx, id)
+	if err == nil {
+		t.Close()
+	} else if errors.Is(err, ErrGone) {
+		if err := r.Unreached(id); err != nil {
+			return err
+		}
+	}
+	return r.end(ctx, id)
+}
+
+// end is End where no supervisor is left that cannot be reached.
+func (r *Runtime) end(ctx context.Context, id headrace.TaskID) error {
 	if err := r.endProcesses(ctx, id); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func newPort(t *testing.T, most int, patience time.Duration) *port {
 	p := &port{t: t, from: make(chan string, 100), at: socket.Addr().String()}
 	l := NewStrangers(&accept.Listener{Listener: &posing{socket, p.from}}, most, patience)
 	l.owner = func(netip.AddrPort, netip.AddrPort) (uint32, error) { return p.owner.Load(), nil }
-	token := NewToken("the token", time.Minute, slog.New(slog.DiscardHandler), func() {})
+	token := NewToken([]string{"the token"}, time.Minute, slog.New(slog.DiscardHandler), func() {})
 	s := Server(token.ProtectUnlessLocal(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })), context.Background(), 4096)
 	s.ReadHeaderTimeout = 0 // what is tried here is what else ends connections
 	over := make(chan error, 1)

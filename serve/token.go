@@ -16,7 +16,7 @@ import (
 
 // Token lets in those who have it. Safe for concurrent use.
 type Token struct {
-	want  [sha256.Size]byte
+	want  [][sha256.Size]byte
 	log   *slog.Logger
 	count func()
 	// patience is how long a stranger may go on sending.
@@ -30,10 +30,14 @@ type Token struct {
 // sayEvery is how often a line about strangers is written.
 const sayEvery = 10 * time.Second
 
-// NewToken lets in callers who present the token. refused is called for each other one,
+// NewToken lets in callers who present one of the tokens. refused is called for each other one,
 // who may go on sending for as long as patience.
-func NewToken(token string, patience time.Duration, log *slog.Logger, refused func()) *Token {
-	return &Token{want: sha256.Sum256([]byte(token)), log: log, count: refused, patience: patience}
+func NewToken(tokens []string, patience time.Duration, log *slog.Logger, refused func()) *Token {
+	g := &Token{log: log, count: refused, patience: patience}
+	for _, token := range tokens {
+		g.want = append(g.want, sha256.Sum256([]byte(token)))
+	}
+	return g
 }
 
 // Protect asks all callers for the token.
@@ -76,7 +80,11 @@ func (g *Token) ProtectUnlessLocal(next http.Handler) http.Handler {
 func (g *Token) knows(r *http.Request) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	got := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(got[:], g.want[:]) == 1
+	same := 0
+	for _, want := range g.want {
+		same |= subtle.ConstantTimeCompare(got[:], want[:])
+	}
+	return strings.EqualFold(scheme, "Bearer") && same == 1
 }
 
 func (g *Token) refused(r *http.Request) {

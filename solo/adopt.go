@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -31,6 +33,11 @@ func (r *recovery) unknown(ctx context.Context) error {
 	ids, err := r.rt.Tasks()
 	if err != nil {
 		return err
+	}
+	for _, id := range slices.Sorted(maps.Keys(r.supervised)) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
 	strays := make([]stray, len(ids))
 	group, ctx := errgroup.WithContext(ctx)
@@ -58,6 +65,9 @@ func (r *recovery) lookAtStray(ctx context.Context, id headrace.TaskID) (s stray
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
 	live, err := r.rt.Attach(ctx, id)
+	if errors.Is(err, proc.ErrGone) && r.supervised[id] != 0 {
+		err = cmp.Or(r.rt.Unreached(id), err)
+	}
 	if err != nil {
 		return stray{err: err}
 	}
@@ -115,6 +125,8 @@ func (r *recovery) startsAfresh(t *task, live Task) {
 func (r *recovery) leaveStray(id headrace.TaskID, s stray) {
 	why := "its supervisor does not say what it does"
 	switch {
+	case errors.Is(s.err, proc.ErrNotNow):
+		why = "its supervisor cannot be reached, as its directory was removed or replaced"
 	case s.err != nil:
 	case s.spec.Attached:
 		why = "it is a container of another scheduler"

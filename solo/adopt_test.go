@@ -1,10 +1,14 @@
 package solo
 
 import (
+	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"headrace"
@@ -207,4 +211,117 @@ func TestRealUnknownCheckpointIsNotInTheWay(t *testing.T) {
 	if entries, err := os.ReadDir(filepath.Join(m.cfg.StateDir, "checkpoints", string(id))); len(entries) > 0 {
 		t.Errorf("of its checkpoint there is still %v, %v", entries, err)
 	}
+}
+
+// TestUnreachedIsNotBegunTwice: a task whose directory was replaced while it ran is neither begun again nor given up as long as its
+// supervisor is there, whatever the records say of it.
+func TestUnreachedIsNotBegunTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*wire.RunRequest)
+		old    bool
+		boot   string
+		then   headrace.TaskState
+	}{
+		"it ran":                        {then: headrace.Running},
+		"it ran, and is not restarted":  {change: never, then: headrace.Lost},
+		"it ran in an earlier boot":     {boot: "boot-2", then: headrace.Running},
+		"it had not begun":              {old: true, then: headrace.Running},
+		"it had not begun, before then": {old: true, boot: "boot-2", then: headrace.Running},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			change := c.change
+			if change == nil {
+				change = func(*wire.RunRequest) {}
+			}
+			id := b.bringTo(headrace.Pending, change)
+			b.shutdown()
+			keep := filepath.Join(t.TempDir(), "state.db")
+			copyFile(t, filepath.Join(b.cfg.StateDir, "state.db"), keep)
+			b.start()
+			q := &wire.VerbRequest{Id: string(id)}
+			if _, err := b.tasks.Resume(b.ctx(), q); err != nil {
+				t.Fatal(err)
+			}
+			b.awaitState(id, headrace.Running)
+			b.crash()
+			b.world.with(id, func(th *thing) { th.unreached = true })
+			if c.old {
+				putBack(b, keep)
+			}
+			if c.boot != "" {
+				b.boot = c.boot
+			}
+			b.start()
+			if c.old {
+				b.tasks.Resume(b.ctx(), q) // it may be told why it does not begin
+			}
+			b.await(id, "known to be alive", func(w *wire.Task) bool { return strings.Contains(w.Reason, "cannot be reached") })
+			b.world.with(id, func(th *thing) {
+				if th.starts != 1 || th.shim == nil {
+					t.Errorf("it was started %d times; supervised: %v", th.starts, th.shim != nil)
+				}
+			})
+			b.world.vanish(id)
+			b.awaitState(id, c.then)
+		})
+	}
+}
+
+// TestUnreachedIsNamed: a task of which neither the records nor a directory know, and that has a supervisor, is named.
+func TestUnreachedIsNamed(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Running, never)
+	b.crash()
+	b.world.with(id, func(th *thing) { th.unreached, th.starts = true, 0 })
+	if err := os.Remove(filepath.Join(b.cfg.StateDir, "state.db")); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	if next := b.run(headrace.Normal, held); next == id {
+		t.Errorf("a new task is called %s as well", next)
+	}
+	info, err := b.node.Info(b.ctx(), &wire.InfoRequest{})
+	if err != nil || len(info.LeftAlone) != 1 || info.LeftAlone[0].Id != string(id) || !strings.Contains(info.LeftAlone[0].Why, "cannot be reached") {
+		t.Errorf("told of it: %v, %v", info.GetLeftAlone(), err)
+	}
+	b.world.vanish(id)
+}
+
+// TestRealUnreachedIsNotBegunTwice: a copy of the state directory that is put in its place while a task runs does not have that run twice.
+func TestRealUnreachedIsNotBegunTwice(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	out := filepath.Join(t.TempDir(), "out")
+	if err := os.Chmod(filepath.Dir(out), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m.launch()
+	id := m.run(headrace.Normal, func(q *wire.RunRequest) {
+		q.Argv = []string{"/bin/sh", "-c", "echo begun >> " + out + "; : > " + out + ".$(wc -l < " + out + "); exec sleep 1000"}
+		q.Env = []string{"PATH=/usr/bin:/bin"}
+	})
+	m.awaitState(id, headrace.Running)
+	m.awaitFile(out + ".1")
+	m.kill9()
+	tasks := filepath.Join(m.cfg.StateDir, "tasks")
+	replaced := filepath.Join(t.TempDir(), "tasks")
+	copied := exec.Command("cp", "-a", tasks, replaced).Run() // with the sockets, on which nobody listens
+	if err := errors.Join(copied, os.RemoveAll(tasks), os.Rename(replaced, tasks)); err != nil {
+		t.Fatal(err)
+	}
+	m.launch()
+	m.await(id, "known to be alive", func(w *wire.Task) bool { return strings.Contains(w.Reason, "cannot be reached") })
+	if _, err := os.Stat(out + ".2"); err == nil {
+		t.Error("it has begun twice")
+	}
+	for _, dir := range m.supervisors(id) {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err == nil {
+			err = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.awaitFile(out + ".2")
 }

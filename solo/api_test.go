@@ -23,8 +23,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/solo/journal"
+	"headrace/solo/presence"
 	"headrace/wire"
 )
 
@@ -398,12 +400,31 @@ func TestMetrics(t *testing.T) {
 		`headrace_tasks{state="running"} 1`, `headrace_tasks{state="checkpointed"} 1`,
 		`headrace_preemptions_total{mechanism="checkpoint"} 1`, `headrace_preemptions_total{mechanism="kill"} 0`,
 		"headrace_dumps_total 1", "headrace_dump_bytes_total 1.048576e+08", "headrace_queue_length 1",
-		"headrace_slots 1", "headrace_slots_used 1", `headrace_store_write_bytes_per_second{store="state"}`,
+		"headrace_slots 1", "headrace_slots_used 1", `headrace_store_away{store="state"} 0`, "headrace_restore_failures_total 0", `headrace_store_write_bytes_per_second{store="state"}`,
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	testkit.WantAlarms(t, string(text), func(metric string) bool {
+		return !strings.HasPrefix(metric, "headrace_dfs_") && !strings.HasPrefix(metric, "headrace_manager_") && metric != "headrace_disk_hangs_seconds"
+	})
+	dir := filepath.Join(b.cfg.StateDir, "checkpoints")
+	if presence.InMemory(dir) {
+		return // nothing is held to be missing there
+	}
+	if err := os.Rename(dir, dir+".mounted"); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Await(t, "the store to be away", func() bool {
+		res, err := http.Get("http://" + b.cfg.Metrics + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		return err == nil && strings.Contains(string(text), `headrace_store_away{store="state"} 1`) && !strings.Contains(string(text), "headrace_store_free_bytes{")
+	})
 }
 
 func TestConfigurationMistakes(t *testing.T) {

@@ -253,6 +253,7 @@ func (o *operations) restored(t *task, in *journal.Intent, live Task, im journal
 // one.
 func (o *operations) restoreFailed(t *task, idle Task, err error) {
 	o.log.Error("restoring a task failed", "id", t.rec.ID, "err", err)
+	o.counts.restoreFailure.Inc()
 	if idle != nil {
 		o.attach(t, idle)
 	}

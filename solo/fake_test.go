@@ -50,6 +50,7 @@ type thing struct {
 	restores  int // attempts
 	positions map[linux.FileID]int64
 	locked    bool // a dump holds its connections
+	unreached bool // its directory was replaced: its supervisor does not answer
 }
 
 // shim is a supervisor; state Checkpointed means that it has no processes.
@@ -259,7 +260,7 @@ func (c *conn) Hold(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, erro
 func (c *conn) Attach(_ context.Context, id headrace.TaskID) (Task, error) {
 	var live Task
 	err := c.do("attach", id, func(t *thing) error {
-		if t.shim == nil {
+		if t.shim == nil || t.unreached {
 			return fmt.Errorf("attach: %w", proc.ErrGone)
 		}
 		live = &fakeTask{c, id, t.shim}
@@ -278,6 +279,27 @@ func (c *conn) Tasks() (ids []headrace.TaskID, err error) {
 	}
 	slices.Sort(ids)
 	return ids, nil
+}
+
+func (c *conn) Supervisors() (map[headrace.TaskID]int, error) {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	pids := map[headrace.TaskID]int{}
+	for id, t := range c.things {
+		if t.shim != nil {
+			pids[id] = 1 + len(pids)
+		}
+	}
+	return pids, nil
+}
+
+func (c *conn) Unreached(id headrace.TaskID) (err error) {
+	c.world.with(id, func(t *thing) {
+		if t.shim != nil && t.unreached {
+			err = fmt.Errorf("%w: its supervisor cannot be reached", proc.ErrNotNow)
+		}
+	})
+	return err
 }
 
 func (c *conn) SpecOf(id headrace.TaskID) (spec proc.Spec, err error) {
@@ -333,6 +355,9 @@ func (c *conn) Restore(ctx context.Context, spec proc.Spec, o proc.RestoreOption
 }
 
 func (c *conn) End(_ context.Context, id headrace.TaskID) error {
+	if err := c.Unreached(id); err != nil {
+		return err
+	}
 	return c.do("end", id, func(t *thing) error {
 		c.drop(t)
 		return nil
@@ -348,6 +373,9 @@ func (c *conn) Unlock(id headrace.TaskID) error {
 }
 
 func (c *conn) Reset(_ context.Context, spec proc.Spec) error {
+	if err := c.Unreached(spec.ID); err != nil {
+		return err
+	}
 	return c.do("reset", spec.ID, func(t *thing) error {
 		c.drop(t)
 		t.exit = nil

@@ -23,6 +23,10 @@ type Runtime interface {
 	Attach(ctx context.Context, id headrace.TaskID) (Task, error)
 	// Tasks lists those that have a directory.
 	Tasks() ([]headrace.TaskID, error)
+	// Supervisors returns the pids of those that supervise tasks, also of those that cannot be reached.
+	Supervisors() (map[headrace.TaskID]int, error)
+	// Unreached returns why a task for which nobody answers is not to be begun again: a supervisor of it runs.
+	Unreached(id headrace.TaskID) error
 	// SpecOf reads what a task was last started or restored with.
 	SpecOf(id headrace.TaskID) (proc.Spec, error)
 	// ExitOf reads the recorded end of a task that has no supervisor.

@@ -117,7 +117,7 @@ func (l *loop) endTurn(ctx context.Context) error {
 func (l *loop) commit(ctx context.Context) error {
 	b := l.batch()
 	if l.metaChanged {
-		b.Meta = &journal.Meta{Boot: l.boot, Order: l.tasks.order, MadeMs: l.ledger.madeMs, SwapSpeed: l.memory.SwapSpeed, Stores: l.stores.known}
+		b.Meta = &journal.Meta{Boot: l.boot, Order: l.tasks.order, MadeMs: l.ledger.madeMs, SwapSpeed: l.memory.SwapSpeed, Stores: l.stores.known, Renewed: l.stores.renewed}
 	}
 	if err := l.ledger.write(ctx, b); err != nil {
 		return err

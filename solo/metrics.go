@@ -7,18 +7,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/serve"
 )
 
 // counters are what the daemon has done since it was started. Safe for
 // concurrent use.
 type counters struct {
-	preemptions                *prometheus.CounterVec
-	dumps, restores            prometheus.Counter
-	dumpSeconds, dumpBytes     prometheus.Counter
-	restoreSeconds, restoreIn  prometheus.Counter
-	lostCPU, lostWall, failure prometheus.Counter
-	all                        []prometheus.Collector
+	preemptions               *prometheus.CounterVec
+	dumps, restores           prometheus.Counter
+	dumpSeconds, dumpBytes    prometheus.Counter
+	restoreSeconds, restoreIn prometheus.Counter
+	lostCPU, lostWall         prometheus.Counter
+	failure, restoreFailure   prometheus.Counter
+	all                       []prometheus.Collector
 }
 
 func newCounters() *counters {
@@ -44,6 +46,7 @@ func newCounters() *counters {
 	c.lostCPU = counter("headrace_lost_cpu_seconds_total", "Processor time of work thrown away by kills and losses.")
 	c.lostWall = counter("headrace_lost_seconds_total", "Running time of work thrown away by kills and losses.")
 	c.failure = counter("headrace_checkpoint_failures_total", "Checkpoints that failed; the task went on.")
+	c.restoreFailure = counter("headrace_restore_failures_total", "Restores that failed; most are tried again, or wait for a user.")
 	return c
 }
 
@@ -66,8 +69,11 @@ func (c *counters) lost(cpu, wall time.Duration) {
 	c.lostWall.Add(wall.Seconds())
 }
 
-// boardCollector turns the board into gauges when somebody asks.
-type boardCollector struct{ board *board }
+// boardCollector turns the board, and the room of the state directory, into gauges when somebody asks.
+type boardCollector struct {
+	board    *board
+	stateDir string
+}
 
 var (
 	tasksDesc     = prometheus.NewDesc("headrace_tasks", "Tasks by state.", []string{"state"}, nil)
@@ -79,7 +85,11 @@ var (
 	swapFreeDesc  = prometheus.NewDesc("headrace_swap_free_bytes", "Free swap of the machine.", nil, nil)
 	writeDesc     = prometheus.NewDesc("headrace_store_write_bytes_per_second", "Measured bandwidth of dumps.", []string{"store"}, nil)
 	readDesc      = prometheus.NewDesc("headrace_store_read_bytes_per_second", "Measured bandwidth of restores.", []string{"store"}, nil)
-	storeFreeDesc = prometheus.NewDesc("headrace_store_free_bytes", "Room left in the store.", []string{"store"}, nil)
+	storeFreeDesc = prometheus.NewDesc("headrace_store_free_bytes", "Room left in the store, beside what dumps under way are to write; not there while the store is away.", []string{"store"}, nil)
+	storeSizeDesc = prometheus.NewDesc("headrace_store_size_bytes", "Size of the file system of the store.", []string{"store"}, nil)
+	storeAwayDesc = prometheus.NewDesc("headrace_store_away", "1: the store cannot be used now, as it is not mounted, another daemon's, or does not answer.", []string{"store"}, nil)
+	stateFreeDesc = prometheus.NewDesc("headrace_state_free_bytes", "Room left on the file system of the state directory.", nil, nil)
+	stateSizeDesc = prometheus.NewDesc("headrace_state_size_bytes", "Size of the file system of the state directory.", nil, nil)
 )
 
 // Describe sends nothing: the collector is unchecked.
@@ -103,7 +113,17 @@ func (b boardCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, st := range s.stores {
 		gauge(writeDesc, st.Write, st.Name)
 		gauge(readDesc, st.Read, st.Name)
+		if st.away {
+			gauge(storeAwayDesc, 1, st.Name)
+			continue
+		}
+		gauge(storeAwayDesc, 0, st.Name)
 		gauge(storeFreeDesc, float64(st.Free), st.Name)
+		gauge(storeSizeDesc, float64(st.size), st.Name)
+	}
+	if free, size, err := linux.Space(b.stateDir); err == nil {
+		gauge(stateFreeDesc, float64(free))
+		gauge(stateSizeDesc, float64(size))
 	}
 }
 

@@ -23,6 +23,8 @@ type recovery struct {
 	*operations
 	// same: the machine has not been restarted since they were written.
 	same bool
+	// supervised are the supervisors that there were when the daemon started, those that cannot be reached too; nil: it is not known.
+	supervised map[headrace.TaskID]int
 }
 
 // run makes the records agree with what is true, before anybody is served.
@@ -34,6 +36,10 @@ type recovery struct {
 // others those are restored or started again that may be. In both cases a checkpoint
 // that was committed while no daemon was there to see it counts.
 func (r *recovery) run(ctx context.Context, c journal.Contents) error {
+	var err error
+	if r.supervised, err = r.rt.Supervisors(); err != nil {
+		return err
+	}
 	var look, over []*task
 	for _, rec := range c.Records {
 		t := &task{rec: *rec}
@@ -183,6 +189,11 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 	} else if exit, _ := r.unseenEnd(rec.ID, rec.SeenExit); exit != nil {
 		f = finding{exit: exit}
 	}
+	if f.live == nil && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
+		if err := r.unreached(rec.ID); err != nil {
+			f.err = err
+		}
+	}
 	if in := rec.Op; in.Doing() == headrace.Checkpointing && in.Dir != "" && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
 		im, err := r.images.newer(ctx, rec.ID, in, rec.Checkpoint)
 		if f.image = im; err != nil {
@@ -190,6 +201,14 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 		}
 	}
 	return f
+}
+
+// unreached is Runtime.Unreached, which looks at all processes only if there was a supervisor when the daemon started.
+func (r *recovery) unreached(id headrace.TaskID) error {
+	if r.supervised != nil && r.supervised[id] == 0 {
+		return nil
+	}
+	return r.rt.Unreached(id)
 }
 
 // alive returns the connection to a task's supervisor; nil: none answers.

@@ -38,6 +38,9 @@ type storeStatus struct {
 	dir      string
 	compress bool
 	used     int64
+	// size is that of its file system, and away whether it cannot be used now.
+	size int64
+	away bool
 }
 
 // nodeStatus is recomputed when somebody may look: once a turn that changed
@@ -66,7 +69,7 @@ func (l *loop) nodeStatus() nodeStatus {
 		}
 	}
 	for _, st := range l.stores.all {
-		s.stores = append(s.stores, storeStatus{StoreView: l.stores.view(st), dir: st.Dir, compress: st.Compress, used: used[st.Dir]})
+		s.stores = append(s.stores, storeStatus{StoreView: l.stores.view(st), dir: st.Dir, compress: st.Compress, used: used[st.Dir], size: st.size, away: l.stores.Away(st.Dir) != nil})
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.alone)) {
 		s.alone = append(s.alone, leftAlone{id, l.alone[id]})

@@ -44,6 +44,9 @@ type stores struct {
 	presence.Stores
 	// known is how fast they are, and were that are not used now, by directory.
 	known map[string]journal.Measure
+	// renewed are the directories in which what was there was given up, as is to be done once; in those of renewing it is to be done now.
+	renewed  []string
+	renewing map[string]bool
 	// last is the greatest number of a task that has left something in a store that the records did not know.
 	last uint64
 	// disks says whose turn it is at a device.
@@ -66,8 +69,8 @@ type store struct {
 	disks *disk.Scheduler
 	// fs is the file system that it lies on, by device number. Stores on one have the same room.
 	fs uint64
-	// free is the room that was left at the last look, -1 while unknown; see stores.room.
-	free int64
+	// free is the room that was left at the last look, -1 while unknown; see stores.room. size is that of the file system, 0 while unknown.
+	free, size int64
 	// looking since lookedAt (boot time): whether it is there, and how much room it has.
 	looking   bool
 	lookedAt  time.Duration
@@ -75,7 +78,7 @@ type store struct {
 }
 
 func newStores(cfg *Config, clk clock) *stores {
-	a := &stores{known: map[string]journal.Measure{}, disks: &disk.Scheduler{Log: cfg.Log}, space: freeSpace, clk: clk, log: cfg.Log}
+	a := &stores{known: map[string]journal.Measure{}, renewing: map[string]bool{}, disks: &disk.Scheduler{Log: cfg.Log}, space: freeSpace, clk: clk, log: cfg.Log}
 	for _, c := range cfg.Stores {
 		a.all = append(a.all, &store{StoreConfig: c, disks: a.disks})
 	}
@@ -89,6 +92,7 @@ type found struct {
 	on       disk.Device
 	fs       uint64
 	free     int64
+	size     int64
 	// last is lastOf the store, if the records did not know it.
 	last uint64
 	// speed is what was found out about it, if that was tried.
@@ -114,6 +118,7 @@ func (a *stores) lookInto(dir, id string, known journal.Measure, err error) (f f
 		}
 	}
 	f.inMemory, f.free = presence.InMemory(dir), a.space(dir)
+	_, f.size, _ = linux.Space(dir) // 0 if it is not known
 	f.on, f.fs, f.err = lookAtStore(dir, &a.devices)
 	return f
 }
@@ -146,9 +151,13 @@ func (a *stores) taken(s *store, f found) (changed bool) {
 	if f.speed.Write > 0 {
 		s.Measure = f.speed
 	}
-	s.on, s.fs, s.free, s.ID, s.InMemory = f.on, f.fs, f.free, f.id, f.inMemory
+	s.on, s.fs, s.free, s.size, s.ID, s.InMemory = f.on, f.fs, f.free, f.size, f.id, f.inMemory
 	a.seen(s)
 	a.known[s.Dir] = s.Measure
+	if a.renewing[s.Dir] {
+		delete(a.renewing, s.Dir)
+		a.renewed = append(a.renewed, s.Dir)
+	}
 	if away != nil {
 		a.log.Info("a checkpoint store is there", "store", s.Name, "dir", s.Dir)
 	}
@@ -157,9 +166,10 @@ func (a *stores) taken(s *store, f found) (changed bool) {
 
 // open finds the stores, and how fast they are. Of those that were used before none
 // keeps the daemon from starting, and none that does not answer: it is there when it does. What was in
-// the directories renew is lost.
+// the directories renew is lost; see renews.
 func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images) error {
 	maps.Copy(a.known, was.Meta.Stores)
+	renew = a.renews(renew, was.Meta.Renewed)
 	for _, dir := range renew {
 		delete(a.known, dir)
 	}
@@ -205,6 +215,23 @@ func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images)
 		}
 	}
 	return nil
+}
+
+// renews returns the directories in which what was there is to be given up now. Settings stay as they are when the machine starts again: then
+// the store that was made in its place may just not be mounted, so it is done once for as long as they are named.
+func (a *stores) renews(dirs, before []string) (now []string) {
+	for _, dir := range dirs {
+		if slices.Contains(before, dir) {
+			a.renewed = append(a.renewed, dir)
+			a.log.Warn("new-store has been carried out by an earlier start, and does nothing any more: take it out of the settings. If what is there now is lost, too, start once without it and then with it",
+				"new-store", dir)
+			continue
+		}
+		a.renewing[dir] = true
+		a.log.Warn("what was in a checkpoint store is given up, as new-store says; take it out of the settings again", "new-store", dir)
+		now = append(now, dir)
+	}
+	return now
 }
 
 // begin has a store looked for of which is known what an earlier daemon has found.

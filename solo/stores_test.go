@@ -196,6 +196,34 @@ func TestStoreIsLost(t *testing.T) {
 			t.Errorf("started %d times", th.starts)
 		}
 	})
+	if presence.InMemory(dir) {
+		return // nothing is held to be missing there
+	}
+
+	// The settings stay as they are, and later the new store is only not mounted.
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := b.tasks.Checkpoint(b.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	b.shutdown()
+	if err := os.Rename(dir, dir+".mounted"); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.tasks.Restore(b.ctx(), q)
+	waiting := func(w *wire.Task) bool {
+		return w.State == "checkpointed" && w.Doing == "" && strings.Contains(w.Reason, "is its file system mounted?")
+	}
+	b.await(id, "waiting for its store", waiting)
+	b.shutdown()
+	b.cfg.NewStores = nil // once without it: then it counts again
+	b.start()
+	b.await(id, "waiting for its store", waiting)
+	b.shutdown()
+	b.cfg.NewStores = []string{dir}
+	b.world.with(id, func(th *thing) { clear(th.images) })
+	b.start()
+	b.await(id, "starting anew", func(w *wire.Task) bool { return w.State == "running" && w.Doing == "" })
 }
 
 // TestRealStoreNotMounted takes the file system of a store away under a daemon that is down,

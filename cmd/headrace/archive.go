@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 
 	"headrace/blob"
@@ -15,7 +16,7 @@ import (
 // behind it compressed. What cannot be an archive is an error. A place that cannot be
 // reached now is none, since containers do not wait for it: it is opened when it is
 // needed.
-func newMover(spec, token, node string, c *solo.Config) (*migrate.Mover, error) {
+func newMover(spec string, tokens []string, node string, c *solo.Config, log *slog.Logger) (*migrate.Mover, error) {
 	where, compressed := strings.CutSuffix(spec, ",zstd")
 	open, err := blob.Find(where)
 	if err != nil {
@@ -27,11 +28,11 @@ func newMover(spec, token, node string, c *solo.Config) (*migrate.Mover, error) 
 			o.CRIU = found.Version.String()
 		}
 	}
-	return &migrate.Mover{Name: where, Observer: o, Node: node, Open: func(ctx context.Context) (*migrate.Archive, error) {
+	return &migrate.Mover{Name: where, Observer: o, Node: node, Log: log, Open: func(ctx context.Context) (*migrate.Archive, error) {
 		p, err := open(ctx)
 		if err != nil {
 			return nil, err
 		}
-		return migrate.New(ctx, p, []byte(token), migrate.Options{Compress: compressed})
+		return migrate.New(ctx, p, []byte(tokens[0]), migrate.Options{Compress: compressed, AcceptedTokens: tokens[1:]})
 	}}, nil
 }

@@ -26,7 +26,7 @@ func TestArchiveTellsTheCRIUThatIsUsed(t *testing.T) {
 		return path
 	}
 	t.Setenv("HEADRACE_CRIU", program("4.3"))
-	m, err := newMover("webhdfs://h:9870/x", clusterToken, "n1", &solo.Config{CRIU: program("5.6.7")})
+	m, err := newMover("webhdfs://h:9870/x", []string{clusterToken}, "n1", &solo.Config{CRIU: program("5.6.7")}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestArchivePlaces(t *testing.T) {
 		refused[in("foreign")] = "belongs to user 12345"
 	}
 	for place, want := range refused {
-		_, err := newMover(place, clusterToken, "n1", &solo.Config{})
+		_, err := newMover(place, []string{clusterToken}, "n1", &solo.Config{}, nil)
 		if want == "" && err != nil {
 			t.Errorf("%s: %v", place, err)
 		}
@@ -81,7 +81,7 @@ func TestArchivePlaces(t *testing.T) {
 // TestArchiveIsAway: it is said once, shown, and over when the place is there.
 func TestArchiveIsAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mounted", "archive")
-	w, err := newMover(dir, clusterToken, "n1", &solo.Config{})
+	w, err := newMover(dir, []string{clusterToken}, "n1", &solo.Config{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,9 +95,11 @@ func (a clusterVerbs) manager(ctx context.Context, f *managerFlags) error {
 	if c.Inputs.FileSystems, err = f.fileSystems(); err != nil {
 		return err
 	}
-	if c.Token, err = a.madeToken(f.tokenFile); err != nil {
+	tokens, err := a.madeTokens(f.tokenFile)
+	if err != nil {
 		return err
 	}
+	c.Token, c.AcceptedTokens = tokens[0], tokens[1:]
 	m, err := manager.New(c)
 	if err != nil {
 		return err

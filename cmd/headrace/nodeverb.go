@@ -88,9 +88,11 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings.Settin
 	}
 	log := slog.New(slog.NewTextHandler(a.Err, &slog.HandlerOptions{Level: slog.Level(f.level)}))
 	agent := node.Config{Manager: f.manager, Name: f.name, Version: cli.Version, CA: f.ca, Unclaimed: f.unclaimed, Log: log}
-	if agent.Token, err = a.token(f.tokenFile); err != nil {
+	tokens, err := a.tokens(f.tokenFile)
+	if err != nil {
 		return err
 	}
+	agent.Token = tokens[0]
 	if agent.Name == "" {
 		if agent.Name, err = os.Hostname(); err != nil {
 			return fmt.Errorf("find out the name of this machine: %w; give one with --name", err)
@@ -110,7 +112,7 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings.Settin
 		return err
 	}
 	if f.archive != "" {
-		mover, err := newMover(f.archive, agent.Token, agent.Name, &config)
+		mover, err := newMover(f.archive, tokens, agent.Name, &config, log)
 		if err != nil {
 			return err
 		}

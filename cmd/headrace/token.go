@@ -30,25 +30,34 @@ func (a clusterVerbs) tokenFile(flag string) (string, error) {
 
 // token returns what the file holds.
 func (a clusterVerbs) token(flag string) (string, error) {
-	file, err := a.tokenFile(flag)
+	all, err := a.tokens(flag)
 	if err != nil {
 		return "", err
 	}
-	return token.Read(file, "headrace manager")
+	return all[0], nil
 }
 
-// madeToken does as token, for the one program that makes the file when it is not there.
-func (a clusterVerbs) madeToken(flag string) (string, error) {
+// tokens returns the token, and the one that is accepted as well, if there is one.
+func (a clusterVerbs) tokens(flag string) ([]string, error) {
 	file, err := a.tokenFile(flag)
 	if err != nil {
-		return "", err
+		return nil, err
+	}
+	return token.ReadAll(file, "headrace manager")
+}
+
+// madeTokens does as tokens, for the one program that makes the file when it is not there.
+func (a clusterVerbs) madeTokens(flag string) ([]string, error) {
+	file, err := a.tokenFile(flag)
+	if err != nil {
+		return nil, err
 	}
 	made, err := token.Make(file)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if made {
 		a.Say("a token was made in %s; nodes and schedulers need a copy of that file", file)
 	}
-	return token.Read(file, "headrace manager")
+	return token.ReadAll(file, "headrace manager")
 }

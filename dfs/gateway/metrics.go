@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"headrace/disk"
+	"headrace/internal/linux"
 	"headrace/ring"
 )
 
@@ -53,6 +54,8 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	capacityDesc  = desc("disk_capacity_bytes", "What the disks in use hold.", "dir")
 	freeDesc      = desc("disk_free_bytes", "What is free for new blocks.", "dir")
+	namesFreeDesc = desc("names_free_bytes", "What is free on the disk with the names and their log.")
+	namesSizeDesc = desc("names_size_bytes", "The size of that disk.")
 	outDesc       = desc("disk_out", "1: the disk is out of use.", "dir")
 	waitingDesc   = desc("disk_readers_waiting", "Readers that wait for their turn at a device.", "device")
 	readingDesc   = desc("disk_readers", "Readers that are open at a device.", "device")
@@ -91,6 +94,10 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 			gauge(capacityDesc, float64(v.Total), v.Dir)
 			gauge(freeDesc, float64(v.Free), v.Dir)
 		}
+	}
+	if free, size, err := linux.Space(n.Config.Dir); err == nil {
+		gauge(namesFreeDesc, float64(free))
+		gauge(namesSizeDesc, float64(size))
 	}
 	names := map[disk.ID]string{}
 	for _, d := range n.Blocks.Turns.Devices() {

@@ -27,6 +27,8 @@ func (m *Circle) keepBeating() {
 	defer tick.Stop()
 	room := m.node.Room()
 	looked, looking := make(chan dfs.Room, 1), false
+	var led *dfs.View
+	var noted time.Duration // when whoever leads by led took a beat, or was first known
 	for n := 1; ; n++ {
 		select {
 		case room = <-looked:
@@ -41,8 +43,11 @@ func (m *Circle) keepBeating() {
 		both.Go(m.askNeighbours)
 		if m.node.Leads() {
 			service{m}.stand()
-		} else {
-			m.beat(room, n)
+			led = nil
+		} else if heard, v := m.beat(room, n), m.node.View(); heard || led == nil || v.Leader != led.Leader || v.Term != led.Term {
+			led, noted = v, m.now()
+		} else if m.now()-noted >= m.Patience.Down {
+			m.node.Silent(v)
 		}
 		both.Wait()
 		select {
@@ -115,8 +120,8 @@ const leastPause = 50 * time.Millisecond
 // mostTold is how many nodes are told of one beat: each may know who leads.
 const mostTold = 3
 
-// beat tells the leader, or some of those who may know it; others each time.
-func (m *Circle) beat(room dfs.Room, n int) {
+// beat tells the leader, or some of those who may know it, others each time, and reports whether the leader has noted it.
+func (m *Circle) beat(room dfs.Room, n int) bool {
 	told := map[target]bool{}
 	for i := 0; i < mostTold && m.ctx.Err() == nil; i++ {
 		v := m.node.View()
@@ -128,15 +133,16 @@ func (m *Circle) beat(room dfs.Room, n int) {
 			to = m.another(v, told, n)
 		}
 		if to == (target{}) {
-			return
+			return false
 		}
 		told[to] = true
 		if noted, err := m.beatTo(to, v, room); noted {
-			return
+			return true
 		} else if err != nil {
 			m.complain(to.address, err)
 		}
 	}
+	return false
 }
 
 // complain tells why a node has not taken a beat: loudly, and once, when it will not have this one.
@@ -179,17 +185,22 @@ func (m *Circle) beatTo(to target, v *dfs.View, room dfs.Room) (noted bool, err 
 	a, err := m.client(to).Beat(ctx, &wire.RingBeatRequest{Member: toWire(m.self), Pool: m.system.Pool, Epoch: v.Table.Epoch(), Index: v.Index, Term: v.Term,
 		Leader: v.Leader, Unreachable: m.unreachable(), HostName: m.HostName,
 		Room: room.Wire()})
+	var next *dfs.View
 	if err == nil && len(a.View) > 0 {
-		var next *dfs.View
-		if next, err = names.DecodeView(a.View); err == nil {
-			m.node.Learn(next)
-		}
+		next, err = names.DecodeView(a.View)
 	}
 	if err != nil {
 		if old := asOld(err); old != nil {
 			m.node.Outdated(old)
 		}
 		return false, err
+	}
+	switch {
+	case next == nil:
+	case a.Noted:
+		m.node.Hear(next)
+	default:
+		m.node.Learn(next)
 	}
 	return a.Noted, nil
 }

@@ -32,6 +32,8 @@ type Node interface {
 	Changed() <-chan struct{}
 	Leads() bool
 	Learn(*dfs.View)
+	Hear(*dfs.View)
+	Silent(*dfs.View)
 	Admit(context.Context, dfs.Member) (*dfs.View, uint32, error)
 	ChangeRing(context.Context, ring.Event) (*dfs.View, error)
 	Deliver(quorum.Message)

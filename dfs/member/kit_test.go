@@ -44,6 +44,7 @@ type place struct {
 	view    *dfs.View
 	changed chan struct{}
 	leading bool
+	over    uint64 // the term in which nobody leads any more
 	got     []quorum.Message
 	old     error // that this node is too old
 	said    spoken
@@ -175,11 +176,25 @@ func (p *place) Deliver(q quorum.Message) {
 func (p *place) Learn(other *dfs.View) {
 	p.mu.Lock()
 	next := p.view.Merge(other)
-	same := next == p.view
+	same := next == p.view || next.Leader != p.view.Leader && next.Term <= p.over
 	p.mu.Unlock()
 	if !same && !p.Leads() {
 		p.change(func(v *dfs.View) { *v = *next })
 	}
+}
+
+func (p *place) Hear(other *dfs.View) {
+	p.mu.Lock()
+	p.over = 0
+	p.mu.Unlock()
+	p.Learn(other)
+}
+
+func (p *place) Silent(of *dfs.View) {
+	p.mu.Lock()
+	p.over = of.Term
+	p.mu.Unlock()
+	p.change(func(v *dfs.View) { v.Leader = "" })
 }
 
 // lead has the node lead, in a term, with what another one knew.

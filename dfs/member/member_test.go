@@ -102,6 +102,25 @@ func TestJudgeMoves(t *testing.T) {
 	}
 }
 
+// TestNobodyLeadsAnyMore: when whoever led is gone and nobody follows, all others come to know that nobody leads, and do not tell each
+// other that it still does; when it is back they know.
+func TestNobodyLeadsAnyMore(t *testing.T) {
+	all := circle(t, 4, quick)
+	for _, p := range all {
+		testkit.Await(t, "all to know all", func() bool { return len(p.View().Table.Nodes()) == 4 && p.View().Leader == "a" })
+	}
+	all[0].end()
+	testkit.Await(t, "nobody to lead", func() bool {
+		return !slices.ContainsFunc(all[1:], func(p *place) bool { return p.View().Leader != "" })
+	})
+	again := sitAt(t, "a", "BP-1", all[0].address(), quick)
+	again.Learn(all[0].View())
+	again.leadFrom(nil, 1)
+	for _, p := range all[1:] {
+		testkit.Await(t, "it to lead again", func() bool { return p.View().Leader == "a" })
+	}
+}
+
 // TestAccused: neighbours that cannot reach a node say so.
 func TestAccused(t *testing.T) {
 	all := circle(t, 3, quick)

@@ -20,9 +20,11 @@ import (
 
 const token = "a token that is long enough"
 
+// open opens the port of a node with a token; those of further lines are accepted of others.
 func open(t testing.TB, token string, l Limits, register func(*Port)) *Port {
 	t.Helper()
-	s, err := NewSecret(token)
+	tokens := strings.Split(token, "\n")
+	s, err := NewSecret(tokens[0], tokens[1:]...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +114,26 @@ func TestNodes(t *testing.T) {
 	}
 	if _, err := a.Dial(t.Context(), b.Addr().String(), "nothing"); err == nil {
 		t.Error("a protocol that there is not was spoken")
+	}
+}
+
+// TestTokenIsChanged: nodes with the old and the new token reach each other if each accepts what the other one shows.
+func TestTokenIsChanged(t *testing.T) {
+	const next = "the next token, long enough"
+	before, first := open(t, token, Limits{}, echo), open(t, token+"\n"+next, Limits{}, echo)
+	second, after := open(t, next+"\n"+token, Limits{}, echo), open(t, next, Limits{}, echo)
+	for _, pair := range [][2]*Port{{before, first}, {first, second}, {second, after}} {
+		for _, from := range []int{0, 1} {
+			if got, err := post(pair[from], pair[1-from], "hello"); err != nil || got != "hello" {
+				t.Errorf("%q, %v", got, err)
+			}
+		}
+	}
+	if _, err := post(before, after, "hello"); !errors.Is(err, ErrStranger) {
+		t.Errorf("of another token: %v", err)
+	}
+	if _, err := NewSecret(token, "short"); err == nil {
+		t.Error("a short one is accepted")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 )
 
@@ -22,11 +23,27 @@ var ErrStranger = errors.New("it has another token")
 // A Secret is what nodes prove that they have.
 type Secret struct {
 	certificate tls.Certificate
-	public      ed25519.PublicKey
+	// public are the keys that are accepted of others.
+	public []ed25519.PublicKey
 }
 
-// NewSecret derives the secret of a token. The same token gives the same secret everywhere.
-func NewSecret(token string) (*Secret, error) {
+// NewSecret derives the secret of a token. The same token gives the same secret everywhere. Of others those of the tokens in accepted
+// are taken as well: so it is changed while some have the old one.
+func NewSecret(token string, accepted ...string) (*Secret, error) {
+	s, err := newSecret(token)
+	for _, token := range accepted {
+		if err != nil {
+			break
+		}
+		var other *Secret
+		if other, err = newSecret(token); err == nil {
+			s.public = append(s.public, other.public...)
+		}
+	}
+	return s, err
+}
+
+func newSecret(token string) (*Secret, error) {
 	if len(token) < MinToken {
 		return nil, fmt.Errorf("the token has %d bytes; it must have at least %d", len(token), MinToken)
 	}
@@ -43,7 +60,7 @@ func NewSecret(token string) (*Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Secret{tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, public}, nil
+	return &Secret{tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, []ed25519.PublicKey{public}}, nil
 }
 
 // config is that of both ends, for connections of some protocols.
@@ -57,7 +74,7 @@ func (s *Secret) config(protocols ...string) *tls.Config {
 
 // verify refuses whoever has another key. That it has this one, its signature in the handshake proves, which crypto/tls verifies.
 func (s *Secret) verify(c tls.ConnectionState) error {
-	if len(c.PeerCertificates) != 1 || !s.public.Equal(c.PeerCertificates[0].PublicKey) {
+	if len(c.PeerCertificates) != 1 || !slices.ContainsFunc(s.public, func(k ed25519.PublicKey) bool { return k.Equal(c.PeerCertificates[0].PublicKey) }) {
 		return ErrStranger
 	}
 	return nil

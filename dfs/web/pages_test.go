@@ -10,6 +10,7 @@ import (
 
 	"headrace/dfs"
 	"headrace/dfs/gateway"
+	"headrace/internal/testkit"
 	"headrace/meta"
 )
 
@@ -53,6 +54,9 @@ func TestPages(t *testing.T) {
 			if !strings.Contains(text, part) {
 				t.Errorf("%s: no %q in\n%s", path, part, text)
 			}
+		}
+		if path == "/metrics" {
+			testkit.WantAlarms(t, text, func(metric string) bool { return strings.HasPrefix(metric, "headrace_dfs_") })
 		}
 		if path == "/" && (!strings.HasPrefix(h.Get("Content-Security-Policy"), "default-src 'none'") || strings.Contains(text, "<script")) {
 			t.Errorf("%v", h)

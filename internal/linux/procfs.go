@@ -201,6 +201,8 @@ type Status struct {
 	Tracer int
 	// UID is its real user.
 	UID uint32
+	// Depth is in how many pid namespaces it has a number, from that of whoever reads down to its own.
+	Depth int
 }
 
 // ParseStatus reads the text of /proc/PID/status. Fields that are missing (a
@@ -234,6 +236,8 @@ func ParseStatus(b []byte) (Status, error) {
 			s.Tracer, err = strconv.Atoi(string(bytes.TrimSpace(val)))
 		case "Uid":
 			s.UID, err = firstUID(val)
+		case "NSpid":
+			s.Depth = bytes.Count(val, []byte{'\t'})
 		}
 		if err != nil {
 			return s, fmt.Errorf("%s: %w", key, err)

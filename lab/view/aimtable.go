@@ -19,9 +19,21 @@ func AimTable(aims []sample.Aim) *report.Table {
 	}
 	for _, a := range aims {
 		verdict, tone := a.Verdict()
-		t.Add(report.Str(a.What), report.Str(a.Paper), report.Str(a.Limit()), Figure(a.Value, a.Unit), report.Toned(verdict, tone), report.Str(a.Where))
+		t.Add(report.Str(a.What), report.Str(a.Paper), report.Str(a.Limit()), reached(a), report.Toned(verdict, tone), report.Str(a.Where))
 	}
 	return t
+}
+
+// reached is what was measured, as its aim is shown.
+func reached(a sample.Aim) report.Cell {
+	if !a.Excess {
+		return Figure(a.Value, a.Unit)
+	}
+	c := Excess(a.Value)
+	if lo, hi := a.Show(a.Value.Min), a.Show(a.Value.Max); a.Value.Min < a.Value.Max && lo != hi {
+		c.Text += " (" + lo + " to " + hi + ")"
+	}
+	return c
 }
 
 // AimFigures returns the aims for the head of a page.
@@ -59,7 +71,7 @@ func AimNote(aims []sample.Aim) string {
 		if a.Where != "" {
 			where = " (" + a.Where + ")"
 		}
-		words = append(words, fmt.Sprintf("Aim: %s%s: %s, is %s: %s.", a.What, where, a.Limit(), a.Unit.Format(a.Value.Median), verdict))
+		words = append(words, fmt.Sprintf("Aim: %s%s: %s, is %s: %s.", a.What, where, a.Limit(), a.Show(a.Value.Median), verdict))
 	}
 	return strings.Join(words, " ")
 }

@@ -257,6 +257,8 @@ type Meta struct {
 	SwapSpeed
 	// Stores are by directory.
 	Stores map[string]Measure `json:"stores,omitempty"`
+	// Renewed are the directories in which what was there was given up as the settings say, and say still: it is done once.
+	Renewed []string `json:"renewed,omitempty"`
 }
 
 // SwapSpeed is how fast swap is, in bytes per second.

@@ -99,11 +99,11 @@ func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, h
 			a.Say("a token was made in %s; nodes that join need a copy of that file", f.tokenFile)
 		}
 	}
-	token, err := token.Read(f.tokenFile, "a node of the file system")
+	tokens, err := token.ReadAll(f.tokenFile, "a node of the file system")
 	if err != nil {
 		return nil, err
 	}
-	secret, err := peer.NewSecret(token)
+	secret, err := peer.NewSecret(tokens[0], tokens[1:]...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,31 @@ func TestTokenPermissions(t *testing.T) {
 	check("0440 of another user", "chmod 600")
 	mode(0o400)
 	check("0400 of another user", "chown")
+}
+
+// TestSecondToken: a second line is a token that is accepted as well, and more is refused.
+func TestSecondToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	const old = "the-one-of-before"
+	for text, want := range map[string][]string{
+		sharedToken:                                    {sharedToken},
+		sharedToken + "\n" + old + "\n":                {sharedToken, old},
+		sharedToken + "\r\n" + old + "\r\n":            {sharedToken, old},
+		sharedToken + "\n\n" + old:                     nil,
+		sharedToken + "\nshort":                        nil,
+		sharedToken + "\n" + old + "\n" + old + "more": nil,
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ReadAll(file, "headrace manager")
+		if !slices.Equal(got, want) || (err == nil) != (want != nil) {
+			t.Errorf("%q: %q, %v", text, got, err)
+		}
+		if first, _ := Read(file, "headrace manager"); want != nil && first != sharedToken {
+			t.Errorf("%q: the token is %q", text, first)
+		}
+	}
 }
 
 // What a service of another user than root gets from systemd.

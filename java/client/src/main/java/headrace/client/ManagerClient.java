@@ -25,6 +25,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import javax.net.ssl.SSLException;
 
 /**
  * Speaks to headrace.v1.ManagerService, the daemon of a cluster. All methods block, so none may be called under a lock
@@ -46,14 +47,20 @@ public final class ManagerClient {
     /**
      * @param manager such as http://host:7411
      * @param tokenFile has the token of the cluster, and must not be readable by everybody
+     * @param ca has the certificates in PEM that the manager's is checked against; null: those that this Java trusts
      * @param timeout of a whole call, for containers in addition to its wait
+     * @throws IllegalArgumentException when there are no certificates in ca
      */
-    public ManagerClient(URI manager, Path tokenFile, Duration timeout) {
+    public ManagerClient(URI manager, Path tokenFile, Path ca, Duration timeout) {
         this.manager = manager;
         this.tokenFile = tokenFile;
         this.timeout = timeout;
-        this.http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(timeout)
-            .proxy(HttpClient.Builder.NO_PROXY).build(); // it is in the cluster, and nobody else's business
+        HttpClient.Builder builder = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).connectTimeout(timeout)
+            .proxy(HttpClient.Builder.NO_PROXY); // it is in the cluster, and nobody else's business
+        if (ca != null) {
+            builder.sslContext(Authorities.of(ca));
+        }
+        this.http = builder.build();
     }
 
     /** A way to make room. UNKNOWN: the manager has no answer, or one that this version does not know. */
@@ -192,20 +199,28 @@ public final class ManagerClient {
     }
 
     private JsonNode call(String method, ObjectNode request, Duration limit) throws IOException {
-        HttpResponse<String> response = send(HttpRequest.newBuilder()
-            .uri(manager.resolve("/headrace.v1.ManagerService/" + method))
-            .header("Content-Type", "application/json")
-            .header("Authorization", "Bearer " + token())
-            .POST(HttpRequest.BodyPublishers.ofString(json.writeValueAsString(request)))
-            .build(), limit);
+        String shown = token();
+        HttpResponse<String> response = send(method, request, shown, limit);
         if (response.statusCode() == HTTP_UNAUTHORIZED) {
             token = null; // the file may have another one by now
+            if (!token().equals(shown)) {
+                response = send(method, request, token(), limit);
+            }
         }
         if (response.statusCode() != 200) {
             throw new IOException("the manager at " + manager + " answers " + method + " with "
                 + response.statusCode() + ": " + message(response.body()));
         }
         return json.readTree(response.body());
+    }
+
+    private HttpResponse<String> send(String method, ObjectNode request, String shown, Duration limit) throws IOException {
+        return send(HttpRequest.newBuilder()
+            .uri(manager.resolve("/headrace.v1.ManagerService/" + method))
+            .header("Content-Type", "application/json")
+            .header("Authorization", "Bearer " + shown)
+            .POST(HttpRequest.BodyPublishers.ofString(json.writeValueAsString(request)))
+            .build(), limit);
     }
 
     // The time-out that a request can have ends with the head of the answer, on most releases of Java; this one with the body.
@@ -222,6 +237,10 @@ public final class ManagerClient {
             Throwable cause = e.getCause();
             String why = cause.getMessage() == null ? cause.getClass().getSimpleName() : cause.getMessage();
             String message = "the manager at " + manager + " cannot be reached: " + why;
+            if (cause instanceof SSLException) {
+                message += "; headrace.manager.ca names the file with the certificates that its own is checked against, by default it is"
+                    + " this Java's, and the name in headrace.manager.url is to be one of the certificate";
+            }
             throw cause instanceof HttpTimeoutException ? new SilentException(message) : new IOException(message, cause);
         } finally {
             answer.cancel(true); // which closes the connection if there is no answer yet
@@ -256,7 +275,7 @@ public final class ManagerClient {
         if (allowed.contains(PosixFilePermission.OTHERS_READ)) {
             throw new IOException(tokenFile + " can be read by everybody: chmod o-rwx it, and make a new token");
         }
-        String found = Files.readString(tokenFile).strip();
+        String found = Files.readString(tokenFile).strip().lines().findFirst().orElse("").strip(); // a second one is what others accept as well
         if (found.isEmpty()) {
             throw new IOException(tokenFile + " is empty; it must have the token of the cluster");
         }

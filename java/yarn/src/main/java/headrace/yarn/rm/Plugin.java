@@ -79,7 +79,7 @@ final class Plugin {
 
     private void startThreads() {
         Timing timing = scheduler.timing();
-        ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.timeout());
+        ManagerClient manager = new ManagerClient(settings.manager(), settings.tokenFile(), settings.ca(), settings.timeout());
         Reconciler newReconciler = new Reconciler(scheduler, books, manager, settings.elsewhere(), timing, stopping);
         Victims newVictims = new Victims(manager, scheduler, settings, timing, newReconciler, cheapest(newReconciler), stopping);
         run("headrace-victims", newVictims);
@@ -98,7 +98,7 @@ final class Plugin {
             return null;
         }
         Configuration conf = scheduler.getConfiguration();
-        ManagerClient prompt = new ManagerClient(settings.manager(), settings.tokenFile(), PRICE_TIMEOUT);
+        ManagerClient prompt = new ManagerClient(settings.manager(), settings.tokenFile(), settings.ca(), PRICE_TIMEOUT);
         return new Cheapest(scheduler, books, prompt, newReconciler::phase, newReconciler,
             conf.getBoolean(CapacitySchedulerConfiguration.PREEMPTION_SELECT_CANDIDATES_FOR_RESERVED_CONTAINERS, false),
             conf.getLong(CapacitySchedulerConfiguration.PREEMPTION_WAIT_TIME_BEFORE_KILL,

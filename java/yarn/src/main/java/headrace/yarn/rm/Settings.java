@@ -14,13 +14,16 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmapp.RMApp;
  * What yarn-site.xml says about the plug-in.
  *
  * @param manager where the manager answers
+ * @param ca has the certificates that the manager's is checked against; null: those that this Java trusts
  * @param timeout of a call to the manager that is not meant to wait
  * @param elsewhere which containers may go on on another machine
  */
-record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallback fallback, Order order, Elsewhere elsewhere) {
+record Settings(Mode mode, URI manager, Path tokenFile, Path ca, Duration timeout, Fallback fallback, Order order,
+        Elsewhere elsewhere) {
     static final String MODE = "headrace.preemption.mode";
     static final String URL = "headrace.manager.url";
     static final String TOKEN_FILE = "headrace.manager.token-file";
+    static final String CA = "headrace.manager.ca";
     static final String TIMEOUT_MS = "headrace.manager.timeout-ms";
     static final String FALLBACK = "headrace.preemption.fallback";
     static final String ORDER = "headrace.preemption.order";
@@ -58,9 +61,18 @@ record Settings(Mode mode, URI manager, Path tokenFile, Duration timeout, Fallba
         }
         Elsewhere elsewhere = elsewhere(conf);
         if (mode == Mode.OFF) {
-            return new Settings(mode, null, null, timeout, fallback, order, elsewhere);
+            return new Settings(mode, null, null, null, timeout, fallback, order, elsewhere);
         }
-        return new Settings(mode, url(conf), Path.of(required(conf, TOKEN_FILE)), timeout, fallback, order, elsewhere);
+        URI url = url(conf);
+        return new Settings(mode, url, Path.of(required(conf, TOKEN_FILE)), ca(conf, url), timeout, fallback, order, elsewhere);
+    }
+
+    private static Path ca(Configuration conf, URI url) {
+        String file = conf.getTrimmed(CA, "");
+        if (!file.isEmpty() && !"https".equals(url.getScheme())) {
+            throw new IllegalArgumentException(CA + " is set, and nothing is checked of " + url + ": let " + URL + " begin with https:");
+        }
+        return file.isEmpty() ? null : Path.of(file);
     }
 
     private static Elsewhere elsewhere(Configuration conf) {

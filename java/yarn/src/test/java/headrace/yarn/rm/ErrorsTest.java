@@ -84,7 +84,7 @@ class ErrorsTest extends OneApplication {
         AtomicBoolean stopping = new AtomicBoolean();
         AtomicInteger left = new AtomicInteger(1);
         BlockingQueue<ManagerState> told = new LinkedBlockingQueue<>();
-        ManagerClient client = new ManagerClient(URI.create(manager.url()), manager.tokenFile, Duration.ofSeconds(20));
+        ManagerClient client = new ManagerClient(URI.create(manager.url()), manager.tokenFile, null, Duration.ofSeconds(20));
         Thread watch = new Thread(new Watch(client, TestScheduler.HURRIED, Reconciler::clock, told::add, stopping, () -> {
             if (left.getAndDecrement() == 1) {
                 Unlinkable.use();

@@ -6,6 +6,8 @@ import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
+import com.sun.net.httpserver.HttpsConfigurator;
+import com.sun.net.httpserver.HttpsServer;
 import headrace.client.ManagerClient;
 import java.io.IOException;
 import java.net.InetAddress;
@@ -22,6 +24,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import javax.net.ssl.SSLContext;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 
 /** A manager without nodes: it answers as it is told, and keeps the states that it is told. */
@@ -40,6 +43,7 @@ final class FakeManager implements AutoCloseable {
     }
 
     final Path tokenFile;
+    private final boolean secret;
     private final HttpServer server;
     private final ExecutorService threads = Executors.newCachedThreadPool();
     private final ObjectMapper json = new ObjectMapper();
@@ -59,20 +63,39 @@ final class FakeManager implements AutoCloseable {
     private int observed;
     private String mechanism = "suspend";
     private boolean prompt = true;
+    private volatile String token = TOKEN;
     private boolean down;
     private boolean closed;
 
     FakeManager(Path dir) throws IOException {
+        this(dir, null);
+    }
+
+    /** @param tls what it shows who it is by; null: it is asked without TLS */
+    FakeManager(Path dir, SSLContext tls) throws IOException {
+        secret = tls != null;
         tokenFile = Files.writeString(dir.resolve("token"), TOKEN + "\n");
         Files.setPosixFilePermissions(tokenFile, PosixFilePermissions.fromString("rw-------"));
-        server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
+        InetSocketAddress any = new InetSocketAddress(InetAddress.getLoopbackAddress(), 0);
+        if (secret) {
+            HttpsServer https = HttpsServer.create(any, 0);
+            https.setHttpsConfigurator(new HttpsConfigurator(tls));
+            server = https;
+        } else {
+            server = HttpServer.create(any, 0);
+        }
         server.setExecutor(threads);
         server.createContext("/headrace.v1.ManagerService/", this::answer);
         server.start();
     }
 
     String url() {
-        return "http://127.0.0.1:" + server.getAddress().getPort();
+        return (secret ? "https" : "http") + "://127.0.0.1:" + server.getAddress().getPort();
+    }
+
+    /** Which token it wants from now on. */
+    void wants(String other) {
+        token = other;
     }
 
     /** What Preempt says from now on. */
@@ -172,7 +195,7 @@ final class FakeManager implements AutoCloseable {
         try (exchange) {
             JsonNode request = json.readTree(exchange.getRequestBody());
             String method = exchange.getRequestURI().getPath().replaceAll(".*/", "");
-            boolean known = ("Bearer " + TOKEN).equals(exchange.getRequestHeaders().getFirst("Authorization"));
+            boolean known = ("Bearer " + token).equals(exchange.getRequestHeaders().getFirst("Authorization"));
             ObjectNode answer = known ? answer(method, request) : null;
             int status = !known ? 401 : answer == null ? 503 : 200;
             byte[] body = (answer == null ? "{\"message\":\"no\"}" : answer.toString()).getBytes(StandardCharsets.UTF_8);

@@ -48,7 +48,7 @@ class ManagerClientTest {
     }
 
     private ManagerClient client(String url) {
-        return new ManagerClient(URI.create(url), manager.tokenFile, Duration.ofSeconds(5));
+        return new ManagerClient(URI.create(url), manager.tokenFile, null, Duration.ofSeconds(5));
     }
 
     @AfterEach
@@ -114,7 +114,19 @@ class ManagerClientTest {
     void aNewTokenIsFound() throws IOException {
         Files.writeString(manager.tokenFile, "old");
         assertThrows(IOException.class, () -> client.containers(0, Duration.ZERO, null));
-        Files.writeString(manager.tokenFile, FakeManager.TOKEN);
+        for (String text : List.of(FakeManager.TOKEN, FakeManager.TOKEN + "\nold\n")) {
+            Files.writeString(manager.tokenFile, text);
+            assertEquals(List.of(), client(manager.url()).containers(0, Duration.ZERO, null).containers());
+            assertEquals(List.of(), client.containers(0, Duration.ZERO, null).containers());
+        }
+    }
+
+    /** No question is without an answer for that: what has none is killed. */
+    @Test
+    void aTokenThatIsChangedIsReadAgainAtOnce() throws IOException {
+        assertEquals(List.of(), client.containers(0, Duration.ZERO, null).containers());
+        manager.wants("the-next");
+        Files.writeString(manager.tokenFile, "the-next\n" + FakeManager.TOKEN + "\n");
         assertEquals(List.of(), client.containers(0, Duration.ZERO, null).containers());
     }
 
@@ -138,7 +150,7 @@ class ManagerClientTest {
                     return 1; // reset
                 }
             });
-            ManagerClient hasty = new ManagerClient(URI.create("http://127.0.0.1:" + half.getLocalPort()), manager.tokenFile,
+            ManagerClient hasty = new ManagerClient(URI.create("http://127.0.0.1:" + half.getLocalPort()), manager.tokenFile, null,
                 Duration.ofMillis(300));
             IOException e = assertThrows(IOException.class, () -> hasty.containers(0, Duration.ofMillis(100), null));
             assertTrue(e.getMessage().contains("not answered within 400 ms"), e.getMessage());
@@ -162,7 +174,7 @@ class ManagerClientTest {
                 }
                 return bytes;
             });
-            ManagerClient patient = new ManagerClient(URI.create("http://127.0.0.1:" + endless.getLocalPort()), manager.tokenFile,
+            ManagerClient patient = new ManagerClient(URI.create("http://127.0.0.1:" + endless.getLocalPort()), manager.tokenFile, null,
                 Duration.ofSeconds(30));
             IOException e = assertThrows(IOException.class, () -> patient.containers(0, Duration.ZERO, null));
             assertTrue(e.getMessage().contains("the answer has more than"), e.getMessage());
@@ -190,6 +202,28 @@ class ManagerClientTest {
     }
 
     @Test
+    void aCertificateOfAnOwnAuthorityIsTrustedWhereThatIsNamed() throws Exception {
+        Authority authority = Authority.make(dir);
+        try (FakeManager secret = new FakeManager(dir, authority.tls())) {
+            URI url = URI.create(secret.url());
+            Duration timeout = Duration.ofSeconds(20);
+            assertEquals(List.of(), new ManagerClient(url, secret.tokenFile, authority.certificate(), timeout).containers(0, Duration.ZERO, null).containers());
+            ManagerClient without = new ManagerClient(url, secret.tokenFile, null, timeout);
+            IOException e = assertThrows(IOException.class, () -> without.resume(ID.toString()));
+            assertTrue(e.getMessage().contains("headrace.manager.ca"), e.getMessage());
+            URI otherName = URI.create(secret.url().replace("127.0.0.1", "localhost"));
+            ManagerClient other = new ManagerClient(otherName, secret.tokenFile, authority.certificate(), timeout);
+            assertThrows(IOException.class, () -> other.resume(ID.toString()));
+        }
+        Path none = Files.writeString(dir.resolve("none.pem"), "");
+        for (Path file : List.of(none, dir.resolve("missing.pem"), manager.tokenFile)) {
+            IllegalArgumentException e = assertThrows(IllegalArgumentException.class,
+                () -> new ManagerClient(URI.create("https://127.0.0.1:1"), manager.tokenFile, file, Duration.ofSeconds(1)));
+            assertTrue(e.getMessage().contains(file.toString()), e.getMessage());
+        }
+    }
+
+    @Test
     void settingsThatAreOfNoUseSayWhatToDo() {
         Configuration conf = new Configuration(false);
         assertTrue(refused(conf).contains(Settings.URL));
@@ -198,12 +232,16 @@ class ManagerClientTest {
         conf.set(Settings.URL, "http://manager:7411");
         assertTrue(refused(conf).contains(Settings.TOKEN_FILE));
         conf.set(Settings.TOKEN_FILE, "/etc/headrace/token");
-        assertEquals(new Settings(Settings.Mode.ON, URI.create("http://manager:7411"), Path.of("/etc/headrace/token"),
+        assertEquals(new Settings(Settings.Mode.ON, URI.create("http://manager:7411"), Path.of("/etc/headrace/token"), null,
             Duration.ofSeconds(2), Settings.Fallback.KILL, Settings.Order.YARN,
             new Settings.Elsewhere(Set.of(), 30_000)), Settings.from(conf));
         conf.set(Settings.TYPES, " YARN, yarn-service ");
         conf.set(Settings.AFTER_MS, "5");
         assertEquals(new Settings.Elsewhere(Set.of("YARN", "yarn-service"), 5), Settings.from(conf).elsewhere());
+        conf.set(Settings.CA, "/etc/headrace/ca.pem");
+        assertTrue(refused(conf).contains("https:"));
+        conf.set(Settings.URL, "https://manager:7411");
+        assertEquals(Path.of("/etc/headrace/ca.pem"), Settings.from(conf).ca());
         conf.set(Settings.MODE, "observe_only");
         assertTrue(refused(conf).contains("on, observe-only, off"));
     }

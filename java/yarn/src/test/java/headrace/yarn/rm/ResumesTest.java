@@ -47,7 +47,7 @@ class ResumesTest {
             });
             accepts.start();
             ManagerClient manager =
-                new ManagerClient(URI.create("http://127.0.0.1:" + silent.getLocalPort()), token.tokenFile, Duration.ofSeconds(3));
+                new ManagerClient(URI.create("http://127.0.0.1:" + silent.getLocalPort()), token.tokenFile, null, Duration.ofSeconds(3));
             Resumes resumes = new Resumes(manager, TestScheduler.HURRIED);
             ApplicationAttemptId attempt = ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 1), 1);
             List<Suspension> all = new ArrayList<>();
