@@ -262,6 +262,7 @@ var procKinds = []serve.Kind{
 	{Err: proc.ErrNotStopped, Code: connect.CodeAborted},
 	{Err: proc.ErrNoImage, Code: connect.CodeDataLoss},
 	// The request does not fit what is.
+	{Err: request.ErrRights, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrState, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrGone, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrNotCheckpointable, Code: connect.CodeFailedPrecondition},
