@@ -45,7 +45,7 @@ func (s *service) Cache(ctx context.Context, q *wire.CacheRequest, stream *conne
 	}
 	err = s.searches.find(ctx, cred, q.Paths, fileset.Visitor{File: w.file, Problem: w.problem})
 	if err != nil {
-		return err
+		return asRefusal(err)
 	}
 	return w.flush()
 }

@@ -22,8 +22,9 @@ const (
 	mostBlocks = 64 << 40 / pagecache.BlockSize
 )
 
-func newWarmMemory() *budget.Budget {
-	return budget.New("bytes of names of files to be kept in memory, and of their parts", maxWarmMemory, maxWarmMemoryOthers)
+// newNamesMemory makes the budget of that, and of what searches keep of names meanwhile.
+func newNamesMemory() *budget.Budget {
+	return budget.New("bytes of names of files that are searched or to be kept in memory, and of their parts", maxWarmMemory, maxWarmMemoryOthers)
 }
 
 // fileCost returns what it takes to remember a file.

@@ -9,7 +9,6 @@ import (
 	"headrace/data/blocks"
 	"headrace/disk"
 	"headrace/internal/accept"
-	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/policy/prefetch"
@@ -92,7 +91,7 @@ func Open(c Config) (*Files, error) {
 	left, _ := leftForBuffers(limits)
 	f.streams, err = stream.New(stream.Config{
 		Memory: left / 2,
-		Dir:    c.Streams, Source: &source.Local{Cache: r.cache, Disks: r.disks, Devices: r.devices},
+		Dir:    c.Streams, Source: &source.Local{Cache: r.cache, Disks: r.disks, Devices: r.devices, Remember: r.searches.remember},
 		NoResidentFirst: c.NoResidentFirst, Read: f.warming.streamRead, Log: c.Log,
 	})
 	if err != nil {
@@ -116,7 +115,7 @@ func openReading(c *Config) (*reading, error) {
 	}
 	return &reading{
 		cache: pages, devices: &disk.Devices{}, disks: c.Disks, others: c.Hangs, meter: lazyMeter{open: c.Meter},
-		searches: searches{budget.Slots[uint32]{Most: maxSearches}},
+		searches: newSearches(),
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package data
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,12 +50,32 @@ func checkPaths(paths []string) error {
 	return nil
 }
 
-// searches bounds how many searches each user has at a time; more of them wait.
-type searches struct{ budget.Slots[uint32] }
+// searches bounds how many searches each user has at a time, of which more wait, and what these keep of names.
+type searches struct {
+	budget.Slots[uint32]
+	memory *budget.Budget
+}
+
+func newSearches() searches {
+	return searches{budget.Slots[uint32]{Most: maxSearches}, newNamesMemory()}
+}
 
 // findAs does as fileset.Find, with somebody's rights; the visitor has them too.
-func findAs(ctx context.Context, cred linux.Credentials, paths []string, v fileset.Visitor) error {
+func (s *searches) findAs(ctx context.Context, cred linux.Credentials, paths []string, v fileset.Visitor) error {
+	v.Remember = func(n int64) error { return s.remember(cred.UID, n) }
 	return linux.AsUser(cred, func() error { return fileset.Find(ctx, paths, v) })
+}
+
+// remember is the fileset.Visitor.Remember of a search for a user.
+func (s *searches) remember(uid uint32, n int64) error {
+	if n < 0 {
+		s.memory.Give(uid, -n)
+		return nil
+	}
+	if err := s.memory.Take(uid, n); err != nil {
+		return fmt.Errorf("%w: %w", serve.ErrBusy, err)
+	}
+	return nil
 }
 
 // find does as findAs when it has a slot.
@@ -64,7 +85,7 @@ func (s *searches) find(ctx context.Context, cred linux.Credentials, paths []str
 		return err
 	}
 	defer end()
-	return findAs(ctx, cred, paths, v)
+	return s.findAs(ctx, cred, paths, v)
 }
 
 // problems collects what could not be done with files, the first by name.

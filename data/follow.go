@@ -231,7 +231,7 @@ var errEnough = errors.New("enough files")
 // A file that cannot be opened counts as not in memory.
 func (r *reading) watch(ctx context.Context, owner linux.Credentials, paths []string) (files watched) {
 	var bytes int64
-	err := findAs(ctx, owner, paths, fileset.Visitor{File: func(found fileset.File) error {
+	err := r.searches.findAs(ctx, owner, paths, fileset.Visitor{File: func(found fileset.File) error {
 		if len(files) == maxFollowedOne {
 			return errEnough
 		}

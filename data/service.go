@@ -341,13 +341,13 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	}
 	defer end()
 	var files []string
-	var memory int64
+	c := &claim{of: s.warming.memory, uid: cred.UID}
+	defer c.end()
 	var bad problems
-	err = findAs(ctx, cred, paths, fileset.Visitor{
+	err = s.searches.findAs(ctx, cred, paths, fileset.Visitor{
 		File: func(f fileset.File) error {
-			// More than anybody may have, but links can give one file a million names.
-			if memory += fileCost(f.Path, 0); memory > maxWarmMemory {
-				return fmt.Errorf("%w: these are more than %d files; name fewer, or the request that keeps them", serve.ErrBusy, len(files))
+			if err := c.take(fileCost(f.Path, 0)); err != nil { // links can give one file a million names
+				return fmt.Errorf("%w; these are more than %d files: name fewer, or the request that keeps them", err, len(files))
 			}
 			files = append(files, f.Path)
 			return nil
@@ -355,7 +355,7 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 		Problem: func(p *fileset.Problem) error { bad.add(p.Path, p); return nil },
 	})
 	if err != nil {
-		return err
+		return asRefusal(err)
 	}
 	did, err := s.warming.engine.Evict(ctx, cred, by.Viewer().All, files)
 	if recErr := s.warming.noteEvicted(paths, &did, res); err == nil {

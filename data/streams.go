@@ -173,7 +173,7 @@ func (f *Files) streamRoom(uid uint32) error {
 // here.
 func asRefusal(err error) error {
 	var over *budget.Refusal
-	if errors.As(err, &over) {
+	if errors.As(err, &over) && !errors.Is(err, serve.ErrBusy) {
 		return fmt.Errorf("%w: %w", serve.ErrBusy, over)
 	}
 	var problem *fileset.Problem

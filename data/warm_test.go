@@ -16,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"headrace/data/datatest"
+	"headrace/fileset"
 	"headrace/internal/budget"
 	"headrace/internal/testkit"
 	"headrace/pagecache"
@@ -246,7 +247,8 @@ func TestTooManyFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cache.Close()
-	w := &warming{cache: cache}
+	search := newSearches()
+	w := &warming{cache: cache, searches: &search}
 	cred, err := me().Credentials()
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +277,12 @@ func TestTooManyFiles(t *testing.T) {
 	}
 	full("a file of a TiB", other, "0", "1", "2", "3")
 	other.end()
-	if n := memory.Users(); n != 0 {
+	// So do the names that a search keeps itself, also where no file is found.
+	search.memory = budget.New("bytes", 4*60, 1<<20)
+	if err := search.findAs(t.Context(), cred, []string{dir}, fileset.Visitor{File: func(fileset.File) error { return nil }}); connect.CodeOf(serve.Coded(err)) != connect.CodeResourceExhausted {
+		t.Errorf("names of five files, room for four: %v", err)
+	}
+	if n := memory.Users() + search.memory.Users(); n != 0 {
 		t.Errorf("%d users have something after all was given back", n)
 	}
 }

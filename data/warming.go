@@ -96,7 +96,7 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 		return nil, err
 	}
 	w := &warming{
-		cache: r.cache, searches: &r.searches, memory: newWarmMemory(), records: records, jobs: c.Jobs, log: c.Log,
+		cache: r.cache, searches: &r.searches, memory: r.searches.memory, records: records, jobs: c.Jobs, log: c.Log,
 		again:   cmp.Or(c.again, againFirst),
 		entries: map[warm.RequestID]*warmEntry{}, inputs: map[headrace.JobID]keptInput{}, doing: map[headrace.JobID]chan struct{}{},
 	}
@@ -251,7 +251,7 @@ func (w *warming) findAgain(rec *record, c *claim) (foundFiles, linux.Credential
 			},
 			Problem: func(*fileset.Problem) error { return nil },
 		}
-		if err := findAs(w.ctx, cred, rec.Except, visitor); err != nil {
+		if err := w.searches.findAs(w.ctx, cred, rec.Except, visitor); err != nil {
 			return foundFiles{}, cred, err
 		}
 	}
@@ -263,7 +263,7 @@ func (w *warming) findAgain(rec *record, c *claim) (foundFiles, linux.Credential
 // problems. What it takes to remember the files is claimed.
 func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []string, except map[string]bool, c *claim) (foundFiles, error) {
 	var found foundFiles
-	err := findAs(ctx, cred, paths, fileset.Visitor{
+	err := w.searches.findAs(ctx, cred, paths, fileset.Visitor{
 		File: func(f fileset.File) error {
 			if except[f.Path] {
 				return nil
@@ -341,7 +341,7 @@ func (w *warming) accept(ctx context.Context, e *warmEntry, cred linux.Credentia
 		return err
 	}
 	if e.foundFiles, err = w.find(ctx, cred, rec.Paths, nil, e.claim); err != nil {
-		return err
+		return asRefusal(err)
 	}
 	switch {
 	case e.count > 0:

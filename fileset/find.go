@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
@@ -45,6 +48,9 @@ type Visitor struct {
 	// Problem is told what could not be looked at; the search goes on. Nil: the
 	// first problem ends it.
 	Problem func(*Problem) error
+	// Remember, if not nil, is asked before the search keeps so many bytes more, and told by a number below 0 when it
+	// has let go of some. All of them are let go of when Find returns.
+	Remember func(bytes int64) error
 }
 
 // Find finds the regular files that absolute paths mean, in the order of the
@@ -60,12 +66,14 @@ type Visitor struct {
 // with the rights of this thread, and no magic link of /proc is followed, by which
 // that would be more than a user's (linux.Lookup).
 //
-// The end of ctx ends the search also while nothing is found. It holds no open
-// files and, but for the paths and what their patterns match, remembers nothing.
+// The end of ctx ends the search also while nothing is found. It holds no open files. It remembers that a path was
+// named, or matched a pattern, of up to a million of which it goes no further, and the names in the
+// directories that it is in: Remember bounds that.
 func Find(ctx context.Context, paths []string, v Visitor) error {
 	f := finder{ctx: ctx, v: v}
 	if len(paths) > 1 {
-		f.named = map[string]bool{}
+		f.named = map[xxh3.Uint128]struct{}{}
+		defer func() { f.remember(-namedCost * int64(len(f.named))) }()
 	}
 	for _, p := range paths {
 		if err := f.path(p); err != nil {
@@ -78,12 +86,84 @@ func Find(ctx context.Context, paths []string, v Visitor) error {
 type finder struct {
 	ctx context.Context
 	v   Visitor
-	// named are the paths and matches so far; nil where none can be met twice.
-	named map[string]bool
+	// named are hashes of the paths and matches so far, which may be long; nil where none can be met twice.
+	named map[xxh3.Uint128]struct{}
 }
 
-// maxNamed bounds what is remembered of a search.
-const maxNamed = 1 << 20
+// maxNamed is how many paths and matches a search goes through that has several paths. A variable for tests.
+var maxNamed = 1 << 20
+
+const (
+	// namedCost is what one of them takes to remember, nameCost a name in a directory beside its own bytes.
+	namedCost = 64
+	nameCost  = 48
+	// somePiece is how many names of a directory are read at a time.
+	somePiece = 1024
+)
+
+// remember claims what is kept, or gives it back.
+func (f *finder) remember(bytes int64) error {
+	if f.v.Remember == nil || bytes == 0 {
+		return nil
+	}
+	return f.v.Remember(bytes)
+}
+
+// isNamed reports whether a path was named, or has matched.
+func (f *finder) isNamed(path string) bool {
+	if f.named == nil {
+		return false
+	}
+	_, is := f.named[xxh3.HashString128(path)]
+	return is
+}
+
+// each calls do with the names in a directory, sorted, as far as they can be read, and returns why not all can
+// be. err ends the search.
+func (f *finder) each(dir string, do func(name string) error) (unread, err error) {
+	d, err := linux.OpenDirFor(dir)
+	if err != nil {
+		return err, nil
+	}
+	var list []string
+	var bytes int64
+	defer func() { f.remember(-bytes) }()
+	for unread == nil && err == nil {
+		var some []string
+		some, unread = d.Readdirnames(somePiece)
+		var n int64
+		for _, name := range some {
+			n += int64(len(name)) + nameCost
+		}
+		if err = f.ctx.Err(); err == nil {
+			err = f.remember(n)
+		}
+		if err == nil {
+			bytes += n
+			list = append(list, some...)
+		}
+	}
+	d.Close()
+	if err != nil {
+		return nil, err
+	}
+	if unread == io.EOF {
+		unread = nil
+	}
+	slices.Sort(list)
+	for i, name := range list {
+		if i%256 == 255 {
+			err = f.ctx.Err()
+		}
+		if err == nil {
+			err = do(name)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return plain(unread), nil
+}
 
 func (f *finder) problem(path string, err error) error {
 	p := &Problem{Path: path, Err: plain(err)}
@@ -148,16 +228,16 @@ func (f *finder) match(path string, parts []string) (any bool, err error) {
 	if !isPattern(parts[0]) {
 		return f.match(filepath.Join(path, parts[0]), parts[1:])
 	}
-	list, _ := names(path)
-	for _, name := range list {
+	_, err = f.each(path, func(name string) error {
 		if fits, _ := filepath.Match(parts[0], name); !fits {
-			continue
+			return nil
 		}
 		one, err := f.match(filepath.Join(path, name), parts[1:])
 		any = any || one
-		if err != nil {
-			return any, err
-		}
+		return err
+	})
+	if err != nil {
+		return any, err
 	}
 	return any, f.ctx.Err()
 }
@@ -166,17 +246,20 @@ func (f *finder) match(path string, parts []string) (any bool, err error) {
 func (f *finder) root(path string, st unix.Stat_t) error {
 	if f.named != nil {
 		for p := path; ; p = filepath.Dir(p) {
-			if f.named[p] {
+			if f.isNamed(p) {
 				return nil
 			}
 			if p == "/" {
 				break
 			}
 		}
-		if len(f.named) == maxNamed {
-			return f.problem(path, errManyNames)
+		if len(f.named) >= maxNamed {
+			return &Problem{Path: path, Err: errManyNames}
 		}
-		f.named[path] = true
+		if err := f.remember(namedCost); err != nil {
+			return err
+		}
+		f.named[xxh3.HashString128(path)] = struct{}{}
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
@@ -187,7 +270,7 @@ func (f *finder) root(path string, st unix.Stat_t) error {
 	return f.problem(path, ErrNotRegular)
 }
 
-var errManyNames = fmt.Errorf("too many files are named one by one, more than %d; name their directories", maxNamed)
+var errManyNames = errors.New("too many files are named one by one, or match a pattern; name their directories")
 
 // below finds what is in a directory. An error of reading it does not hide what
 // was read of it before.
@@ -195,23 +278,15 @@ func (f *finder) below(dir string) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
 	}
-	list, readErr := names(dir)
-	for i, name := range list {
-		if i%256 == 255 && f.ctx.Err() != nil {
-			return f.ctx.Err()
-		}
-		if err := f.entry(filepath.Join(dir, name)); err != nil {
-			return err
-		}
+	unread, err := f.each(dir, func(name string) error { return f.entry(filepath.Join(dir, name)) })
+	if err != nil || unread == nil || errors.Is(unread, fs.ErrNotExist) {
+		return err
 	}
-	if readErr == nil || errors.Is(readErr, fs.ErrNotExist) {
-		return nil
-	}
-	return f.problem(dir, readErr)
+	return f.problem(dir, unread)
 }
 
 func (f *finder) entry(path string) error {
-	if f.named[path] {
+	if f.isNamed(path) {
 		return nil
 	}
 	st, err := look(path, unix.O_NOFOLLOW)

@@ -385,6 +385,53 @@ func TestPatternEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestRemembersLittle: what a search keeps of names is asked for, given back, and has an end, however many ways lead to
+// nothing.
+func TestRemembersLittle(t *testing.T) {
+	defer func(n int) { maxNamed = n }(maxNamed)
+	maxNamed = 1000
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		if err := os.Symlink(".", filepath.Join(dir, strings.Repeat(name, 255))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	large := t.TempDir()
+	for i := range 5000 {
+		write(t, fmt.Sprintf("%s/%0255d", large, i), "")
+	}
+	const budget = 1 << 20
+	file := write(t, filepath.Join(t.TempDir(), "f"), "x")
+	over := errors.New("too much")
+	for _, c := range []struct {
+		name  string
+		paths []string
+		want  error
+	}{
+		{"links to themselves", []string{file, dir + strings.Repeat("/*", 8)}, errManyNames},
+		{"many long names", []string{large}, over},
+		{"a pattern of them", []string{large + "/*"}, over},
+		{"little", []string{file, file}, nil},
+	} {
+		var have, most int64
+		err := Find(t.Context(), c.paths, Visitor{
+			File:    func(File) error { return nil },
+			Problem: func(*Problem) error { return nil },
+			Remember: func(n int64) error {
+				if have+n > budget {
+					return over
+				}
+				have += n
+				most = max(most, have)
+				return nil
+			},
+		})
+		if !errors.Is(err, c.want) || have != 0 || most == 0 {
+			t.Errorf("%s: %v, want %v; %d bytes of %d are kept afterwards", c.name, err, c.want, have, most)
+		}
+	}
+}
+
 // countdown is a context that ends after it has been asked a number of times, as
 // whoever searches should do again and again.
 type countdown struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -62,16 +61,4 @@ func look(path string, flags int) (unix.Stat_t, error) {
 		unix.Close(fd)
 	}
 	return st, err
-}
-
-// names lists a directory, sorted. With an error it returns what it has read.
-func names(dir string) ([]string, error) {
-	d, err := linux.OpenDirFor(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	list, err := d.Readdirnames(-1)
-	slices.Sort(list)
-	return list, plain(err)
 }

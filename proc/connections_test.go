@@ -172,9 +172,9 @@ func TestConnectionsOfWhatIsLostInADump(t *testing.T) {
 	if !x.heldBack() {
 		t.Error("nothing has locked the connection")
 	}
-	x.must(x.rt.Unlock("echo"))
+	x.must(x.rt.Conclude("echo"))
 	x.mustLose()
-	x.must(x.rt.Unlock("echo"))
+	x.must(x.rt.Conclude("echo"))
 }
 
 // mustLose checks that the other end of the task's connection learns that it is gone.

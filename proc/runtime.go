@@ -325,12 +325,12 @@ func (r *Runtime) end(ctx context.Context, id headrace.TaskID) error {
 	return Unlock(r.TaskDir(id))
 }
 
-// Unlock lets go of the connections that a task had which will not be brought back, if it
-// ended in a dump or after one; see the function. What has a supervisor is not to be dumped
-// meanwhile.
-func (r *Runtime) Unlock(id headrace.TaskID) error {
-	if err := Unlock(r.TaskDir(id)); err != nil {
-		return opError("unlock", id, err)
+// Conclude lets go of what is kept for a task that will not be brought back, but for what tells of it: the connections that
+// it had if it ended in a dump or after one (see Unlock), and a long command and environment. What has a supervisor is
+// not to be dumped meanwhile.
+func (r *Runtime) Conclude(id headrace.TaskID) error {
+	if err := errors.Join(Unlock(r.TaskDir(id)), shortenSpec(r.TaskDir(id))); err != nil {
+		return opError("conclude", id, err)
 	}
 	return nil
 }
@@ -438,6 +438,27 @@ func writeSpec(dir string, s Spec) error {
 		return err
 	}
 	return linux.WriteFileDurably(filepath.Join(dir, specFile), b, 0o600)
+}
+
+// longSpec is up to which size the spec of a task that has ended is kept whole, in bytes, shownArgv how much of its command
+// is kept then.
+const longSpec, shownArgv = 16 << 10, 1 << 10
+
+// shortenSpec takes the command and the environment out of a long spec: no limit of its user counts that of an ended task.
+func shortenSpec(dir string) error {
+	st, err := os.Stat(filepath.Join(dir, specFile))
+	if errors.Is(err, os.ErrNotExist) || err == nil && st.Size() <= longSpec {
+		return nil
+	}
+	var s Spec
+	if err == nil {
+		s, err = ReadSpec(dir)
+	}
+	if err != nil || len(s.Argv) == 0 || len(s.Argv) == 1 && s.Env == nil {
+		return err
+	}
+	s.Argv, s.Env = []string{s.Argv[0][:min(len(s.Argv[0]), shownArgv)]}, nil
+	return writeSpec(dir, s)
 }
 
 // launch starts a shim for a prepared task and connects to it.

@@ -42,6 +42,7 @@ var kinds = []Kind{
 	{ErrBusy, connect.CodeResourceExhausted},
 	{ErrStopping, connect.CodeUnavailable},
 	{accounts.ErrSilent, connect.CodeUnavailable},
+	{accounts.ErrUnknown, connect.CodeUnavailable},
 	{ErrState, connect.CodeFailedPrecondition},
 }
 

@@ -91,6 +91,10 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.no(w, r, p.Refusal)
 		return
 	}
+	if err := p.Doubt(); err != nil {
+		f.no(w, r, Coded(err))
+		return
+	}
 	uid := p.Caller.UID
 	if err := f.Requests.Take(uid, 1); err != nil {
 		f.no(w, r, err)

@@ -2,11 +2,14 @@ package serve
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
 
 	"headrace/internal/accept"
+	"headrace/internal/accounts"
 	"headrace/internal/budget"
 	"headrace/internal/linux"
 )
@@ -41,8 +44,10 @@ type Peer struct {
 	Caller Caller
 	// Refusal is all that it is told; nil: it is served.
 	Refusal error
-	once    sync.Once
-	gone    func()
+	// subordinate: its user may be a number that another one has processes with, and no user. See Doubt.
+	subordinate bool
+	once        sync.Once
+	gone        func()
 }
 
 // Close ends the connection, which does not count any more.
@@ -72,8 +77,12 @@ func (l *Peers) Accept() (net.Conn, error) {
 			continue
 		}
 		c := &Peer{UnixConn: unix, Caller: who}
-		if c.Refusal = l.conns.Take(who.UID, 1); c.Refusal == nil {
-			c.gone = func() { l.conns.Give(who.UID, 1) }
+		payer := who.UID
+		if !budget.Privileged(payer) {
+			payer, c.subordinate = accounts.Here.PayerOf(payer)
+		}
+		if c.Refusal = l.conns.Take(payer, 1); c.Refusal == nil {
+			c.gone = func() { l.conns.Give(payer, 1) }
 			return c, nil
 		}
 		select {
@@ -85,6 +94,19 @@ func (l *Peers) Accept() (net.Conn, error) {
 			conn.Close()
 		}
 	}
+}
+
+// Doubt says why the caller is not served although there is room; nil: it is. Who may have processes with 65,536 numbers
+// beside their own would be as many users, each with limits and a share of its own. It may block, as accounts do.
+func (c *Peer) Doubt() error {
+	if !c.subordinate {
+		return nil
+	}
+	_, err := accounts.Here.UserOf(c.Caller.UID)
+	if errors.Is(err, accounts.ErrUnknown) {
+		return fmt.Errorf("%w: user %d has no account and is a subordinate id of a user (/etc/subuid); call as that user, outside of the user namespace", ErrDenied, c.Caller.UID)
+	}
+	return err
 }
 
 type peerKey struct{}

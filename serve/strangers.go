@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"headrace/internal/accept"
+	"headrace/internal/accounts"
 	"headrace/internal/budget"
 	"headrace/internal/linux"
 )
@@ -84,7 +85,8 @@ func (l *Strangers) crowdOf(conn net.Conn) (*accept.Crowd, any) {
 	case budget.Privileged(uid):
 		return &l.own, uid
 	default:
-		return &l.local, uid
+		payer, _ := accounts.Here.PayerOf(uid)
+		return &l.local, payer
 	}
 }
 

@@ -208,6 +208,9 @@ func (s *service) Forget(ctx context.Context, q *wire.VerbRequest) (*wire.Forget
 func (s *service) command(ctx context.Context, wanted headrace.Command, q *wire.VerbRequest) (*wire.Task, error) {
 	by := serve.CallerOf(ctx)
 	grace, err := request.Grace(q.Grace)
+	if err == nil {
+		err = serve.CheckLabel("store", q.Store) // it may be kept for as long as something else is done to the task
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -262,6 +265,7 @@ var procKinds = []serve.Kind{
 	{Err: proc.ErrNotStopped, Code: connect.CodeAborted},
 	{Err: proc.ErrNoImage, Code: connect.CodeDataLoss},
 	// The request does not fit what is.
+	{Err: request.ErrRights, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrState, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrGone, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrNotCheckpointable, Code: connect.CodeFailedPrecondition},

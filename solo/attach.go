@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -58,8 +59,8 @@ func (d *Daemon) listenAttach(l *loop) (stop func(), err error) {
 // may take long, when there is a checkpoint to be fetched.
 func (h *containers) serve(ctx context.Context, from *serve.Peer) {
 	conn := from.UnixConn
-	if from.Refusal != nil {
-		attach.Answer(conn, attach.Reply{Error: from.Refusal.Error()})
+	if err := cmp.Or(from.Refusal, from.Doubt()); err != nil {
+		attach.Answer(conn, attach.Reply{Error: err.Error()})
 		return
 	}
 	q, files, peer, err := attach.Receive(conn)

@@ -70,11 +70,23 @@ func (s *calls) take(c *call) {
 	}
 }
 
+// maxQueued is how many requests for one task may wait for what is done to it, and as many kills more. Each is kept until
+// it is answered, also when whoever has made it has gone. Root and the daemon's own user are not held up.
+const maxQueued = 64
+
 // serve carries out a request, or queues it behind the operation that runs. A
 // kill does not wait: it has the operation called off, whatever it is.
 func (s *calls) serve(t *task, c *call) {
 	if t.op == nil {
 		s.perform(t, c)
+		return
+	}
+	most := maxQueued
+	if c.command == headrace.CommandKill {
+		most *= 2
+	}
+	if len(t.queue)+len(t.op.calls) >= most && !c.by.All {
+		s.answer(c, t, fmt.Errorf("%w: %d requests for task %s wait already until it is %s; try again when some are answered", serve.ErrBusy, most, t.rec.ID, t.op.kind))
 		return
 	}
 	if c.command == headrace.CommandKill {

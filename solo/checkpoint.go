@@ -11,6 +11,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/solo/journal"
+	"headrace/solo/request"
 	"headrace/solo/statedir"
 )
 
@@ -136,7 +137,7 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 
 // restore brings a checkpointed task back.
 func (o *operations) restore(t *task, in *journal.Intent) {
-	im, spec, stored := *t.rec.Checkpoint, o.specOf(t), t.stored
+	im, spec, user, stored := *t.rec.Checkpoint, o.specOf(t), t.rec.User, t.stored
 	opts := proc.RestoreOptions{Store: im.Dir, Compress: im.Compress, Last: im.Seq, RanOn: t.rec.RanOn, SharedOutput: t.rec.SharedOutput, Scratch: statedir.Scratch(o.cfg.StateDir), SeenExit: t.rec.SeenExit}
 	in.Store, in.Dir = im.Store, im.Dir
 	o.detach(t)
@@ -155,6 +156,12 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 			}
 			opts.StoreID = o.stores.ID(im.Dir)
 			if spec, err = o.ledger.whole(spec, stored); err == nil {
+				spec, err = o.renew(spec, user)
+			}
+			if ran, none := o.rt.SpecOf(spec.ID); err == nil && none == nil && !spec.Attached {
+				err = request.MayGoOn(&ran, &spec)
+			}
+			if err == nil {
 				live, res, err = o.rt.Restore(ctx, spec, opts)
 			}
 			return res.Read, err

@@ -364,7 +364,7 @@ func (c *conn) End(_ context.Context, id headrace.TaskID) error {
 	})
 }
 
-func (c *conn) Unlock(id headrace.TaskID) error {
+func (c *conn) Conclude(id headrace.TaskID) error {
 	if c.dead() {
 		return errCut
 	}

@@ -159,17 +159,17 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	l.writeSpec(t)
 	l.dropPiped(t)
 	l.images.drop(t)
-	l.unlock(t)
+	l.conclude(t)
 }
 
-// unlock has the connections of a task let go of that has ended for good: a supervisor that was
-// killed, or has been dismissed, has left them to nobody. If that fails it is tried again
+// conclude has what is kept for a task let go of that has ended for good: its connections, which a supervisor that was
+// killed, or has been dismissed, has left to nobody, and its command. If that fails it is tried again
 // when the daemon starts, and when the task is forgotten.
-func (l *life) unlock(t *task) {
+func (l *life) conclude(t *task) {
 	id := t.rec.ID
 	l.background(func(context.Context) func() {
-		if err := l.rt.Unlock(id); err != nil {
-			l.log.Warn("the connections of a task that has ended are still held", "id", id, "err", err)
+		if err := l.rt.Conclude(id); err != nil {
+			l.log.Warn("connections, or the command, of a task that has ended are still kept", "id", id, "err", err)
 		}
 		return nil
 	})

@@ -40,9 +40,9 @@ type Runtime interface {
 	// End ends whatever is left of a task, its supervisor too, even if that is in the
 	// middle of something or does not answer.
 	End(ctx context.Context, id headrace.TaskID) error
-	// Unlock lets go of the connections that a dump holds of a task that has ended and will
-	// not be brought back.
-	Unlock(id headrace.TaskID) error
+	// Conclude lets go of what is kept for a task that has ended and will not be brought back: connections that a dump
+	// holds, and a long command.
+	Conclude(id headrace.TaskID) error
 	// Reset makes a task's directory as it was before its first start and ends
 	// whatever is left of it.
 	Reset(ctx context.Context, spec proc.Spec) error

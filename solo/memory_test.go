@@ -2,16 +2,22 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
+
+	"connectrpc.com/connect"
 
 	"headrace"
 	"headrace/internal/linux"
 	"headrace/policy"
+	"headrace/serve"
 	"headrace/solo/journal"
 	"headrace/wire"
 )
@@ -144,6 +150,39 @@ func TestKillDuringDump(t *testing.T) {
 	}
 }
 
+// TestFewWaitForAnOperation: of requests whose callers have gone few are kept while something is done to their task,
+// what is kept of each is small, and a kill comes through.
+func TestFewWaitForAnOperation(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	con := &conn{world: b.world, dumping: func(headrace.TaskID) <-chan struct{} { return make(chan struct{}) }}
+	if err := b.startWith(con); err != nil {
+		t.Fatal(err)
+	}
+	id := b.run(headrace.Normal)
+	b.awaitState(id, headrace.Running)
+	ask := func(ctx context.Context, c headrace.Command) error {
+		_, err := b.loop.calls.ask(ctx, &call{command: c, id: id, by: serve.Viewer{UID: uint32(os.Geteuid())}})
+		return err
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	ask(gone, headrace.CommandCheckpoint)
+	for range maxQueued {
+		ask(gone, headrace.CommandSuspend)
+	}
+	if err := ask(b.ctx(), headrace.CommandSuspend); !errors.Is(err, serve.ErrBusy) {
+		t.Errorf("one more than %d: %v", maxQueued, err)
+	}
+	long := &wire.VerbRequest{Id: string(id), Store: strings.Repeat("x", 1<<20)}
+	if _, err := b.tasks.Suspend(b.ctx(), long); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("a store of a name of a megabyte: %v", err)
+	}
+	if err := ask(b.ctx(), headrace.CommandKill); err != nil {
+		t.Errorf("a kill: %v", err)
+	}
+	b.awaitState(id, headrace.Killed)
+}
+
 func TestOldTasksAreForgotten(t *testing.T) {
 	b := newBed(t, policy.Wait)
 	b.cfg.KeepEnded = 3
@@ -174,6 +213,42 @@ func TestOldTasksAreForgotten(t *testing.T) {
 	}
 	if len(there) != 3 || !there[string(last)] {
 		t.Errorf("kept are %v (%v), want the last three", there, stream.Err())
+	}
+}
+
+// TestEndedTasksOfOthersStay: a user who has very many tasks end has their own forgotten, and no others'.
+func TestEndedTasksOfOthersStay(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		keep         int
+		ended, stays string // a letter for each task: whose it is, large if it was never begun
+	}{
+		{"few", 9, "abab", "abab"},
+		{"one user", 3, "aaaaa", "..aaa"},
+		{"one has very many", 10, "aaa" + strings.Repeat("b", 20), "aaa" + strings.Repeat(".", 13) + strings.Repeat("b", 7)},
+		{"what was never begun goes first", 4, "abBBBBBB", "ab....BB"},
+		{"of all", 3, "aaaBBB", ".aa..B"},
+		{"one more for who ended last", 3, "aabb", ".abb"},
+		{"more users than there is room", 2, "abc", ".bc"},
+		{"none", 0, "abc", "..."},
+	} {
+		b := newTable()
+		for _, r := range c.ended {
+			task := &task{}
+			if task.rec.UID = uint32(unicode.ToLower(r)); unicode.IsLower(r) {
+				task.rec.Starts = 1
+			}
+			b.ended = append(b.ended, task)
+		}
+		stays, old := []byte(c.ended), b.old(c.keep)
+		for i, task := range b.ended {
+			if slices.Contains(old, task) {
+				stays[i] = '.'
+			}
+		}
+		if string(stays) != c.stays {
+			t.Errorf("%s: %s stay of %s, want %s", c.name, stays, c.ended, c.stays)
+		}
 	}
 }
 

@@ -8,13 +8,19 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/accounts"
 	"headrace/internal/linux"
 	"headrace/proc"
 )
 
 // lacks reports whether a task could not be started, or restored, because the machine had too little of something.
 func lacks(err error) bool {
-	return linux.Lacking(err) || errors.Is(err, proc.ErrNotNow) || errors.Is(err, context.DeadlineExceeded)
+	return linux.Lacking(err) || errors.Is(err, proc.ErrNotNow) || errors.Is(err, context.DeadlineExceeded) || unknownUser(err)
+}
+
+// unknownUser reports whether it was because nobody knows a user, which a directory service may do again.
+func unknownUser(err error) bool {
+	return errors.Is(err, accounts.ErrUnknown) || errors.Is(err, accounts.ErrSilent)
 }
 
 // awayError is why a store that is not there, or does not answer, keeps a task from being started.
@@ -27,6 +33,9 @@ func waitsFor(err error) string {
 	var away awayError
 	if errors.As(err, &away) {
 		return away.Error()
+	}
+	if unknownUser(err) {
+		return "waits until its user is known: " + err.Error()
 	}
 	return waitsForMachine(err.Error())
 }

@@ -14,6 +14,7 @@ import (
 	"headrace/proc"
 	"headrace/proc/attach"
 	"headrace/solo/journal"
+	"headrace/solo/request"
 	"headrace/solo/statedir"
 )
 
@@ -45,12 +46,22 @@ func (o *operations) specOf(t *task) proc.Spec {
 	return spec
 }
 
+// renew gives the specification of a task of a user, called so when it was handed in, the groups that the user has now. It
+// may be called from anywhere, and block.
+func (o *operations) renew(spec proc.Spec, user string) (proc.Spec, error) {
+	if spec.Attached { // it has those of the process that has come
+		return spec, nil
+	}
+	err := request.Renew(&spec, user)
+	return spec, err
+}
+
 // start runs a pending task from the beginning.
 func (o *operations) start(t *task, in *journal.Intent) {
 	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
 	o.noteSharedOutput(t)
-	spec, stored, files := o.specOf(t), t.stored, t.files
+	spec, user, stored, files := o.specOf(t), t.rec.User, t.stored, t.files
 	settled := o.images.settled(t.rec.ID)
 	t.files = attach.Files{}
 	var p migrate.Parcel
@@ -79,6 +90,9 @@ func (o *operations) start(t *task, in *journal.Intent) {
 		if err == nil {
 			spec, err = o.ledger.whole(spec, stored)
 		}
+		if err == nil {
+			spec, err = o.renew(spec, user)
+		}
 		if err == nil && again {
 			err = o.rt.Reset(ctx, spec)
 		}
@@ -99,6 +113,7 @@ func (o *operations) start(t *task, in *journal.Intent) {
 			}
 			o.attach(t, live)
 			t.rec.Forfeit = false
+			t.spec.GID, t.spec.Groups = spec.GID, spec.Groups
 			if why := o.moving.came(t, from); why != "" {
 				in.Reason = why
 			}

@@ -11,6 +11,7 @@ import (
 	"headrace/proc"
 	"headrace/serve"
 	"headrace/solo/journal"
+	"headrace/solo/request"
 )
 
 // decider is the policy: what to do, and with explain why others wait. It must
@@ -199,7 +200,7 @@ func (s *own) notStarted(t *task, err error) {
 		s.awaitRoom(t, waitsFor(err))
 		return
 	}
-	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) {
+	if t.failures+1 >= maxStartFailures || errors.Is(err, proc.ErrUnsupported) || errors.Is(err, request.ErrRights) {
 		s.final(t, headrace.Failed, nil, "could not be started: "+err.Error(), false)
 		return
 	}
@@ -215,7 +216,7 @@ const maxRestoreFailures = 3
 // some times what CRIU refused; then a user decides. Only a task whose checkpoints are
 // all unusable starts over, if that is allowed, or is lost.
 func (s *own) notRestored(t *task, err error) {
-	final := errors.Is(err, proc.ErrUnsupported) || errors.Is(err, proc.ErrState)
+	final := errors.Is(err, proc.ErrUnsupported) || errors.Is(err, proc.ErrState) || errors.Is(err, request.ErrRights)
 	switch {
 	case errors.Is(err, proc.ErrNoImage) && (t.rec.RestartOnLoss || t.rec.Forfeit):
 		s.succeeded(t)

@@ -58,8 +58,8 @@ func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 			if r.same {
 				over = append(over, t)
 			}
-			if r.same && rec.Checkpoint == nil {
-				r.unlock(t) // the last daemon may not have come to that
+			if rec.Checkpoint == nil {
+				r.conclude(t) // the last daemon may not have come to that
 			}
 			continue
 		}

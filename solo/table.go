@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -105,9 +106,40 @@ func (b *table) remove(t *task) {
 // has reports whether the task is the one that has its id.
 func (b *table) has(t *task) bool { return b.all[t.rec.ID] == t }
 
-// old returns the first ended tasks beyond those to keep.
+// old returns the ended tasks beyond those to keep, in the order in which they ended. They are of the users who have most, down
+// to what each may have: nobody has those of others forgotten. Of a user those that were never begun go first, and
+// then those that ended first.
 func (b *table) old(keep int) []*task {
-	return slices.Clone(b.ended[:max(0, len(b.ended)-keep)])
+	if len(b.ended) <= keep {
+		return nil
+	}
+	has := map[uint32]int{}
+	for _, t := range b.ended {
+		has[t.rec.UID]++
+	}
+	kept := func(each int) (n int) {
+		for _, of := range has {
+			n += min(of, each)
+		}
+		return n
+	}
+	each := sort.Search(keep, func(n int) bool { return kept(n+1) > keep })
+	rest := keep - kept(each) // users may have one more
+	stays, used := make(map[*task]bool, keep), map[uint32]int{}
+	for _, begun := range []bool{true, false} {
+		for _, t := range slices.Backward(b.ended) {
+			n := used[t.rec.UID]
+			if (t.rec.Starts > 0) != begun || n > each || n == each && rest == 0 {
+				continue
+			}
+			if n == each {
+				rest--
+			}
+			used[t.rec.UID]++
+			stays[t] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(b.ended), func(t *task) bool { return stays[t] })
 }
 
 // withImagesIn returns the tasks that may have checkpoints in a directory.

@@ -222,6 +222,29 @@ func TestUsersAreApart(t *testing.T) {
 
 // TestNobodyReadsThroughTheDaemon: a file that the daemon has open, and that others
 // may read but cannot reach, is not reached through the daemon's own descriptors.
+// TestSubordinateIdsAreNoUsers: whoever may have processes with numbers beside the own one is one user all the same.
+func TestSubordinateIdsAreNoUsers(t *testing.T) {
+	userFiles(t)("guest:x:4001:4001::/:/bin/sh\nnamed:x:104099:104099::/:/bin/sh\n", "", "guest:100000:65536\n")
+	b := newBed(t, policy.Wait)
+	b.cfg.UserConnections = 8
+	b.start()
+	socket := wire.SocketPath(b.cfg.StateDir)
+	for uid, want := range map[uint32]string{4001: "t", 104099: "t", 100006: "permission_denied", 4002: "t"} {
+		if got := asUser(t, uid, socket, "run work"); !strings.HasPrefix(got[0], want) {
+			t.Errorf("user %d: %q, want %q", uid, got, want)
+		}
+	}
+	var notes []string
+	for uid := range uint32(4) {
+		note, end := startAttack(t, 100001+uid, socket, "connections")
+		defer end()
+		notes = append(notes, note)
+	}
+	if got := asUser(t, 4002, socket, "list"); !strings.HasPrefix(got[0], "t") {
+		t.Errorf("another user gets %q while four numbers of one hold %q", got, notes)
+	}
+}
+
 func TestNobodyReadsThroughTheDaemon(t *testing.T) {
 	needRoot(t)
 	b := newBed(t, policy.Cost)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"headrace/internal/accept"
+	"headrace/internal/accounts"
 	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/stream/deal"
@@ -66,7 +67,8 @@ type conversation struct {
 
 func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 	c := &conversation{link: newLink(sock, e.cfg.Log), e: e}
-	if err := e.enter(c.link, uid); err != nil {
+	payer, _ := accounts.Here.PayerOf(uid)
+	if err := e.enter(c.link, payer); err != nil {
 		e.cfg.Log.Debug("a stream connection was refused", "user", uid, "err", err)
 		sock.Close()
 		return
@@ -74,7 +76,7 @@ func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 	sock.SetReadDeadline(time.Now().Add(helloTimeout))
 	taken := int64(0)
 	c.conn.Bound(func(n int) error {
-		err := e.hellos.Take(uid, 2*int64(n)) // the body, and what is made of it
+		err := e.hellos.Take(payer, 2*int64(n)) // the body, and what is made of it
 		if err == nil {
 			taken += 2 * int64(n)
 		}
@@ -84,7 +86,7 @@ func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 	var writer sync.WaitGroup
 	writer.Go(c.link.write)
 	err := c.hello(uid)
-	e.hellos.Give(uid, taken)
+	e.hellos.Give(payer, taken)
 	if err == nil {
 		sock.SetReadDeadline(time.Time{})
 		err = c.converse()
@@ -101,7 +103,7 @@ func (e *Engine) serveConn(sock *net.UnixConn, uid uint32) {
 	c.conn.Close()
 	e.mu.Lock()
 	delete(e.links, c.link)
-	e.budget.Give(uid, 1)
+	e.budget.Give(payer, 1)
 	e.scans.Trim()
 	e.mu.Unlock()
 }

@@ -107,6 +107,30 @@ func TestLookUps(t *testing.T) {
 }
 
 // TestOddNames: what getent could take for an option or a number, or what is no text, does not reach it.
+// TestSubordinates: the numbers that a user was given in /etc/subuid count as the user.
+func TestSubordinates(t *testing.T) {
+	d := machine(t, nss, directory)
+	text := "# given\nlocal:100000:65536\nroot:300000:10\n1234:400000:1\nremote:500000:65536\nlocal:999:2\nbroken:x:1\nlocal:600000:0\n:\n"
+	if err := os.WriteFile(d.subuid.path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for uid, want := range map[uint32]uint32{
+		99999: 99999, 100000: 1000, 165535: 1000, 165536: 165536, // the edges of a range
+		300007: 300000, // root is not held up for it
+		400000: 1234,   // a number
+		500009: 500000, // nobody of this machine
+		999:    1000, 600000: 600000,
+		1000: 1000, 0: 0, 70001: 70001, // accounts
+	} {
+		if got, is := d.PayerOf(uid); got != want || is != (got != uid || uid == 300000) {
+			t.Errorf("%d counts as %d, %v; want %d", uid, got, is, want)
+		}
+	}
+	if got := asked(t, d, ""); got != 0 {
+		t.Errorf("a directory service was asked %d times", got)
+	}
+}
+
 func TestOddNames(t *testing.T) {
 	d := machine(t, nss, directory)
 	for _, name := range []string{"", "-s", "--help", "+a", "a:b", "a/b", "a,b", "a\nb", "a\x00b", " a", "a ", "a\x7f", "a\xff", "\u202ea", "12345", strings.Repeat("x", 300)} {

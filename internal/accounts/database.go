@@ -34,6 +34,7 @@ type Account struct {
 type Database struct {
 	passwd, group local[table]
 	nsswitch      local[map[string][]string]
+	subuid        local[[]subordinates]
 	program       string
 	patience      time.Duration
 	now           func() time.Time
@@ -51,12 +52,13 @@ var Here = New("/etc", "")
 // Patience is how long getent may take to answer.
 const Patience = 5 * time.Second
 
-// New returns a database of the passwd, group and nsswitch.conf in a directory, that asks
+// New returns a database of the passwd, group, nsswitch.conf and subuid in a directory, that asks
 // the program getent beyond them; empty: the one in PATH or in /usr/bin.
 func New(etc, getent string) *Database {
 	d := &Database{program: getent, patience: Patience, now: time.Now, slots: make(chan struct{}, mostAtOnce), answers: map[question]*answer{}}
 	d.passwd.path, d.group.path, d.nsswitch.path = filepath.Join(etc, "passwd"), filepath.Join(etc, "group"), filepath.Join(etc, "nsswitch.conf")
-	d.passwd.settled, d.group.settled, d.nsswitch.settled = settled, settled, settled
+	d.subuid.path = filepath.Join(etc, "subuid")
+	d.passwd.settled, d.group.settled, d.nsswitch.settled, d.subuid.settled = settled, settled, settled, settled
 	return d
 }
 

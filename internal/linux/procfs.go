@@ -199,8 +199,9 @@ type Status struct {
 	Pending uint64
 	// Tracer is the process that traces it, 0 for none that this process can see.
 	Tracer int
-	// UID is its real user.
-	UID uint32
+	// UID is its real user; OneUID: it is its effective, its saved and its file system's user as well.
+	UID    uint32
+	OneUID bool
 	// Depth is in how many pid namespaces it has a number, from that of whoever reads down to its own.
 	Depth int
 }
@@ -235,7 +236,7 @@ func ParseStatus(b []byte) (Status, error) {
 		case "TracerPid":
 			s.Tracer, err = strconv.Atoi(string(bytes.TrimSpace(val)))
 		case "Uid":
-			s.UID, err = firstUID(val)
+			s.UID, s.OneUID, err = parseUIDs(val)
 		case "NSpid":
 			s.Depth = bytes.Count(val, []byte{'\t'})
 		}
@@ -246,10 +247,14 @@ func ParseStatus(b []byte) (Status, error) {
 	return s, nil
 }
 
-func firstUID(b []byte) (uint32, error) {
-	real, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\t")
-	n, err := strconv.ParseUint(real, 10, 32)
-	return uint32(n), err
+// parseUIDs returns the first of the users of a process, and whether it has no other.
+func parseUIDs(b []byte) (uid uint32, one bool, err error) {
+	all := strings.Fields(string(b))
+	if len(all) != 4 {
+		return 0, false, fmt.Errorf("%q are not four users", b)
+	}
+	n, err := strconv.ParseUint(all[0], 10, 32)
+	return uint32(n), len(slices.Compact(all)) == 1, err
 }
 
 func kilobytes(b []byte) (int64, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -258,5 +259,27 @@ func TestLifelineThatWaits(t *testing.T) {
 			w.must(task.Kill(w.ctx, time.Millisecond))
 			w.end(task)
 		})
+	}
+}
+
+// TestLookAtWhatHasChanged: the limits of a set-user-id program, which may have raised them, are not those of the user who
+// runs it. A process that has only become its user has its own.
+func TestLookAtWhatHasChanged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("changing the user needs root")
+	}
+	for name, users := range map[string]string{
+		"its user alone": "12345, 12345, 12345", "set-user-id": "12345, 0, 12345", "a saved user": "12345, 12345, 0", "all of root's": "0, 0, 0",
+	} {
+		program := exec.Command("python3", "-c", "import os, sys\nos.setresuid("+users+")\nprint(1, flush=True)\nsys.stdin.read()")
+		said, end := testkit.Converse(t, program)
+		if _, err := said.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		peer, err := attach.Look(program.Process.Pid, 12345)
+		if want := name == "its user alone"; (err == nil) != want || want && len(peer.Limits) == 0 {
+			t.Errorf("%s: %+v, %v", name, peer, err)
+		}
+		end()
 	}
 }

@@ -85,7 +85,7 @@ func peerGroups(fd uintptr) ([]uint32, error) {
 }
 
 // look reads what the process has. A process of another user under the same
-// number, a later one, is found out.
+// number, a later one, is found out, and what is a set-user-id program by now: that may have raised its limits.
 func (p *Peer) look() error {
 	dir := "/proc/" + strconv.Itoa(p.PID)
 	limits, err := os.ReadFile(dir + "/limits")
@@ -98,18 +98,11 @@ func (p *Peer) look() error {
 	if err == nil {
 		p.Nice, err = readNice(dir + "/stat")
 	}
-	var st unix.Stat_t
-	if err == nil {
-		err = unix.Stat(dir, &st)
-	}
 	if err != nil {
 		return fmt.Errorf("look at the calling process: %w", err)
 	}
-	if st.Uid == p.UID {
-		return nil
-	}
-	// To others it is shown as root's if it has changed its user (PR_SET_DUMPABLE).
-	if status, err := linux.ProcFS("").Status(p.PID); err != nil || status.UID != p.UID {
+	// Whose its directory is does not tell: root's, if it has changed its user (PR_SET_DUMPABLE).
+	if status, err := linux.ProcFS("").Status(p.PID); err != nil || status.UID != p.UID || !status.OneUID {
 		return fmt.Errorf("the calling process %d is not user %d's any more", p.PID, p.UID)
 	}
 	return nil

@@ -113,7 +113,9 @@ func setLimits(limits []proc.Limit) {
 	}
 }
 
-// becomeUser gives up root for the task's user.
+// becomeUser gives up root for the task's user. No tracer of the user's can have this process do anything before it is
+// the command, which the kernel lets be traced again: what the user names may take for ever to open, and it has root's
+// resource limits until setLimits.
 func becomeUser(spec proc.Spec) error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -129,10 +131,6 @@ func becomeUser(spec proc.Spec) error {
 	}
 	if err := syscall.Setresuid(int(spec.UID), int(spec.UID), int(spec.UID)); err != nil {
 		return os.NewSyscallError("setresuid", err)
-	}
-	// /proc/self is the user's again, for paths such as /dev/stdout.
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0); err != nil {
-		return os.NewSyscallError("prctl(PR_SET_DUMPABLE)", err)
 	}
 	return nil
 }

@@ -22,20 +22,24 @@ type Local struct {
 	// Seeks, if not nil, tells whether a device has a head, in place of what the
 	// device says of itself.
 	Seeks func(disk.Device) bool
+	// Remember, if not nil, bounds for each user what is kept of names while files are looked for, as fileset.Visitor.Remember.
+	Remember func(uid uint32, bytes int64) error
 }
 
 // Find implements Source. What a path means is said by package fileset.
 func (l *Local) Find(ctx context.Context, owner linux.Credentials, paths []string, found func(path string, f File) error) error {
-	return linux.AsUser(owner, func() error {
-		return fileset.Find(ctx, paths, fileset.Visitor{File: func(at fileset.File) error {
-			f, err := l.open(at.Path)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			return found(at.Path, f)
-		}})
-	})
+	v := fileset.Visitor{File: func(at fileset.File) error {
+		f, err := l.open(at.Path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return found(at.Path, f)
+	}}
+	if l.Remember != nil {
+		v.Remember = func(n int64) error { return l.Remember(owner.UID, n) }
+	}
+	return linux.AsUser(owner, func() error { return fileset.Find(ctx, paths, v) })
 }
 
 // Open implements Source.
