@@ -95,6 +95,24 @@ func paired[R Sample](runs, others []R, measure func(R) float64, compare func(a,
 	})
 }
 
+// Reached returns the share of what a measure can fall by at most, from runs from to runs best,
+// that it has fallen by in runs: of the sums over all repeats that have all three, so that no
+// repeat is left out because the best gains nothing in it. NaN if it gains nothing in all of them.
+func Reached[R Sample](runs, from, best []R, measure func(R) float64) Spread {
+	var gained, possible float64
+	for _, r := range runs {
+		f, ok := Beside(r, from)
+		b, okToo := Beside(r, best)
+		if gain, most := measure(f)-measure(r), measure(f)-measure(b); ok && okToo && !math.IsNaN(gain+most) {
+			gained, possible = gained+gain, possible+most
+		}
+	}
+	if !(possible > 0) {
+		return SpreadOf(nil)
+	}
+	return SpreadOf([]float64{gained / possible})
+}
+
 // Beside returns the run among others, the last if there are several, that was in the
 // same repeat.
 func Beside[R Sample](r R, others []R) (R, bool) {

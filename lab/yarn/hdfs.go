@@ -24,6 +24,9 @@ type HDFSOptions struct {
 	// ShortCircuit lets readers on a DataNode's machine get its open files and read
 	// them themselves.
 	ShortCircuit bool
+	// Cache is how many bytes each DataNode may lock in memory for directives of HDFS's own
+	// cache (Submitter.Cache); 0: there is none. It takes CAP_IPC_LOCK.
+	Cache int64
 	// Standby adds a second NameNode, which takes over when it is told to (MakeActive).
 	Standby bool
 	// Volumes that each DataNode has, on the machine's one disk; 0: 1.
@@ -44,6 +47,9 @@ func (h *HDFSOptions) complete(o *Options) error {
 	h.Volumes = orDefault(h.Volumes, 1)
 	if h.ShortCircuit && o.Jars.Native == "" {
 		return errors.New("short-circuit reads take Hadoop's native library, which is not there for this kind of processor")
+	}
+	if h.Cache > 0 && o.Jars.Native == "" {
+		return errors.New("HDFS's cache takes Hadoop's native library, which is not there for this kind of processor")
 	}
 	return nil
 }
@@ -112,6 +118,14 @@ func (c *config) hdfsSite() properties {
 	if o.ShortCircuit {
 		p["dfs.domain.socket.path"] = filepath.Join(socketDir(c.Dir), "datanode")
 	}
+	if o.Cache > 0 {
+		maps.Copy(p, properties{
+			"dfs.datanode.max.locked.memory": strconv.FormatInt(o.Cache, 10),
+			// What was asked for is told with the next heartbeat, and not up to half a minute later.
+			"dfs.namenode.path.based.cache.refresh.interval.ms": "1000",
+			"dfs.cachereport.intervalMsec":                      "1000",
+		})
+	}
 	maps.Copy(p, c.nameNodeSite())
 	maps.Copy(p, o.Properties)
 	return p
@@ -177,7 +191,11 @@ func (h *HDFS) start(ctx context.Context) error {
 }
 
 func (m *machine) launchDataNode() (err error) {
-	m.dataNode, err = m.runReader("DataNode", fmt.Sprint("datanode", m.index), m.javaOfHDFS("server.datanode.DataNode", m.path("conf")))
+	cmd := m.javaOfHDFS("server.datanode.DataNode", m.path("conf"))
+	if m.o.HDFS.Cache > 0 {
+		cmd = m.javaOfHadoop(daemonHeap, "headrace.cluster.CachingDataNode", m.path("conf"), []string{m.o.Jars.Cluster})
+	}
+	m.dataNode, err = m.runReader("DataNode", fmt.Sprint("datanode", m.index), cmd)
 	return err
 }
 
@@ -219,19 +237,29 @@ type State struct {
 
 // State asks the NameNode.
 func (h *HDFS) State(ctx context.Context) (State, error) {
-	url := h.WebURL() + "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	return bean[State](ctx, h, "FSNamesystemState")
+}
+
+// Cached returns how many bytes the DataNodes hold for directives of HDFS's own cache.
+func (h *HDFS) Cached(ctx context.Context) (int64, error) {
+	info, err := bean[struct{ CacheUsed int64 }](ctx, h, "NameNodeInfo")
+	return info.CacheUsed, err
+}
+
+// bean asks the NameNode for one of the things that it tells of itself.
+func bean[T any](ctx context.Context, h *HDFS, name string) (found T, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.WebURL()+"/jmx?qry=Hadoop:service=NameNode,name="+name, nil)
 	if err != nil {
-		return State{}, err
+		return found, err
 	}
 	resp, err := h.http.Do(req)
 	if err != nil {
-		return State{}, err
+		return found, err
 	}
 	defer resp.Body.Close()
-	var answer struct{ Beans []State }
+	var answer struct{ Beans []T }
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || len(answer.Beans) == 0 {
-		return State{}, fmt.Errorf("ask the NameNode how it is: %s, %w", resp.Status, errors.Join(err))
+		return found, fmt.Errorf("ask the NameNode for its %s: %s, %w", name, resp.Status, errors.Join(err))
 	}
 	return answer.Beans[0], nil
 }

@@ -10,19 +10,19 @@ import (
 	"headrace/wire/wireconnect"
 )
 
-// Submitter is one process that submits many jobs of MapReduce and waits for them, and
-// makes their inputs, so that neither begins with the start of a virtual machine. It may
+// Submitter is one process that submits many jobs of MapReduce and waits for them, makes
+// their inputs, and has HDFS cache them, so that none of it begins with the start of a virtual machine. It may
 // be used by several goroutines.
 type Submitter struct{ *conversation }
 
-// A SubmitterOrder is a job of MapReduce, or an input to be made.
+// A SubmitterOrder is a job of MapReduce, an input to be made, or what HDFS is to cache.
 type SubmitterOrder struct {
 	// Name that no other has had.
 	Name string `json:"name"`
 	// Kind is of a job ratios, wordcount or sort, of an input make-bytes, make-text or
-	// make-sequence.
+	// make-sequence, of what HDFS caches cache or uncache.
 	Kind string `json:"kind"`
-	// Inputs are a job's files; of an input the one that is made.
+	// Inputs are a job's files; of an input the one that is made; those to cache.
 	Inputs []string `json:"inputs"`
 	// Output is a job's directory.
 	Output     string            `json:"output"`
@@ -48,6 +48,18 @@ func (s *Submitter) Make(ctx context.Context, o SubmitterOrder) error {
 	}
 	_, err := s.Await(ctx, o.Name, "made")
 	return err
+}
+
+// Cache has HDFS keep one replica of each block of the files in memory, by directives for its own
+// cache, and returns when the NameNode knows of them. name is one that no other order has had. It
+// takes HDFSOptions.Cache.
+func (s *Submitter) Cache(ctx context.Context, name string, paths []string) error {
+	return s.Make(ctx, SubmitterOrder{Name: name, Kind: "cache", Inputs: paths})
+}
+
+// Uncache withdraws what Cache has asked for, and returns when no DataNode holds anything.
+func (s *Submitter) Uncache(ctx context.Context, name string) error {
+	return s.Make(ctx, SubmitterOrder{Name: name, Kind: "uncache"})
 }
 
 // Run submits a job and returns when it has ended, well.

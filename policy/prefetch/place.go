@@ -1,6 +1,7 @@
 package prefetch
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -17,7 +18,8 @@ type Host struct {
 	Away bool
 	// Queued is how many bytes it will read into memory before.
 	Queued int64
-	// Room is how many more bytes it may pin, without those that it is going to.
+	// Room is how many more bytes it may pin, without those that it is going to, and without what is in memory
+	// there unpinned for jobs that are served before, and this one.
 	Room int64
 	// Speed is what its disk reads, in bytes per second; 0: not known.
 	Speed float64
@@ -83,14 +85,15 @@ const unknownSpeed = 100e6
 // Nothing is read that somebody is reading, nor where the job's input is being read: who reads needs the disk more, and would read
 // the same block from another replica a moment later.
 //
-// A block is given only to a node that has room for all of it, and only while the job may
+// A block is read only on a node that has room for all of it, and only while the job may
 // pin limit bytes altogether; negative: as many as there is room for. What one block takes,
-// the next ones find taken. Of replicas that are equal in all that the hash of block and
+// the next ones find taken, and what is in memory already takes room as well: what is read besides would drive it out before
+// its readers come. Of replicas that are equal in all that the hash of block and
 // node decides, so that blocks spread. The time taken is proportional to the number of
 // replicas.
 //
-// It is greedy: it looks at one block after the other, those with the fewest replicas
-// first, then in the order given. On small random cases the last block is in memory 1.8 % later
+// It is greedy: it looks at one block after the other, those that are in memory first, then those with the fewest replicas,
+// then in the order given. On small random cases the last block is in memory 1.8 % later
 // than in the best plan of all, 65 % in the worst case, and a block in the mean 1.4 % and 35 %
 // later (TestPlaceAgainstOracle); in the order given alone the last one is 6 % later.
 func Place(blocks []Replicated, hosts []Host, limit int64) []Choice {
@@ -105,7 +108,9 @@ func Place(blocks []Replicated, hosts []Host, limit int64) []Choice {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return len(blocks[a].Copies) - len(blocks[b].Copies) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(p.coldness(&blocks[a])-p.coldness(&blocks[b]), len(blocks[a].Copies)-len(blocks[b].Copies))
+	})
 	for _, i := range order {
 		choices[i] = p.place(&blocks[i])
 	}
@@ -143,6 +148,7 @@ func (p *placing) place(b *Replicated) Choice {
 		choice.Reason = "it is kept there for another job"
 		return p.charge(b, choice, c, 0)
 	case resident:
+		p.hosts[c.Host].Room -= b.Bytes
 		choice.Reason = "it is in memory there already"
 		return choice
 	}
@@ -163,7 +169,7 @@ const (
 func (p *placing) rank(b *Replicated, c Copy) (rank int, done float64) {
 	h := &p.hosts[c.Host]
 	missing := float64(max(0, b.Bytes-c.Resident))
-	switch warm := c.Resident >= b.Bytes || !b.Busy && InMemory(c.Resident, b.Bytes); {
+	switch warm := b.warm(c); {
 	case h.Away:
 		return cannot, 0
 	case warm && c.Kept:
@@ -176,6 +182,19 @@ func (p *placing) rank(b *Replicated, c Copy) (rank int, done float64) {
 		return cannot, 0
 	}
 	return cold, h.seconds(b.Bytes - c.Resident)
+}
+
+// warm reports whether a replica counts as in memory.
+func (b *Replicated) warm(c Copy) bool {
+	return c.Resident >= b.Bytes || !b.Busy && InMemory(c.Resident, b.Bytes)
+}
+
+// coldness is 0 if a replica of a block is in memory, else 1.
+func (p *placing) coldness(b *Replicated) int {
+	if slices.ContainsFunc(b.Copies, func(c Copy) bool { return !p.hosts[c.Host].Away && b.warm(c) }) {
+		return 0
+	}
+	return 1
 }
 
 // left reports whether a block would be read but for those who read.

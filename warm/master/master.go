@@ -258,9 +258,9 @@ type node struct {
 	log     *delta.Log[ref]
 	refs    map[ref]struct{} // what it is to keep
 	// pinned are the bytes of blocks that are pinned there, each counted once; queued those that
-	// are planned, by the first job in order that waits for them.
-	pinned int64
-	queued map[*job]int64
+	// are planned, by the first job in order that waits for them, and resident those that are neither.
+	pinned           int64
+	queued, resident map[*job]int64
 }
 
 // before reports whether a is served before b.
@@ -274,33 +274,41 @@ func (c *Config) before(a, b *job) bool {
 	return strings.Compare(string(a.Job)+"\x00"+a.Owner, string(b.Job)+"\x00"+b.Owner) < 0
 }
 
-// charged returns the first job in order that waits for a block there; nil: none does, or it is pinned.
-func (n *node) charged(m *Master, b *block) (first *job, pinned bool) {
+// charged returns how a block counts on a node: Pinned, Planned or, if it is in memory there anyhow, Resident, and of the last two
+// for which job, the first in order. NotFit: not at all.
+func (n *node) charged(m *Master, b *block) (first *job, as State) {
+	as = NotFit
 	for _, r := range b.refs {
 		w := r.want()
+		if w.node != n {
+			continue
+		}
 		switch {
-		case w.node != n:
 		case w.state == Pinned:
-			return nil, true
-		case w.state == Planned && (first == nil || m.cfg.before(r.job, first)):
-			first = r.job
+			return nil, Pinned
+		case w.state == Planned && as != Planned, w.state == as && m.cfg.before(r.job, first), as == NotFit:
+			first, as = r.job, w.state
 		}
 	}
-	return first, false
+	return first, as
 }
 
 // charge adds what a block takes on a node to its account, or takes it away. Whatever the
 // account depends on changes between one and the other.
 func (m *Master) charge(b *block, n *node, sign int64) {
-	first, pinned := n.charged(m, b)
-	if pinned {
-		n.pinned += sign * b.bytes
-	}
-	if first == nil {
+	first, as := n.charged(m, b)
+	of := n.queued
+	switch as {
+	case NotFit:
 		return
+	case Pinned:
+		n.pinned += sign * b.bytes
+		return
+	case Resident:
+		of = n.resident
 	}
-	if n.queued[first] += sign * b.bytes; n.queued[first] == 0 {
-		delete(n.queued, first)
+	if of[first] += sign * b.bytes; of[first] == 0 {
+		delete(of, first)
 	}
 }
 
@@ -330,7 +338,7 @@ func (m *Master) move(r ref, n *node, s State) {
 	if s == Pinned && w.state != Pinned {
 		j.warmed += b.bytes
 	}
-	m.freed = m.freed || s == NotFit || w.state == Planned && s != Pinned || w.state == Pinned ||
+	m.freed = m.freed || s == NotFit || w.state == Planned && s != Pinned || w.state == Pinned || w.state == Resident ||
 		begins && len(b.refs) > 1 // others that want it can have it there, too
 	w.node, w.state = n, s
 	j.blocks[s]++

@@ -125,3 +125,20 @@ func TestDropped(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestLeavesWhatIsInMemory: what a job finds in memory is not driven out by what is read for it, or for one that comes later,
+// until it has been read; for one that comes before it is.
+func TestLeavesWhatIsInMemory(t *testing.T) {
+	m := memory{{id(1), "n1"}: 40, {id(2), "n1"}: 30}
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Resident: m.resident}, "n1")
+	f.migrate(anna("b"), func(x *Facts) { x.Implicit, x.Input = true, 110 }, file("/b", "3:20@n1", "4:20@n1", "1:40@n1", "2:30@n1"))
+	f.keeps("n1", "b:1 b:2 b:3")
+	f.migrate(anna("c"), func(x *Facts) { x.Input = 200 }, file("/c", "5:30@n1"))
+	f.migrate(anna("a"), func(x *Facts) { x.Input = 60 }, file("/a", "6:60@n1"))
+	f.keeps("n1", "a:6 b:1 b:2 b:3")
+	f.report("n1", anna("b"), 2, Read, "")
+	f.report("n1", anna("a"), 6, Read, "")
+	f.Evict(anna("a"), f.now)
+	f.Look(f.now)
+	f.keeps("n1", "b:1 b:3 b:4")
+}

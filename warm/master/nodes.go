@@ -43,7 +43,7 @@ type Held struct {
 func (m *Master) Join(name string, session uint64, hosts []string, load Load, jobs []Facts, held []Held, now time.Time) error {
 	n := m.nodes[name]
 	if n == nil {
-		n = &node{name: name, refs: map[ref]struct{}{}, queued: map[*job]int64{}}
+		n = &node{name: name, refs: map[ref]struct{}{}, queued: map[*job]int64{}, resident: map[*job]int64{}}
 		m.nodes[name] = n
 	} else if session <= n.session {
 		return fmt.Errorf("node %s joins with session %d after %d: %w", name, session, n.session, ErrStale)

@@ -97,22 +97,25 @@ func (p *planning) add(r ref) {
 }
 
 // host returns the index of a node. Its queue is what goes before the job: blocks of jobs behind
-// it do not hold it up, and room that they have not taken yet is free.
+// it do not hold it up, and room that they have not taken yet is free. So it is with what they find in memory.
 func (p *planning) host(n *node) int {
 	if i, ok := p.index[n]; ok {
 		return i
 	}
-	var queued int64
-	for j, bytes := range n.queued {
-		if j == p.j || p.m.cfg.before(j, p.j) {
-			queued += bytes
+	before := func(of map[*job]int64) (sum int64) {
+		for j, bytes := range of {
+			if j == p.j || p.m.cfg.before(j, p.j) {
+				sum += bytes
+			}
 		}
+		return sum
 	}
+	queued := before(n.queued)
 	i := len(p.hosts)
 	p.index[n] = i
 	p.nodes = append(p.nodes, n)
 	p.hosts = append(p.hosts, prefetch.Host{
-		Name: n.name, Queued: queued, Room: n.load.Budget - n.pinned - queued, Speed: n.load.Speed, Reads: n.load.Reads, Busy: p.j.readsOn(n, p.now),
+		Name: n.name, Queued: queued, Room: n.load.Budget - n.pinned - queued - before(n.resident), Speed: n.load.Speed, Reads: n.load.Reads, Busy: p.j.readsOn(n, p.now),
 	})
 	return i
 }
@@ -192,7 +195,7 @@ func (n *node) relieve(m *Master) {
 		o := jobs[len(jobs)-1]
 		for pos := len(o.wants) - 1; pos >= 0 && over > 0; pos-- {
 			b := o.wants[pos].block
-			if first, _ := n.charged(m, b); first != o {
+			if first, state := n.charged(m, b); first != o || state != Planned {
 				continue
 			}
 			over -= b.bytes

@@ -578,7 +578,8 @@ func (w *world) noRoom(j *job, v *want) error {
 		for r := range n.refs {
 			x := r.want()
 			kept = kept || x.block == v.block
-			if counts := x.state == Pinned || x.state == Planned && (r.job == j || w.m.cfg.before(r.job, j)); counts && !counted[x.block] {
+			_, as := n.charged(w.m, x.block)
+			if counts := x.state == Pinned || x.state == as && (r.job == j || w.m.cfg.before(r.job, j)); counts && !counted[x.block] {
 				counted[x.block] = true
 				used += x.block.bytes
 			}
@@ -626,26 +627,25 @@ func (w *world) accounts() error {
 		return fmt.Errorf("%d blocks are counted, there are %d", all, held)
 	}
 	for _, n := range w.m.nodes {
-		var pinned, planned int64
+		var sums [states]int64
 		done := map[*block]bool{}
-		for _, s := range []State{Pinned, Planned} {
+		for _, s := range []State{Pinned, Planned, Resident} {
 			for r := range n.refs {
 				if v := r.want(); v.state == s && !done[v.block] {
 					done[v.block] = true
-					if s == Pinned {
-						pinned += v.block.bytes
-					} else {
-						planned += v.block.bytes
-					}
+					sums[s] += v.block.bytes
 				}
 			}
 		}
-		var queued int64
-		for _, b := range n.queued {
-			queued += b
+		all := func(of map[*job]int64) (sum int64) {
+			for _, b := range of {
+				sum += b
+			}
+			return sum
 		}
-		if pinned != n.pinned || queued != planned {
-			return fmt.Errorf("%s has %d pinned and %d planned, by its accounts %d and %d", n.name, pinned, planned, n.pinned, queued)
+		if queued, resident := all(n.queued), all(n.resident); sums[Pinned] != n.pinned || sums[Planned] != queued || sums[Resident] != resident {
+			return fmt.Errorf("%s has %d pinned, %d planned and %d resident, by its accounts %d, %d and %d",
+				n.name, sums[Pinned], sums[Planned], sums[Resident], n.pinned, queued, resident)
 		}
 	}
 	return nil

@@ -90,18 +90,9 @@ func (r *Results) less(part, mode, name string, f measure) sample.Spread {
 	return sample.Over(r.at(part, mode, name), r.at(part, modeStock, name), f).Less()
 }
 
-// reached returns the share of what memory could gain at most that a mode has gained,
-// within each repeat in which it gains anything.
+// reached returns the share of what memory could gain at most that a mode has gained.
 func (r *Results) reached(part, mode, name string, f measure) sample.Spread {
-	stock, best := r.at(part, modeStock, name), r.at(part, modeRAM, name)
-	return sample.Of(r.at(part, mode, name), func(x Run) float64 {
-		s, ok := sample.Beside(x, stock)
-		b, okToo := sample.Beside(x, best)
-		if !ok || !okToo || !(f(s) > f(b)) {
-			return math.NaN()
-		}
-		return (f(s) - f(x)) / (f(s) - f(b))
-	})
+	return sample.Reached(r.at(part, mode, name), r.at(part, modeStock, name), r.at(part, modeRAM, name), f)
 }
 
 // meanDuration returns that of the jobs of a class; of all for an empty one.

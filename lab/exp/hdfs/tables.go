@@ -61,7 +61,7 @@ func (r *Results) jobTable() *report.Table {
 	of := paper.OfIgnem()
 	t := &report.Table{
 		Title: "Mean duration of the jobs (ignem, table I)",
-		Note: fmt.Sprintf("Medians over the repeats, in brackets from the least to the greatest; differences are formed within each repeat. "+
+		Note: fmt.Sprintf("Medians over the repeats, in brackets from the least to the greatest; differences are formed within each repeat, the share of the possible over all together. "+
 			"Ignem: %s less than stock, 60 %% of what was possible; inputs in RAM: %s less.", report.Percent(of.Shorter), report.Percent(of.InMemory)),
 		Columns: []report.Column{{Title: "inputs"}, {Title: "mean duration", Align: report.Right}, {Title: "less than stock", Align: report.Right},
 			{Title: "share of the possible", Align: report.Right}, {Title: "read from disks", Align: report.Right}, {Title: "seeks per 100 MB", Align: report.Right},

@@ -49,7 +49,7 @@ func (b *bench) start(ctx context.Context) (err error) {
 	b.cluster, err = yarn.Start(ctx, yarn.Options{Mode: yarn.Wait, Beside: true, CountTraffic: true, Jars: b.o.Jars, Dir: b.h.Disk.Dir,
 		Nodes: servers, Machines: true, Memory: executorFirst + executorNext, Disk: &disk, LabProgram: b.h.Programs.Lab, Binary: b.h.Programs.Headrace,
 		NodeFlags: append([]string{"--warm-budget", fmt.Sprint(plan.Cache / 2)}, b.o.SoloFlags...),
-		HDFS: &yarn.HDFSOptions{BlockSize: block, Replication: plan.Replication, Properties: map[string]string{
+		HDFS: &yarn.HDFSOptions{BlockSize: block, Replication: plan.Replication, Cache: plan.Locked, Properties: map[string]string{
 			"dfs.datanode.transfer.socket.send.buffer.size": fmt.Sprint(sendBuffer)}}})
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (b *bench) once(ctx context.Context, e entry) (x Run, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, runTime, fmt.Errorf("%w: not over after %v", rig.ErrWrong, runTime))
 	defer cancel()
 	b.runs++
-	if e.mode != modeStock {
+	if ours(e.mode) {
 		if err := b.cluster.StartDaemons(ctx, "", nil); err != nil {
 			return x, err
 		}
@@ -146,10 +146,19 @@ func (b *bench) once(ctx context.Context, e entry) (x Run, err error) {
 	if err := errors.Join(b.cluster.Chill(ctx, b.cluster.HDFS.Files(b.replicas)), b.cluster.LimitCache(b.res.Plan.Cache)); err != nil {
 		return x, errors.Join(err, first.close(ctx), second.close(ctx))
 	}
-	x, err = b.pair(ctx, e, first, second)
+	if e.mode == modeCached {
+		err = b.submitter.Cache(ctx, fmt.Sprint("cache-", b.runs), b.res.Plan.data(e.factor))
+	}
+	if err == nil {
+		x, err = b.pair(ctx, e, first, second)
+	}
 	// Also of a run that was interrupted: the drivers serve the next one.
 	closing := context.WithoutCancel(ctx)
-	return x, errors.Join(err, second.close(closing), first.close(closing), b.cluster.AwaitIdleFor(closing, idleTime))
+	err = errors.Join(err, second.close(closing), first.close(closing), b.cluster.AwaitIdleFor(closing, idleTime))
+	if e.mode == modeCached {
+		err = errors.Join(err, b.submitter.Uncache(closing, fmt.Sprint("uncache-", b.runs)))
+	}
+	return x, err
 }
 
 // pair runs the two jobs.
@@ -177,6 +186,11 @@ func (b *bench) pair(ctx context.Context, e entry, first, second *job) (x Run, e
 	x.Read, x.Took = read(), time.Since(start).Seconds()
 	after, e2 := u()
 	x.Use = after.since(before)
+	if e.mode == modeCached && err == nil {
+		if x.Cached, err = b.cluster.HDFS.Cached(ctx); err == nil && x.Cached == 0 {
+			err = fmt.Errorf("%w: HDFS's cache holds nothing", rig.ErrWrong)
+		}
+	}
 	return x, errors.Join(err, e2)
 }
 
@@ -197,7 +211,7 @@ func (b *bench) apart(ctx context.Context, start time.Time, gap time.Duration, f
 // use returns what tells what the daemons have used so far: nothing where there are none.
 func (b *bench) use(mode string) func() (Use, error) {
 	return func() (Use, error) {
-		if mode == modeStock {
+		if !ours(mode) {
 			return Use{}, nil
 		}
 		u, err := b.cluster.Use()

@@ -43,7 +43,7 @@ func (b *bench) spark(ctx context.Context, mode string, which, memory int) (*job
 		// Where practice is read nothing is read ahead, which would stay.
 		"spark.hadoop.fs.viewfs.mounttable.lab.link./share": b.cluster.HDFS.URL() + "/share",
 	}
-	if mode != modeStock {
+	if ours(mode) {
 		properties["spark.plugins"] = "headrace.spark.MemoryLocalityPlugin"
 		properties["spark.executor.extraClassPath"] = b.cluster.SparkClassPath(b.o.Jars.Module("spark"))
 		properties["spark.hadoop.headrace.node.socket"] = b.cluster.Socket(0)

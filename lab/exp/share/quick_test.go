@@ -11,7 +11,7 @@ import (
 )
 
 // TestQuickShare runs a pair of jobs of Spark on a real HDFS and YARN, which go by what is in
-// memory, and compares their answers. The stock order takes as long again, and tries nothing of ours.
+// memory, or by HDFS's own cache, and compares their answers. The stock order takes as long again, and tries nothing of ours.
 func TestQuickShare(t *testing.T) {
 	testkit.Long(t)
 	labtest.NeedModelledDisk(t)
@@ -26,7 +26,7 @@ func TestQuickShare(t *testing.T) {
 		t.Skip(err)
 	}
 	run := labtest.QuickClusterRun(t, "share")
-	o := Options{Options: run, Only: []string{partRow}, Modes: []string{modeOrdered}, Jars: jars}
+	o := Options{Options: run, Only: []string{partRow}, Modes: []string{modeCached, modeOrdered}, Jars: jars}
 	if err := Measure(t.Context(), o); err != nil {
 		t.Error(err)
 	}

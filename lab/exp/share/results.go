@@ -40,6 +40,8 @@ type Run struct {
 	Read      int64   `json:"read"`
 	FirstRead int64   `json:"first_read,omitempty"`
 	Resident  int64   `json:"resident,omitempty"`
+	// Cached is what HDFS's own cache held after both.
+	Cached int64 `json:"cached,omitempty"`
 	// Use is what Headrace's daemons have used.
 	Use Use `json:"use"`
 

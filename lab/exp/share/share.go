@@ -37,14 +37,18 @@ const (
 )
 
 // Modes are the names that Options.Modes takes.
-var Modes = []string{modeStock, modeOrdered, modeWarmed}
+var Modes = []string{modeStock, modeCached, modeOrdered, modeWarmed}
 
 // What becomes of the jobs of Spark.
 const (
 	modeStock   = "stock"   // nothing
+	modeCached  = "cached"  // HDFS's own cache is told to hold the input; Headrace does nothing
 	modeOrdered = "ordered" // what is in memory goes first, where it is
 	modeWarmed  = "warmed"  // the same, and input is read into memory before
 )
+
+// ours tells whether Headrace runs in a mode.
+func ours(mode string) bool { return mode == modeOrdered || mode == modeWarmed }
 
 const experimentName = "share"
 

@@ -2,7 +2,6 @@ package warm
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"headrace/lab/sample"
@@ -38,18 +37,9 @@ func (r *Results) against(mode string, f func(Replay) float64) sample.Spread {
 	return sample.Over(r.in(mode), r.in(modeCold), f).Less()
 }
 
-// reached returns the share of what memory could gain at most that a mode has gained,
-// within each repeat.
+// reached returns the share of what memory could gain at most that a mode has gained.
 func (r *Results) reached(mode string, f func(Replay) float64) sample.Spread {
-	cold, best := r.in(modeCold), r.in(modeRAM)
-	return sample.Of(r.in(mode), func(x Replay) float64 {
-		c, ok := sample.Beside(x, cold)
-		b, okToo := sample.Beside(x, best)
-		if !ok || !okToo || f(c) == f(b) {
-			return math.NaN()
-		}
-		return (f(c) - f(x)) / (f(c) - f(b))
-	})
+	return sample.Reached(r.in(mode), r.in(modeCold), r.in(modeRAM), f)
 }
 
 // meanDuration returns that of the jobs of a class; of all for an empty one.

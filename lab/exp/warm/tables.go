@@ -55,7 +55,7 @@ func (r *Results) modesWithIdeal() []string {
 func (r *Results) jobTable() *report.Table {
 	t := &report.Table{
 		Title: "Mean duration of the jobs (ignem, table I)",
-		Note: "Medians over the repeats, in brackets from the least to the greatest; differences are formed within each repeat. " +
+		Note: "Medians over the repeats, in brackets from the least to the greatest; differences are formed within each repeat, the share of the possible over all together. " +
 			"Ideal is computed: the disk does nothing but read ahead, at full speed, without a seek inside a file, and gives way at any byte to a smaller job. " +
 			"Ignem: 12 % less than cold, 60 % of what was possible; inputs in RAM: 21 % less. Without its order by size 2 points fewer.",
 		Columns: []report.Column{{Title: "inputs"}, {Title: "mean duration", Align: report.Right}, {Title: "less than cold", Align: report.Right},

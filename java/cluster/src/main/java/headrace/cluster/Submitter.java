@@ -6,11 +6,12 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.mapreduce.util.ConfigUtil;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 
 /**
- * Submits jobs of MapReduce and waits for them, and makes their inputs, many in one process, so that a job begins
+ * Submits jobs of MapReduce and waits for them, makes their inputs, and has HDFS cache them, many in one process, so that a job begins
  * without the start of a virtual machine. Reads an {@link Order} a line from standard input, as JSON, and carries it out
  * at once, beside all others. Tells how each has ended as {@link Events}, by its name: "made", "finished", or "broken"
  * with a reason. Ends with its input, without waiting.
@@ -36,12 +37,16 @@ public final class Submitter {
   private static void carryOut(Configuration conf, Order order) {
     Events events = new Events(System.out, order.name());
     try {
-      if (order.kind().startsWith("make-")) {
-        new InputMaker(FileSystem.get(conf), order).make();
-        events.tell("made");
-      } else {
-        new Submission(conf, order).run(events);
+      switch (order.kind()) {
+        case "make-bytes", "make-text", "make-sequence" -> new InputMaker(FileSystem.get(conf), order).make();
+        case "cache" -> new CacheDirectives((DistributedFileSystem) FileSystem.get(conf)).add(order.inputs());
+        case "uncache" -> new CacheDirectives((DistributedFileSystem) FileSystem.get(conf)).removeAll();
+        default -> {
+          new Submission(conf, order).run(events);
+          return;
+        }
       }
+      events.tell("made");
     } catch (Exception | LinkageError e) {
       e.printStackTrace();
       events.tell("broken", "reason", e.toString());
