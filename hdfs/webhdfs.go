@@ -33,8 +33,7 @@ func (c *Client) call(ctx context.Context, method, path string, q url.Values, ou
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	at := (&url.URL{Path: "/webhdfs/v1" + path}).EscapedPath()
-	at = strings.ReplaceAll(at, ";", "%3B") + "?" + q.Encode() // else name nodes take what follows for a parameter, and drop it
+	at := (&url.URL{Path: "/webhdfs/v1" + path}).EscapedPath() + "?" + q.Encode()
 	var errs []error
 	first, all := int(c.active.Load()), len(c.o.NameNodes)
 	for i := range all {
