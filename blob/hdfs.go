@@ -52,12 +52,20 @@ func (h *hdfsPlace) Create(ctx context.Context, name string, write func(io.Write
 	return h.with(name, func(path string) error { return h.c.Create(ctx, path, 0o600, write) })
 }
 
+// resumePauses are for how long is waited, each time in a row that a connection has brought nothing, until contents
+// are read on: a data node that is started anew is back after that. Tests shorten them.
+var resumePauses = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 16 * time.Second}
+
 func (h *hdfsPlace) Open(ctx context.Context, name string) (r io.ReadCloser, err error) {
 	err = h.with(name, func(path string) error {
-		r, err = h.c.Open(ctx, path)
+		file, err := h.c.Stat(ctx, path)
+		r = h.c.Resume(ctx, path, file, resumePauses...)
 		return err
 	})
-	return r, err
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func (h *hdfsPlace) Mkdir(ctx context.Context, name string) error {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -84,5 +86,35 @@ func TestHDFSDirectory(t *testing.T) {
 		if _, err := HDFS(t.Context(), c, dir); err == nil || strings.Contains(err.Error(), "refused") {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+// What a connection that breaks off has not brought is read over another one.
+func TestHDFSReadsOn(t *testing.T) {
+	defer func(p []time.Duration) { resumePauses = p }(resumePauses)
+	resumePauses = []time.Duration{time.Millisecond}
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("op") == "GETFILESTATUS" {
+			fmt.Fprint(w, `{"FileStatus":{"type":"FILE","length":5,"permission":"600"}}`)
+			return
+		}
+		fmt.Fprintf(w, `{"Location":"%s/data%s"}`, server.URL, r.FormValue("offset"))
+	})
+	mux.HandleFunc("/data0", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		fmt.Fprint(w, "hel")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	mux.HandleFunc("/data3", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "lo") })
+	c, err := hdfs.New(hdfs.Options{NameNodes: []string{server.URL}, User: "u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, &hdfsPlace{c, "/apps"}, "x"); got != "hello" {
+		t.Errorf("read %q", got)
 	}
 }

@@ -20,7 +20,8 @@ type Place interface {
 	// when Create returns. write is called at most once; when it or Create fails, an
 	// object with part of the contents may be left.
 	Create(ctx context.Context, name string, write func(io.Writer) error) error
-	// Open returns the contents of an object.
+	// Open returns the contents of an object. That they end, even with io.ErrUnexpectedEOF, need not mean that the
+	// object does: see List for its size.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	// Mkdir makes a directory, and those above it. It may exist.
 	Mkdir(ctx context.Context, name string) error

@@ -248,22 +248,27 @@ func (c *Client) open(ctx context.Context, path string, offset int64) (io.ReadCl
 // Create writes a new file in a directory that exists; a file that exists is left as it
 // is (fs.ErrExist). Data nodes have the blocks on disk when Create returns (SYNC_BLOCK).
 // write is called at most once; when it or Create fails, a file with part of the
-// contents may be left.
+// contents may be left. The data node is given up when it has taken nothing that was written for five minutes, or not
+// answered for as long when all was.
 func (c *Client) Create(ctx context.Context, path string, mode fs.FileMode, write func(io.Writer) error) error {
 	q := query("CREATE", "overwrite", "false", "createparent", "false", "permission", octal(mode), "createflag", "CREATE,SYNC_BLOCK", "noredirect", "true")
 	to, err := c.redirect(ctx, http.MethodPut, path, q)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	r, w := io.Pipe()
+	watched := &watchedWriter{w: w, still: time.AfterFunc(stillTime, func() { cancel(errStill) })}
+	watched.still.Stop()
+	defer watched.still.Stop()
 	written := make(chan error, 1)
 	go func() {
-		err := write(w)
+		err := write(watched)
 		if err != nil {
-			cancel() // else the data node would end the file well
+			cancel(nil) // else the data node would end the file well
 		}
+		watched.still.Reset(stillTime)
 		w.CloseWithError(err)
 		written <- err
 	}()
@@ -273,10 +278,31 @@ func (c *Client) Create(ctx context.Context, path string, mode fs.FileMode, writ
 		err = c.send(req)
 	}
 	r.CloseWithError(errors.Join(io.ErrClosedPipe, err))
-	if werr := <-written; werr != nil && (err == nil || errors.Is(err, context.Canceled)) {
+	werr := <-written
+	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errStill):
+		return fmt.Errorf("create %s: %w", path, errStill)
+	case werr != nil && (err == nil || errors.Is(err, context.Canceled)):
 		return werr
 	}
 	return err
+}
+
+// stillTime is for how long a data node may take nothing of what is written. Tests shorten it.
+var stillTime = 5 * time.Minute
+
+var errStill = errors.New("the data node takes nothing any more, and was given up")
+
+// watchedWriter has still go off when a single write takes too long.
+type watchedWriter struct {
+	w     io.Writer
+	still *time.Timer
+}
+
+func (w *watchedWriter) Write(p []byte) (int, error) {
+	w.still.Reset(stillTime)
+	defer w.still.Stop()
+	return w.w.Write(p)
 }
 
 // MkdirAll makes a directory, and those above it. It may exist; then its mode stays.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -259,5 +260,121 @@ func TestOpenAgain(t *testing.T) {
 	var remote *RemoteError
 	if _, err := c.Open(t.Context(), "/x"); !errors.As(err, &remote) {
 		t.Errorf("after two refusals: %v", err)
+	}
+}
+
+// brokenHDFS is a name node and data node with one file, whose connections break off after so many bytes each.
+func brokenHDFS(t *testing.T, contents string, bytes ...int) *Client {
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("op") == "GETFILESTATUS" {
+			fmt.Fprintf(w, `{"FileStatus":{"type":"FILE","length":%d,"permission":"600"}}`, len(contents))
+			return
+		}
+		fmt.Fprintf(w, `{"Location":"%s/data?offset=%s"}`, server.URL, r.FormValue("offset"))
+	})
+	var mu sync.Mutex
+	mux.HandleFunc("/data", func(w http.ResponseWriter, r *http.Request) {
+		offset, err := strconv.Atoi(r.FormValue("offset"))
+		if err != nil {
+			t.Error(err)
+		}
+		rest := contents[offset:]
+		w.Header().Set("Content-Length", strconv.Itoa(len(rest)))
+		mu.Lock()
+		n := len(rest)
+		if len(bytes) > 0 {
+			n, bytes = bytes[0], bytes[1:]
+		}
+		mu.Unlock()
+		io.WriteString(w, rest[:n])
+		if n < len(rest) {
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+	})
+	return newClient(t, Options{NameNodes: []string{server.URL}, User: "u"})
+}
+
+// TestResume: what a connection that breaks off has not brought comes over the next ones.
+func TestResume(t *testing.T) {
+	const contents = "hello, world"
+	pauses := []time.Duration{time.Millisecond, time.Millisecond}
+	for what, c := range map[string]struct {
+		bytes  []int
+		pauses []time.Duration
+		whole  bool
+	}{
+		"at once":               {nil, nil, true},
+		"in three parts":        {[]int{3, 4}, nil, true},
+		"one brings nothing":    {[]int{3, 0}, nil, false},
+		"two bring nothing":     {[]int{0, 0, 5, 0, 0}, pauses, true},
+		"too many bring little": {[]int{3, 0, 0, 0}, pauses, false},
+	} {
+		client := brokenHDFS(t, contents, c.bytes...)
+		file, err := client.Stat(t.Context(), "/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := client.Resume(t.Context(), "/x", file, c.pauses...)
+		b, err := io.ReadAll(r)
+		r.Close()
+		if whole := err == nil && string(b) == contents; whole != c.whole || err == nil && !whole {
+			t.Errorf("%s: %q, %v", what, b, err)
+		}
+	}
+}
+
+// TestSemicolon: a name with a semicolon is one name.
+func TestSemicolon(t *testing.T) {
+	c, dir := realClient(t)
+	ctx := t.Context()
+	for name, contents := range map[string]string{"v=1": "short", "v=1;beta": "much longer"} {
+		if err := c.MkdirAll(ctx, dir+"/"+name, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := create(ctx, c, dir+"/"+name+"/part;0", contents); err != nil {
+			t.Fatal(err)
+		}
+		if st, err := c.Stat(ctx, dir+"/"+name+"/part;0"); err != nil || st.Size != int64(len(contents)) {
+			t.Errorf("%s: %+v, %v", name, st, err)
+		}
+		if got := read(t, c, dir+"/"+name+"/part;0"); got != contents {
+			t.Errorf("%s: read %q", name, got)
+		}
+		if list, err := c.ReadDir(ctx, dir+"/"+name); err != nil || len(list) != 1 || list[0].Name != "part;0" {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+	}
+	if list, err := c.ReadDir(ctx, dir); err != nil || len(list) != 2 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := c.Rename(ctx, dir+"/v=1;beta/part;0", dir+"/v=1;beta/x;y"); err != nil {
+		t.Error(err)
+	}
+	if got := read(t, c, dir+"/v=1;beta/x;y"); got != "much longer" {
+		t.Errorf("renamed: read %q", got)
+	}
+}
+
+// TestStill: a data node that takes nothing any more is given up, and one that does not answer.
+func TestStill(t *testing.T) {
+	defer func(d time.Duration) { stillTime = d }(stillTime)
+	stillTime = 50 * time.Millisecond
+	mux, ended := http.NewServeMux(), make(chan struct{})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	defer close(ended)
+	mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"Location":"%s/data"}`, server.URL)
+	})
+	mux.HandleFunc("/data", func(http.ResponseWriter, *http.Request) { <-ended })
+	c := newClient(t, Options{NameNodes: []string{server.URL}, User: "u"})
+	for _, bytes := range []int{1, 64 << 20} {
+		if err := create(t.Context(), c, "/x", strings.Repeat("x", bytes)); !errors.Is(err, errStill) {
+			t.Errorf("%d bytes: %v", bytes, err)
+		}
 	}
 }

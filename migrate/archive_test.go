@@ -53,6 +53,12 @@ func testStore(t testing.TB) *checkpoint.Store {
 // server. Every third page is zero.
 func dumpImage(t testing.TB, s *checkpoint.Store, task string, seed uint64, pages int) *checkpoint.Image {
 	t.Helper()
+	return dumpImageWith(t, s, task, seed, pages, []byte("meta"))
+}
+
+// dumpImageWith is dumpImage with the supervisor's own record.
+func dumpImageWith(t testing.TB, s *checkpoint.Store, task string, seed uint64, pages int, meta []byte) *checkpoint.Image {
+	t.Helper()
 	w, err := s.Begin(task, checkpoint.BeginOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +99,7 @@ func dumpImage(t testing.TB, s *checkpoint.Store, task string, seed uint64, page
 	if err := os.WriteFile(filepath.Join(w.Dir(), "inventory.img"), []byte("inventory"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	im, err := w.Commit([]byte("meta"))
+	im, err := w.Commit(meta)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,6 +388,7 @@ type failing struct {
 	blob.Place
 	rename func(ctx context.Context, from, to string) error // nil: as always
 	open   func(ctx context.Context, name string) error
+	read   func(name string, r io.ReadCloser) io.ReadCloser
 	touch  func(name string)
 }
 
@@ -400,7 +407,11 @@ func (p *failing) Open(ctx context.Context, name string) (io.ReadCloser, error) 
 			return nil, err
 		}
 	}
-	return p.Place.Open(ctx, name)
+	r, err := p.Place.Open(ctx, name)
+	if err == nil && p.read != nil {
+		r = p.read(name, r)
+	}
+	return r, err
 }
 
 func (p *failing) Touch(ctx context.Context, name string) error {

@@ -53,6 +53,9 @@ func (r *blockReader) load(p blob.Place, dir string) error {
 	for i, n := range r.m.Parts {
 		name := path.Join(dir, partName(i))
 		err := r.loadPart(p, name, next, n)
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) { // of a connection, not of the stream
+			err = errors.New(err.Error())
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -78,7 +81,7 @@ func (r *blockReader) loadPart(p blob.Place, name string, first, n int) error {
 		b.stored = grow(b.stored, b.head.Size)
 		if _, err := io.ReadFull(f, b.stored); err != nil {
 			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = fmt.Errorf("%w: it ends in block %d", ErrCorrupt, i)
+				err = r.ends(p, name, first, n, fmt.Errorf("it ends in block %d: %w", i, err))
 			}
 			return err
 		}
@@ -86,10 +89,32 @@ func (r *blockReader) loadPart(p blob.Place, name string, first, n int) error {
 		r.queue <- b // has room for all blocks that there are
 	}
 	var more [1]byte
-	if n, err := f.Read(more[:]); n > 0 || err != nil && err != io.EOF {
-		return fmt.Errorf("%w: there is more than the manifest tells (%v)", ErrCorrupt, err)
+	switch n, err := f.Read(more[:]); {
+	case n > 0:
+		return fmt.Errorf("%w: there is more than the manifest tells", ErrCorrupt)
+	case err != nil && err != io.EOF:
+		return err
 	}
 	return nil
+}
+
+// ends returns err, with which the reading of an object has ended early, as ErrCorrupt if the object is shorter than the
+// manifest says: that a connection was cut off ends it in the same way, and damages nothing.
+func (r *blockReader) ends(p blob.Place, name string, first, n int, err error) error {
+	want := int64(0)
+	for _, b := range r.m.Blocks[first : first+n] {
+		want += int64(b.Size)
+	}
+	there, lerr := p.List(r.ctx, path.Dir(name))
+	if lerr != nil {
+		return errors.Join(err, lerr)
+	}
+	for _, o := range there {
+		if o.Name == path.Base(name) && o.Size < want {
+			return fmt.Errorf("%w: %v", ErrCorrupt, err)
+		}
+	}
+	return err
 }
 
 // check makes a block's bytes of the stream from what is stored.

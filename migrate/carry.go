@@ -150,20 +150,10 @@ func (c *carrier) leftOut(link, target string) bool {
 
 // below adds what is in a directory.
 func (c *carrier) below(root Root, rel string) error {
-	var names []string
-	err := root.as(func() error {
-		d, err := root.at(rel, unix.O_RDONLY|unix.O_DIRECTORY)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		names, err = d.Readdirnames(-1)
-		return err
-	})
+	names, err := root.names(rel)
 	if err != nil {
 		return err
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		err := c.one(root, filepath.Join(rel, name), true)
 		if err != nil && !errors.Is(err, errSocket) && !errors.Is(err, os.ErrNotExist) {

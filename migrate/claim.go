@@ -193,10 +193,9 @@ func (c *Claim) Renew(ctx context.Context) error {
 // is fetched may take longer to sync than a claim lasts. What it returns ends when the claim is lost.
 func (c *Claim) renewing(ctx context.Context) (held context.Context, stop func()) {
 	held, cancel := context.WithCancelCause(ctx)
-	ended := make(chan struct{})
+	ended, due := make(chan struct{}), time.NewTicker(renewEvery)
 	go func() {
 		defer close(ended)
-		due := time.NewTicker(renewEvery)
 		defer due.Stop()
 		for {
 			select {
@@ -261,11 +260,13 @@ func (a *Archive) offer(ctx context.Context, e Entry) error {
 }
 
 // Reclaim serves a claimant whose process has died and was started again: what it had
-// claimed is offered again at once, instead of when the claim has become old. It tells
+// claimed is offered again at once, instead of when the claim has become old; these ids it returns. It tells
 // how many entries it had begun to use; of these it may have run something. The name
 // of the claimant must never be another's.
-func (a *Archive) Reclaim(ctx context.Context, claimant string) (used int, err error) {
-	fail := func(err error) (int, error) { return 0, fmt.Errorf("claim again in %s: %w", a.place, err) }
+func (a *Archive) Reclaim(ctx context.Context, claimant string) (offered []string, used int, err error) {
+	fail := func(err error) ([]string, int, error) {
+		return nil, 0, fmt.Errorf("claim again in %s: %w", a.place, err)
+	}
 	for _, st := range []State{Claimed, Used} {
 		list, err := a.names(ctx, st)
 		if err != nil {
@@ -280,10 +281,11 @@ func (a *Archive) Reclaim(ctx context.Context, claimant string) (used int, err e
 				if err := a.offer(ctx, e); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 					return fail(err)
 				}
+				offered = append(offered, e.ID)
 			}
 		}
 	}
-	return used, nil
+	return offered, used, nil
 }
 
 // ReadyKeys returns the keys of the entries that can be claimed.

@@ -103,8 +103,12 @@ func (c *Claim) each(ctx context.Context, do func(File, *Contents) error) error 
 			return err
 		}
 	}
-	if _, err := r.ReadByte(); err != io.EOF {
-		return errors.Join(fmt.Errorf("%w: there are data after the last file", ErrCorrupt), err)
+	switch _, err := r.ReadByte(); err {
+	case io.EOF:
+		return nil
+	case nil:
+		return fmt.Errorf("%w: there are data after the last file", ErrCorrupt)
+	default:
+		return err
 	}
-	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -73,6 +75,8 @@ type moving struct {
 	fetched *Fetched
 	store   *checkpoint.Store
 	task    string
+	// kept ends the renewing of the claim, which goes on until it is used.
+	kept func()
 }
 
 // Send puts a checkpoint into the archive. After ErrUnclear others may have it all the
@@ -91,8 +95,15 @@ func (m *Mover) Send(ctx context.Context, p Parcel, offering func() error) error
 	if err != nil {
 		return err
 	}
-	carried, err := Carry(ctx, wantedBy(p.Spec, portable.Needs), p.roots(launch))
+	wanted, err := p.wanted(portable, launch)
 	if err != nil {
+		return err
+	}
+	carried, err := Carry(ctx, wanted, p.roots(launch))
+	if err != nil {
+		return err
+	}
+	if err := p.noneStays(ctx, carried, launch); err != nil {
 		return err
 	}
 	for _, path := range portable.Needs.Writing {
@@ -143,7 +154,8 @@ func (m *Mover) Withdraw(ctx context.Context, id string) error {
 
 // Take gets a checkpoint of the same command into a store, as the task's; ErrNothing when
 // there is none that can be used here, ErrUnknown when the archive does not answer. From
-// then on it is the task's alone. What an earlier daemon has begun to fetch for the task
+// then on it is the task's, for as long as ctx lasts and this machine reaches the archive, and from
+// Taken.Use on for good. What an earlier daemon has begun to fetch for the task
 // is fetched again; ErrBegun when it may have begun to restore it. Where nothing waits it
 // costs one look at the archive.
 func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
@@ -171,10 +183,16 @@ func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 	if !found.ready[key] {
 		return Taken{}, ErrNothing
 	}
+	until := sync.OnceValue(func() time.Time { return time.Now().Add(removalTime) }) // for all that are looked at
 	claim, err := at.Claim(ctx, Want{
 		Key: key, UID: p.Spec.UID, Claimant: claimant,
-		Accept: func(of *Manifest) error { return m.accept(ctx, p.Spec, of) },
 		Passed: m.passed,
+		Accept: func(of *Manifest) error {
+			if err := m.accept(ctx, p.Spec, of); err != nil || slices.Contains(found.offered, of.ID) {
+				return err // what lies here of one that it had claimed before, it has fetched
+			}
+			return awaitRemoval(ctx, launch, of, until())
+		},
 	})
 	if err != nil {
 		return Taken{}, err
@@ -199,8 +217,9 @@ const (
 
 // found is what a look at the archive has shown.
 type found struct {
-	ready map[string]bool // the keys of checkpoints that wait
-	used  int             // what the claimant had begun to use
+	ready   map[string]bool // the keys of checkpoints that wait
+	offered []string        // the ids of those among them that the claimant had claimed
+	used    int             // what the claimant had begun to use
 }
 
 // survey tells what there is; again: what the claimant had claimed is offered before.
@@ -222,7 +241,7 @@ func (m *Mover) survey(ctx context.Context, claimant string, again bool) (*Archi
 	go func() {
 		var r answer
 		if r.at, r.err = m.reach(ctx); r.err == nil && again {
-			r.used, r.err = r.at.Reclaim(ctx, claimant)
+			r.offered, r.used, r.err = r.at.Reclaim(ctx, claimant)
 		}
 		if r.err == nil {
 			r.ready, r.err = r.at.ReadyKeys(ctx)
@@ -258,8 +277,36 @@ func (m *Mover) accept(ctx context.Context, spec proc.Spec, of *Manifest) error 
 	return nil
 }
 
+// removalTime is for how long a machine that a container has left is given to remove its directories. Tests shorten it.
+var removalTime = 10 * time.Second
+
+// awaitRemoval waits until the machine has nothing of the container any more that a checkpoint was made of. Where it ran
+// before, its NodeManager removes its directories, whatever is in them by then: mostly at once, but after
+// yarn.nodemanager.delete.debug-delay-sec if that is set.
+func awaitRemoval(ctx context.Context, launch yarn.Launch, of *Manifest, until time.Time) error {
+	var meta archivedMeta
+	if err := json.Unmarshal(of.Meta, &meta); err != nil {
+		return err
+	}
+	local, _ := launch.Dirs()
+	for _, dir := range local {
+		home := filepath.Join(dir, filepath.Base(meta.TaskDir))
+		for _, err := os.Lstat(home); !errors.Is(err, fs.ErrNotExist); _, err = os.Lstat(home) {
+			if !time.Now().Before(until) {
+				return fmt.Errorf("%s is here from before, and the NodeManager may remove it at any time", home)
+			}
+			select {
+			case <-time.After(removalTime / 100):
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+	return nil
+}
+
 func (m *Mover) fetch(ctx context.Context, claim *Claim, p Parcel, launch yarn.Launch) (Taken, error) {
-	mv := &moving{claim: claim, task: string(p.Task)}
+	mv := &moving{claim: claim, task: string(p.Task), kept: func() {}}
 	var meta archivedMeta
 	err := json.Unmarshal(claim.Manifest.Meta, &meta)
 	if err == nil {
@@ -268,9 +315,6 @@ func (m *Mover) fetch(ctx context.Context, claim *Claim, p Parcel, launch yarn.L
 	if err == nil {
 		mv.fetched, err = claim.Fetch(ctx, Target{Store: mv.store, Task: mv.task, Roots: p.roots(launch), Resources: launch.Resources})
 	}
-	if err == nil {
-		err = claim.Use(ctx)
-	}
 	if err != nil {
 		giveUp := claim.Return
 		if errors.Is(err, ErrCorrupt) { // nobody else would fare better
@@ -278,19 +322,33 @@ func (m *Mover) fetch(ctx context.Context, claim *Claim, p Parcel, launch yarn.L
 		}
 		return Taken{}, errors.Join(err, mv.undo(), giveUp(context.WithoutCancel(ctx)))
 	}
+	_, mv.kept = claim.renewing(ctx)
 	from := claim.Manifest.Container + " on " + claim.Manifest.By
-	return Taken{From: from, TaskDir: meta.TaskDir, Image: mv.fetched.Image, End: mv.end}, nil
+	return Taken{From: from, TaskDir: meta.TaskDir, Image: mv.fetched.Image, Use: mv.use, End: mv.end}, nil
+}
+
+// use implements Taken.Use.
+func (m *moving) use(ctx context.Context) error {
+	m.kept()
+	return m.claim.Use(ctx)
 }
 
 // end implements Taken.End.
 func (m *moving) end(ctx context.Context, failed error) error {
+	m.kept()
 	switch {
 	case failed == nil:
 		return m.claim.Remove(ctx)
-	case errors.Is(failed, proc.ErrState): // nobody has looked at it; first what counts, if this process is about to end
+	case mayBeRestored(failed): // first what counts, if this process is about to end
 		return errors.Join(m.claim.Return(ctx), m.undo())
 	}
 	return errors.Join(m.undo(), m.claim.Remove(ctx))
+}
+
+// mayBeRestored tells whether others, or this machine later, may restore a checkpoint for which a restore has failed:
+// nobody has looked at it, or the machine was short of something.
+func mayBeRestored(failed error) bool {
+	return errors.Is(failed, proc.ErrState) || errors.Is(failed, proc.ErrNotNow) || errors.Is(failed, proc.ErrStalled)
 }
 
 // undo removes what was fetched.

@@ -2,11 +2,22 @@ package migrate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"headrace"
+	"headrace/internal/testkit"
+	"headrace/proc"
+	"headrace/proc/needs"
 )
 
 // An archive that hangs, and cannot be interrupted, costs one container a little time,
@@ -42,4 +53,311 @@ func TestArchiveHangs(t *testing.T) {
 			t.Errorf("when it is back: %v, after %v", said, took)
 		}
 	})
+}
+
+// A yard is a machine on which containers of an application run, with two disks for files and one for logs. Where one of them
+// goes on is a yard with the same paths, on which it has not been.
+type yard struct {
+	t     *testing.T
+	top   string
+	place *failing
+	o     *Observer
+	needs needs.Files // of the container that is checkpointed
+}
+
+func newYard(t *testing.T) *yard {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	y := &yard{t: t, top: t.TempDir(), place: &failing{Place: newDir(t)}, o: &Observer{CRIU: "4.2", Shim: program}}
+	for _, dir := range []string{"disk1", "disk2", "logs"} {
+		layout(t, y.top, dir+"/")
+	}
+	return y
+}
+
+// launch has YARN make the directories of a container.
+func (y *yard) launch(container string) Parcel {
+	y.t.Helper()
+	layout(y.t, y.top, "disk1/"+container+"/", "disk2/"+container+"/", "logs/"+container+"/")
+	at := func(name string) string { return filepath.Join(y.top, name) }
+	return Parcel{
+		Task: headrace.TaskID(container), Application: "application_1_0001", User: "ann", Store: at("store-of-" + container),
+		Spec: proc.Spec{
+			Argv: []string{"work"}, Cwd: at("disk1/" + container), UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+			Env: []string{"LOCAL_DIRS=" + at("disk1") + "," + at("disk2"), "LOG_DIRS=" + at("logs/"+container)},
+		},
+	}
+}
+
+// remove is what a NodeManager does when a container has left, or when its application has ended.
+func (y *yard) remove(names ...string) {
+	y.t.Helper()
+	for _, name := range names {
+		if err := os.RemoveAll(filepath.Join(y.top, name)); err != nil {
+			y.t.Fatal(err)
+		}
+	}
+}
+
+func (y *yard) mover(node string) *Mover {
+	return &Mover{Name: "archive", Node: node, Observer: y.o, Open: func(ctx context.Context) (*Archive, error) { return New(ctx, y.place, testToken, Options{}) }}
+}
+
+// send checkpoints a container that began as another one, or as itself, and sends it away.
+func (y *yard) send(p Parcel, began, node string) error {
+	y.t.Helper()
+	store, err := p.open()
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	meta, err := json.Marshal(map[string]any{"version": 1, "init_pid": 2, "task_dir": "/state/tasks/" + began, "needs": y.needs})
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	dumpImageWith(y.t, store, string(p.Task), 1, 10, meta)
+	p.ID = NewID()
+	return y.mover(node).Send(y.t.Context(), p, func() error { return nil })
+}
+
+// states counts the entries in each state.
+func (y *yard) states() map[State]int {
+	y.t.Helper()
+	states := map[State]int{}
+	for _, s := range statesOf(y.t, newArchive(y.t, y.place.Place, Options{})) {
+		states[s]++
+	}
+	return states
+}
+
+func (y *yard) wantState(want State) {
+	y.t.Helper()
+	if got := y.states(); len(got) != 1 || got[want] != 1 {
+		y.t.Errorf("the archive has %v, want one that is %s", got, want)
+	}
+}
+
+func (y *yard) mustSend(p Parcel, began, node string) {
+	y.t.Helper()
+	if err := y.send(p, began, node); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+func (y *yard) mustTake(p Parcel, node string) Taken {
+	y.t.Helper()
+	taken, err := y.mover(node).Take(y.t.Context(), p)
+	if err != nil {
+		y.t.Fatal(err)
+	}
+	return taken
+}
+
+func (y *yard) wantFiles(names ...string) {
+	y.t.Helper()
+	for _, name := range names {
+		if b, err := os.ReadFile(filepath.Join(y.top, name)); err != nil || string(b) != name {
+			y.t.Errorf("%s has %q, %v", name, b, err)
+		}
+	}
+}
+
+const containerA, containerB, containerC = "container_1_0001_01_000002", "container_1_0001_01_000003", "container_1_0001_01_000004"
+
+// What a container has written to the directories that it was given goes on with it, whether it has it open or not, also when it
+// moves once more.
+func TestOwnDirectoriesComeAlong(t *testing.T) {
+	y := newYard(t)
+	a := y.launch(containerA)
+	own := []string{"disk1/" + containerA + "/part.1", "disk2/" + containerA + "/spill/1", "logs/" + containerA + "/stdout", "logs/" + containerA + "/journal"}
+	layout(t, y.top, own...)
+	for _, hop := range []struct {
+		from, to string
+	}{{containerA, containerB}, {containerB, containerC}} {
+		p := a
+		if hop.from != containerA {
+			p = y.launch(hop.from)
+		}
+		y.mustSend(p, containerA, "node-of-"+hop.from)
+		for _, c := range []string{containerA, hop.from} {
+			y.remove("disk1/"+c, "disk2/"+c, "logs/"+c)
+		}
+		next := y.launch(hop.to)
+		taken := y.mustTake(next, "node-of-"+hop.to)
+		if err := errors.Join(taken.Use(t.Context()), taken.End(t.Context(), nil)); err != nil {
+			t.Fatal(err)
+		}
+		y.wantFiles(own...)
+		if err := next.ShowLogs(taken.TaskDir); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"stdout", "journal"} {
+			if err := sameFile(filepath.Join(y.top, "logs", containerA, name), filepath.Join(y.top, "logs", hop.to, name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// ShowLogs leaves what YARN's own programs have written for the container, and adds what comes later.
+func TestShowLogs(t *testing.T) {
+	y := newYard(t)
+	y.launch(containerA)
+	b := y.launch(containerB)
+	layout(t, y.top, "logs/"+containerA+"/stdout", "logs/"+containerA+"/prelaunch.out", "logs/"+containerA+"/link@stdout", "logs/"+containerB+"/prelaunch.out")
+	for _, later := range []string{"stdout", "stdout.1"} {
+		layout(t, y.top, "logs/"+containerA+"/stdout.1")
+		if err := b.ShowLogs("/state/tasks/" + containerA); err != nil {
+			t.Fatal(err)
+		}
+		y.wantFiles("logs/" + containerB + "/prelaunch.out")
+		if err := sameFile(filepath.Join(y.top, "logs", containerA, later), filepath.Join(y.top, "logs", containerB, later)); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(y.top, "logs", containerB, "link")); err == nil {
+		t.Error("a link was followed, or copied")
+	}
+	y.remove("logs/" + containerB)
+	if err := b.ShowLogs("/state/tasks/" + containerA); err != nil {
+		t.Errorf("when YARN has removed its directory: %v", err)
+	}
+}
+
+func sameFile(a, b string) error {
+	one, err := os.Lstat(a)
+	if err != nil {
+		return err
+	}
+	other, err := os.Lstat(b)
+	if err == nil && !os.SameFile(one, other) {
+		err = fmt.Errorf("%s and %s are two files", a, b)
+	}
+	return err
+}
+
+// What lies beside the directories of containers may be anybody's: who might need it stays.
+func TestFilesOfTheApplicationKeepIt(t *testing.T) {
+	y := newYard(t)
+	a := y.launch(containerA)
+	layout(t, y.top, "disk1/filecache/10/lib", "disk1/"+containerB+"/other", "disk2/scratch/part.1")
+	if err := y.send(a, containerA, "node1"); err == nil || !strings.Contains(err.Error(), "disk2/scratch") {
+		t.Errorf("sent: %v", err)
+	}
+	y.needs.Open = []string{filepath.Join(y.top, "disk2/scratch/part.1")}
+	y.mustSend(a, containerA, "node1")
+}
+
+// Where a container's directory is still, its NodeManager is about to remove it: it goes on there when that is done, or elsewhere.
+func TestComesBack(t *testing.T) {
+	defer func(d time.Duration) { removalTime = d }(removalTime)
+	y := newYard(t)
+	y.mustSend(y.launch(containerA), containerA, "node1")
+	b := y.launch(containerB)
+	y.remove("disk1/" + containerA)
+	removalTime = 0
+	if _, err := y.mover("node1").Take(t.Context(), b); !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "disk2/"+containerA) {
+		t.Errorf("taken: %v", err)
+	}
+	y.wantState(Ready)
+	removalTime = time.Minute
+	go os.RemoveAll(filepath.Join(y.top, "disk2", containerA))
+	y.mustTake(b, "node1")
+	// What an earlier daemon has fetched is there as well.
+	removalTime = 0
+	b.Again = true
+	y.mustTake(b, "node1")
+	y.wantState(Claimed)
+}
+
+// What is taken is used when its restore begins, and kept until then; what could not be restored for want of something is
+// there for others.
+func TestUsedLate(t *testing.T) {
+	defer func(d time.Duration) { renewEvery = d }(renewEvery)
+	renewEvery = time.Millisecond
+	y := newYard(t)
+	y.mustSend(y.launch(containerA), containerA, "node1")
+	y.remove("disk1/"+containerA, "disk2/"+containerA)
+	b := y.launch(containerB)
+	var renewed atomic.Int32
+	y.place.touch = func(string) { renewed.Add(1) }
+	taken := y.mustTake(b, "node2")
+	y.wantState(Claimed)
+	fetched := renewed.Load()
+	testkit.Await(t, "that it is renewed while it waits for its restore", func() bool { return renewed.Load() > fetched+2 })
+	if err := taken.Use(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	y.wantState(Used)
+	for _, lack := range []error{proc.ErrNotNow, proc.ErrStalled, proc.ErrState} {
+		if err := taken.End(t.Context(), fmt.Errorf("restore: %w", lack)); err != nil {
+			t.Fatal(err)
+		}
+		y.wantState(Ready)
+		if taken = y.mustTake(b, "node2"); taken.Use(t.Context()) != nil {
+			t.Fatal("it cannot be used")
+		}
+	}
+	if err := taken.End(t.Context(), proc.ErrNoImage); err != nil {
+		t.Fatal(err)
+	}
+	if got := y.states(); len(got) > 0 {
+		t.Errorf("there is left what nobody can restore: %v", got)
+	}
+}
+
+// A connection that breaks off damages nothing: the entry stays for others. What is shorter than it was is damaged.
+func TestConnectionBreaksOff(t *testing.T) {
+	y := newYard(t)
+	y.mustSend(y.launch(containerA), containerA, "node1")
+	y.remove("disk1/"+containerA, "disk2/"+containerA)
+	b := y.launch(containerB)
+	for what, broken := range map[string]brokenOff{
+		"in the middle":         {after: 100, err: io.ErrUnexpectedEOF},
+		"as if it were the end": {after: 100, err: io.EOF},
+		"at the end":            {after: 1 << 40, err: io.ErrUnexpectedEOF},
+		"by the daemon's end":   {after: 1 << 40, err: context.Canceled},
+	} {
+		y.place.read = func(name string, r io.ReadCloser) io.ReadCloser {
+			if strings.HasSuffix(name, manifestName) {
+				return r
+			}
+			of := broken
+			of.ReadCloser = r
+			return &of
+		}
+		if _, err := y.mover("node2").Take(t.Context(), b); err == nil || errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+		y.wantState(Ready)
+	}
+	y.place.read = nil
+	if parts, err := filepath.Glob(y.place.String() + "/ready/*/" + partName(0)); err != nil || len(parts) != 1 || os.Truncate(parts[0], 100) != nil {
+		t.Fatal(parts, err)
+	}
+	if _, err := y.mover("node2").Take(t.Context(), b); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("it was cut: %v", err)
+	}
+	if got := y.states(); len(got) > 0 {
+		t.Errorf("there is left what is damaged: %v", got)
+	}
+}
+
+// brokenOff is a connection that ends after some bytes, or, if there are fewer, in place of the end.
+type brokenOff struct {
+	io.ReadCloser
+	after int
+	err   error
+}
+
+func (b *brokenOff) Read(p []byte) (int, error) {
+	if b.after == 0 {
+		return 0, b.err
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.after)])
+	if b.after -= n; err == io.EOF {
+		err = b.err
+	}
+	return n, err
 }

@@ -103,6 +103,21 @@ func (r Root) dir(rel string) (*os.File, string, error) {
 	return d, filepath.Base(rel), err
 }
 
+// names lists a directory below the root, or with "." the root itself, sorted.
+func (r Root) names(rel string) (names []string, err error) {
+	err = r.as(func() error {
+		d, err := r.at(rel, unix.O_RDONLY|unix.O_DIRECTORY)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		names, err = d.Readdirnames(-1)
+		return err
+	})
+	slices.Sort(names)
+	return names, err
+}
+
 // rootOf returns the innermost root that a clean path is below, and the path
 // relative to it.
 func rootOf(roots []Root, path string) (Root, string, bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"headrace"
 	"headrace/migrate"
@@ -36,15 +37,30 @@ func (h *containers) send(t *task, in *journal.Intent, c *call) {
 	p.ID = migrate.NewID()
 	// Its name is durable before anybody else may have it, but not before it is there whole: what
 	// is not there cannot be withdrawn, and could not be told from what others have.
-	offering := func() error { return h.durably(func() { t.rec.Sent = &journal.Sent{ID: p.ID}; h.touch(t) }) }
 	h.begin(t, headrace.Archiving, in, c, func(ctx context.Context) func() error {
+		offering := func() error {
+			return h.durably(func() error {
+				err := ctx.Err()
+				if err == nil { // else it was called off, and nobody waits for it
+					t.rec.Sent = &journal.Sent{ID: p.ID}
+					h.touch(t)
+				}
+				return err
+			})
+		}
 		watch := h.stopwatch()
-		err := h.cfg.Elsewhere.Send(ctx, p, offering)
+		answered, err := atLatest(ctx, sendEnds, func() error { return h.cfg.Elsewhere.Send(ctx, p, offering) })
+		off := ctx.Err() != nil
 		took, at := watch()
 		return func() error {
+			if !answered && t.rec.Sent != nil {
+				err = fmt.Errorf("%w: %w", migrate.ErrUnclear, err)
+			}
 			if err != nil {
-				h.log.Warn("a checkpoint could not be archived", "id", t.rec.ID, "err", err)
-				h.troubled(t, "its checkpoint could not be archived: "+err.Error(), 0)
+				h.log.Warn("a checkpoint could not be archived", "id", t.rec.ID, "called off", off, "err", err)
+				if !off {
+					h.troubled(t, "its checkpoint could not be archived: "+err.Error(), 0)
+				}
 				if !errors.Is(err, migrate.ErrUnclear) {
 					t.rec.Sent = nil
 				}
@@ -59,17 +75,56 @@ func (h *containers) send(t *task, in *journal.Intent, c *call) {
 	})
 }
 
-// durably makes a change in the loop, and returns when it is durable. It is called by
+// sendEnds is for how long an upload that was called off is waited for, and withdrawTime for how long it is waited that
+// something is withdrawn: the archive may be a file system whose server is gone, and which nothing can interrupt. Tests shorten the first.
+var sendEnds = 2 * time.Second
+
+const withdrawTime = 30 * time.Second
+
+// atLatest does something, and tells what came of it, or, in a while after ctx has ended, that it was not answered: then it goes on.
+func atLatest(ctx context.Context, while time.Duration, do func() error) (answered bool, err error) {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return true, err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return true, err
+	case <-time.After(while):
+		return false, context.Cause(ctx)
+	}
+}
+
+// revoke takes back what was sent of a task that a user has killed: it is not to go on elsewhere. It is called by operations.
+func (c *core) revoke(ctx context.Context, id headrace.TaskID, sent *journal.Sent) {
+	if sent == nil {
+		return
+	}
+	err := fmt.Errorf("%w: this daemon has no archive", serve.ErrState)
+	if c.cfg.Elsewhere != nil {
+		ctx, cancel := context.WithTimeout(ctx, withdrawTime)
+		defer cancel()
+		_, err = atLatest(ctx, 0, func() error { return c.cfg.Elsewhere.Withdraw(ctx, sent.ID) })
+	}
+	if err != nil {
+		c.log.Warn("a container was killed of which a checkpoint may be in the archive; when its command is started again it may go on from that", "id", id, "err", err)
+	}
+}
+
+// durably makes a change in the loop, and returns when it is durable, or why it was not made. It is called by
 // operations.
-func (h *containers) durably(change func()) error {
-	done := make(chan struct{})
+func (h *containers) durably(change func() error) error {
+	done := make(chan error, 1)
 	h.post(func() {
-		change()
-		h.later(func() { close(done) })
+		err := change()
+		h.later(func() { done <- err })
 	})
 	select {
-	case <-done:
-		return nil
+	case err := <-done:
+		return err
 	case <-h.dead:
 		return serve.ErrStopping
 	}
@@ -78,6 +133,12 @@ func (h *containers) durably(change func()) error {
 // takeBack makes sure that nobody else has the task's checkpoint, records that, and
 // then goes on.
 func (h *containers) takeBack(t *task, in *journal.Intent, c *call, then func()) {
+	if h.cfg.Elsewhere == nil {
+		err := fmt.Errorf("%w: the checkpoint of %s may be in an archive that this daemon does not have; start it with --archive, or kill the container", serve.ErrState, t.rec.ID)
+		h.troubled(t, err.Error(), 0)
+		h.answer(c, t, err)
+		return
+	}
 	id, step := t.rec.Sent.ID, *in
 	h.begin(t, headrace.TakingBack, &step, nil, func(ctx context.Context) func() error {
 		err := h.cfg.Elsewhere.Withdraw(ctx, id)

@@ -91,7 +91,7 @@ func (s *calls) serve(t *task, c *call) {
 	}
 	if c.command == headrace.CommandKill {
 		switch t.op.kind {
-		case headrace.Checkpointing, headrace.PagingOut, headrace.Restoring, headrace.Suspending, headrace.Resuming, headrace.Attaching:
+		case headrace.Checkpointing, headrace.PagingOut, headrace.Restoring, headrace.Suspending, headrace.Resuming, headrace.Attaching, headrace.Archiving:
 			t.op.cancel()
 		case headrace.Starting:
 			if !t.hosted() { // else the process that it was started for decides
@@ -107,7 +107,7 @@ func (s *calls) serve(t *task, c *call) {
 		t.queue = append([]*call{c}, t.queue...)
 		return
 	}
-	if c.ordered && c.command == headrace.CommandResume && t.op.kind == headrace.PagingOut {
+	if aside := t.op.kind == headrace.PagingOut || t.op.kind == headrace.Archiving; aside && c.command == headrace.CommandResume && (c.ordered || c.force && c.by.All) {
 		t.op.cancel()
 	}
 	t.queue = append(t.queue, c)

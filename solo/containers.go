@@ -189,11 +189,18 @@ func (h *containers) startAgain(t *task, in *journal.Intent) {
 		case from.why != "":
 			h.images.remove(dirs, p.Task) // they are of no use now
 		}
+		began := ""
+		if st != nil && from.store == nil && from.why == "" { // its supervisor was told before, and not only by this daemon
+			if began = p.Began(); began != "" {
+				h.showLogs(p, began)
+			}
+		}
 		stats, err := h.askAgain(ctx, live, in, proc.CheckpointOptions{})
 		return func() error {
 			if elsewhere {
 				in.Reason = "goes on where it was on another machine"
 			}
+			t.rec.BeganIn = began
 			if why := h.moving.came(t, from); why != "" {
 				in.Reason = why
 			}
@@ -230,6 +237,9 @@ func (h *containers) idleEnded(t *task, exit proc.Exit) {
 		h.detach(t)
 		h.orphaned(t)
 		return
+	}
+	if id, sent := t.rec.ID, t.rec.Sent; sent != nil && !sent.Done { // nobody was told that others have it
+		h.background(func(ctx context.Context) func() { h.revoke(ctx, id, sent); return nil })
 	}
 	h.final(t, headrace.Killed, &exit, endedBy(t), false)
 }

@@ -112,16 +112,37 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 		return err
 	}
 	from.taken = taken
-	restore, asked := st.restoring(p.Spec.UID, p.Task, imageInfo(taken.Image).ToRead), false
-	err = inTurn(ctx, restore, live.Exited(), func() (bytes int64, err error) {
-		if asked = ctx.Err() == nil; !asked {
-			return 0, ctx.Err()
-		}
-		from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
-			Store: p.Store, StoreID: m.stores.ID(p.Store), Compress: p.Compress, Scratch: statedir.Scratch(m.cfg.StateDir), MovedFrom: taken.TaskDir,
+	used, asked := false, false
+	attempt := func() error {
+		asked = false
+		restore := st.restoring(p.Spec.UID, p.Task, imageInfo(taken.Image).ToRead)
+		return inTurn(ctx, restore, live.Exited(), func() (_ int64, err error) {
+			if err = ctx.Err(); err == nil && !used { // until it was its turn another daemon may begin anew
+				err = taken.Use(ctx)
+			}
+			if err != nil {
+				return 0, err
+			}
+			used, asked = true, true
+			from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
+				Store: p.Store, StoreID: m.stores.ID(p.Store), Compress: p.Compress, Scratch: statedir.Scratch(m.cfg.StateDir), MovedFrom: taken.TaskDir,
+			})
+			return from.res.Read, err
 		})
-		return from.res.Read, err
-	})
+	}
+	err = attempt()
+	for _, pause := range restorePauses {
+		if ctx.Err() != nil || !errors.Is(err, proc.ErrNotNow) {
+			break
+		}
+		m.log.Warn("what came from elsewhere cannot be restored now; it is tried again", "id", p.Task, "in", pause, "err", err)
+		select {
+		case <-time.After(pause):
+		case <-live.Exited():
+		case <-ctx.Done():
+		}
+		err = attempt()
+	}
 	if asked && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, proc.ErrGone)) {
 		return err // the daemon ends, and the supervisor goes on with what was fetched
 	}
@@ -138,8 +159,20 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 	if err := taken.End(ctx, nil); err != nil {
 		m.log.Warn("a used checkpoint stays in the archive for a while", "id", p.Task, "err", err)
 	}
+	m.showLogs(p, taken.TaskDir)
 	return nil
 }
+
+// showLogs has YARN know of what a task writes for people that began as another container. It may be called from anywhere.
+func (c *core) showLogs(p migrate.Parcel, began string) {
+	if err := p.ShowLogs(began); err != nil {
+		c.log.Warn("some of what a container has written is not among its logs", "id", p.Task, "began as", began, "err", err)
+	}
+}
+
+// restorePauses are between attempts to restore what came from elsewhere where the machine lacks something: others may have
+// it in the archive only when the command has been started from the beginning here. Tests shorten them.
+var restorePauses = []time.Duration{2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second}
 
 // came records that a task goes on from a checkpoint of another machine.
 func (m *moving) came(t *task, from arrivedFrom) string {
@@ -154,7 +187,7 @@ func (m *moving) came(t *task, from arrivedFrom) string {
 		Store: from.store.Name, Dir: from.store.Dir, Compress: from.store.Compress, Seq: im.Seq, Chain: im.Chain,
 		Stored: im.Stored, Total: im.Total, ToRead: im.ToRead, TakenMs: im.At.UnixMilli(), Restore: from.res.Took,
 	}
-	t.rec.RanOn = true
+	t.rec.RanOn, t.rec.BeganIn = true, from.taken.TaskDir
 	t.rec.AddImageDir(from.store.Dir)
 	m.counts.restore(from.res.Took, from.res.Read)
 	return "goes on where it was on " + from.taken.From

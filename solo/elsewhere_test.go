@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"headrace"
 	"headrace/internal/testkit"
@@ -21,9 +23,12 @@ import (
 // shelf is an archive in memory.
 type shelf struct {
 	world *world
+	// dead: the daemon was killed, and does nothing any more.
+	dead func() bool
 
 	mu      sync.Mutex
 	ready   map[string]migrate.Parcel // by id
+	claimed map[string]migrate.Parcel // before they are used
 	used    map[string]bool
 	ended   []error // what the ends of what was taken were told
 	refuses error   // what Send says
@@ -33,12 +38,12 @@ type shelf struct {
 	// begun is what Take says to who asks again.
 	begun error
 	// sending, if not nil, gets an element when Send begins, which then waits for its
-	// context.
-	sending chan struct{}
+	// context, and, if there is one, for stuck.
+	sending, stuck chan struct{}
 }
 
 func newShelf(w *world) *shelf {
-	return &shelf{world: w, ready: map[string]migrate.Parcel{}, used: map[string]bool{}}
+	return &shelf{world: w, ready: map[string]migrate.Parcel{}, claimed: map[string]migrate.Parcel{}, used: map[string]bool{}}
 }
 
 func (s *shelf) String() string { return "shelf" }
@@ -47,7 +52,10 @@ func (s *shelf) Send(ctx context.Context, p migrate.Parcel, begun func() error) 
 	if s.sending != nil {
 		s.sending <- struct{}{}
 		<-ctx.Done()
-		return ctx.Err()
+		if s.stuck == nil {
+			return ctx.Err()
+		}
+		<-s.stuck
 	}
 	if err := begun(); err != nil {
 		return err
@@ -82,19 +90,27 @@ func (s *shelf) Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, erro
 		s.world.with(p.Task, func(x *thing) { x.images[p.Store] = []ImageInfo{{Seq: 1, Chain: 1}} })
 		return migrate.Taken{}, s.begun
 	}
+	if p.Again { // what a dead daemon had claimed, and not used
+		maps.Copy(s.ready, s.claimed)
+		clear(s.claimed)
+	}
 	for id, q := range s.ready {
 		if q.Application != p.Application {
 			continue
 		}
 		delete(s.ready, id)
-		s.used[id] = true
+		s.claimed[id] = q
 		im := &checkpoint.Image{Seq: 1, Chain: 1, Size: 5 << 20}
 		s.world.with(p.Task, func(t *thing) { t.images[p.Store] = []ImageInfo{imageInfo(im)} })
 		end := func(ctx context.Context, failed error) error {
+			if s.dead() {
+				return nil
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.ended = append(s.ended, failed)
-			if errors.Is(failed, proc.ErrState) && ctx.Err() == nil {
+			delete(s.claimed, id)
+			if (errors.Is(failed, proc.ErrState) || errors.Is(failed, proc.ErrNotNow)) && ctx.Err() == nil {
 				s.ready[id] = q
 			}
 			if failed != nil {
@@ -102,7 +118,14 @@ func (s *shelf) Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, erro
 			}
 			return nil
 		}
-		return migrate.Taken{From: string(q.Task) + " on far", TaskDir: "/far/" + string(q.Task), Image: im, End: end}, nil
+		use := func(context.Context) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.claimed, id)
+			s.used[id] = true
+			return nil
+		}
+		return migrate.Taken{From: string(q.Task) + " on far", TaskDir: "/far/" + string(q.Task), Image: im, Use: use, End: end}, nil
 	}
 	return migrate.Taken{}, migrate.ErrNothing
 }
@@ -115,6 +138,7 @@ func newShelfBed(t *testing.T) (*hostBed, *shelf) {
 	b := newHostBed(t)
 	b.shutdown()
 	s := newShelf(b.world)
+	s.dead = func() bool { return b.conn.dead() }
 	b.cfg.Elsewhere = s
 	b.start()
 	return b, s
@@ -149,8 +173,8 @@ func TestEndsWhileFetching(t *testing.T) {
 }
 
 // ends has a container be archived, and the process of another one come that is to go on from there. before is done before it
-// comes; when the daemon is at it, it ends.
-func (b *hostBed) ends(before func(), at func() bool) {
+// comes; when the daemon is at it, it ends, as end has it.
+func (b *hostBed) ends(before func(), at func() bool, end func()) {
 	b.t.Helper()
 	id := b.launch(someContainer)
 	b.mustOrder(id, "checkpoint")
@@ -160,7 +184,7 @@ func (b *hostBed) ends(before func(), at func() bool) {
 	conn := b.knock(otherContainer, false)
 	defer conn.Close()
 	testkit.Await(b.t, "the restore", at)
-	b.shutdown()
+	end()
 }
 
 // A daemon that ends while a supervisor restores what was fetched leaves it what it needs for that.
@@ -168,7 +192,7 @@ func TestEndsWhileRestoring(t *testing.T) {
 	b, s := newShelfBed(t)
 	begun := make(chan struct{})
 	b.conn.restoring = func(headrace.TaskID) <-chan struct{} { close(begun); return nil }
-	b.ends(func() {}, func() bool { return isClosed(begun) })
+	b.ends(func() {}, func() bool { return isClosed(begun) }, b.shutdown)
 	if len(s.ended) > 0 {
 		t.Errorf("what was fetched was ended: %v", s.ended)
 	}
@@ -182,8 +206,14 @@ func TestEndsWhileRestoring(t *testing.T) {
 	})
 }
 
-// A daemon that ends while what it has fetched waits for its turn at the disk gives it back: the next one goes on from it.
+// A daemon that ends, or dies, while what it has fetched waits for its turn at the disk has used nothing: the next one goes on
+// from it.
 func TestEndsBeforeItsTurn(t *testing.T) {
+	t.Run("ends", func(t *testing.T) { endsBeforeItsTurn(t, (*hostBed).shutdown) })
+	t.Run("dies", func(t *testing.T) { endsBeforeItsTurn(t, (*hostBed).crash) })
+}
+
+func endsBeforeItsTurn(t *testing.T, end func(*hostBed)) {
 	b, s := newShelfBed(t)
 	dumping, atOnce := make(chan struct{}), make(chan struct{})
 	close(atOnce)
@@ -202,8 +232,11 @@ func TestEndsBeforeItsTurn(t *testing.T) {
 	}, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return len(s.used) > 0
-	})
+		return len(s.claimed) > 0
+	}, func() { end(b) })
+	if len(s.used) > 0 {
+		t.Error("it was used before its turn")
+	}
 	b.start()
 	task := b.awaitState(otherContainer, headrace.Running)
 	if !strings.Contains(task.Reason, "goes on where it was on "+someContainer) || task.Checkpoint == nil {
@@ -398,6 +431,124 @@ func TestMovedStartsAfresh(t *testing.T) {
 			t.Errorf("%d starts", x.starts)
 		}
 	})
+}
+
+// What the machine cannot restore at the moment is tried again; what it never can stays for others.
+func TestMovedTriedAgain(t *testing.T) {
+	defer func(p []time.Duration) { restorePauses = p }(restorePauses)
+	restorePauses = []time.Duration{time.Millisecond, time.Millisecond}
+	for failures, want := range map[int]string{2: "goes on where it was on " + someContainer, 3: "starts from the beginning"} {
+		b, s := newShelfBed(t)
+		id := b.launch(someContainer)
+		b.mustOrder(id, "checkpoint")
+		b.mustOrder(id, "archive")
+		left, atOnce := failures, make(chan struct{})
+		close(atOnce)
+		b.conn.restoring = func(id headrace.TaskID) <-chan struct{} {
+			b.world.with(id, func(x *thing) {
+				if x.noRestore = nil; left > 0 {
+					x.noRestore = proc.ErrNotNow
+				}
+			})
+			left--
+			return atOnce
+		}
+		next := b.launch(otherContainer)
+		if task := b.is(next, headrace.Running); !strings.Contains(task.Reason, want) {
+			t.Errorf("after %d failures: %v", failures, task)
+		}
+		s.mu.Lock()
+		if gone := len(s.ready) == 0; gone != (failures == 2) {
+			t.Errorf("after %d failures there is left: %v", failures, s.ready)
+		}
+		s.mu.Unlock()
+		b.shutdown()
+	}
+}
+
+// What is being sent does not hold up its container: it goes on, or ends, when that is wanted, and nothing of it is sent any more,
+// even if the archive neither takes it nor lets go of who sends it.
+func TestSendingIsCalledOff(t *testing.T) {
+	defer func(d time.Duration) { sendEnds = d }(sendEnds)
+	sendEnds = time.Millisecond
+	for _, hangs := range []bool{false, true} {
+		for _, wanted := range []string{"resume", "kill", "end"} {
+			b, s := newShelfBed(t)
+			s.sending = make(chan struct{}, 1)
+			if hangs {
+				s.stuck = make(chan struct{})
+			}
+			id := b.launch(someContainer)
+			b.mustOrder(id, "checkpoint")
+			ordered := make(chan error, 1)
+			go func() { ordered <- b.order(id, "archive") }()
+			<-s.sending
+			switch wanted {
+			case "resume":
+				b.mustOrder(id, "resume")
+				b.is(id, headrace.Running)
+			case "kill":
+				if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+					t.Fatal(err)
+				}
+				b.awaitState(id, headrace.Killed)
+			case "end":
+				b.abandon(id)
+				b.awaitState(id, headrace.Killed)
+			}
+			if err := <-ordered; err == nil {
+				t.Errorf("%s: it was archived", wanted)
+			}
+			if hangs {
+				close(s.stuck)
+			}
+			b.shutdown()
+			s.mu.Lock()
+			if len(s.ready) > 0 {
+				t.Errorf("%s: others may have it: %v", wanted, s.ready)
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// What a user kills does not go on elsewhere.
+func TestKilledWhileArchived(t *testing.T) {
+	b, s := newShelfBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "archive")
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Killed)
+	if len(s.ready) > 0 {
+		t.Errorf("others may have it: %v", s.ready)
+	}
+}
+
+// A daemon without the archive says so where a container may be in it, and serves on.
+func TestWithoutItsArchive(t *testing.T) {
+	b, s := newShelfBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	s.refuses = migrate.ErrUnclear
+	if err := b.order(id, "archive"); err == nil {
+		t.Error("no error")
+	}
+	b.shutdown()
+	b.cfg.Elsewhere = nil
+	b.start()
+	for _, verb := range []string{"resume", "archive"} {
+		if err := b.order(id, verb); err == nil || !strings.Contains(err.Error(), "--archive") {
+			t.Errorf("%s: %v", verb, err)
+		}
+	}
+	b.is(id, headrace.Checkpointed)
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Killed)
 }
 
 // A daemon that dies between the word that a command will be started and its start

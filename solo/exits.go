@@ -15,7 +15,9 @@ import (
 // exitArrived takes in that a task's processes have ended.
 func (l *life) exitArrived(t *task, exit proc.Exit) {
 	if t.op != nil {
-		t.exit = &exit
+		if t.exit = &exit; t.op.kind == headrace.Archiving {
+			t.op.cancel() // it was killed, and is not to go on elsewhere
+		}
 		return
 	}
 	l.exited(t, exit, nil)

@@ -10,6 +10,7 @@ import (
 
 	"headrace"
 	"headrace/internal/crash"
+	"headrace/migrate"
 	"headrace/proc"
 	"headrace/solo/journal"
 )
@@ -148,6 +149,9 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 		return
 	}
 	l.inputs.endLease(t)
+	if p, began := (migrate.Parcel{Task: t.rec.ID, Spec: t.spec}), t.rec.BeganIn; began != "" {
+		l.background(func(context.Context) func() { l.showLogs(p, began); return nil })
+	}
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	l.inputs.leave(t, l.tasks.all)
 	t.spec.Env, t.spec.Argv = nil, shortened(t.spec.Argv)

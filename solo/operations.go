@@ -363,11 +363,14 @@ func (o *operations) emptied(t *task, stats proc.Stats) {
 // discard ends a task that exists only as a checkpoint, or whose supervisor does not
 // answer, with whatever is being done to it.
 func (o *operations) discard(t *task, c *call) {
-	id := t.rec.ID
+	id, sent := t.rec.ID, t.rec.Sent
 	o.detach(t)
 	in := &journal.Intent{User: true, Reason: "a user asked for it"}
 	o.begin(t, headrace.Killing, in, c, func(ctx context.Context) func() error {
 		err := o.rt.End(ctx, id)
+		if err == nil {
+			o.revoke(ctx, id, sent)
+		}
 		return func() error {
 			if err != nil {
 				o.log.Error("killing a task failed", "id", id, "err", err)

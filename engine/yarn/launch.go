@@ -170,7 +170,14 @@ func (n *normalizer) apply(s string) string {
 // what they write there is carried along. They exist on every machine that runs a
 // container of the application, if the NodeManagers have the same directories.
 func (l Launch) Roots() []string {
-	var roots []string
+	roots := slices.Concat(l.Dirs())
+	slices.Sort(roots)
+	return slices.Compact(roots)
+}
+
+// Dirs returns the directories of an application on this machine, in each of which YARN makes one for each container,
+// with its name: on the disks for files, and on those for logs.
+func (l Launch) Dirs() (local, logs []string) {
 	for _, kv := range l.Env {
 		name, value, _ := strings.Cut(kv, "=")
 		for _, dir := range strings.Split(value, ",") {
@@ -179,12 +186,11 @@ func (l Launch) Roots() []string {
 			}
 			switch name {
 			case "LOCAL_DIRS": // LOCAL/usercache/USER/appcache/APP
-				roots = append(roots, path.Clean(dir))
+				local = append(local, path.Clean(dir))
 			case "LOG_DIRS": // LOGS/APP/CONTAINER
-				roots = append(roots, path.Dir(path.Clean(dir)))
+				logs = append(logs, path.Dir(path.Clean(dir)))
 			}
 		}
 	}
-	slices.Sort(roots)
-	return slices.Compact(roots)
+	return local, logs
 }

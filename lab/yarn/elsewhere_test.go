@@ -208,6 +208,16 @@ func (d *departure) goesOn(t *testing.T, place blob.Place) {
 				len(all), len(all[0].Done), d.steps.Count, d.container)
 		}
 	}
+	var said strings.Builder
+	for step := range d.steps.Count {
+		fmt.Fprintln(&said, step+1)
+	}
+	for _, name := range []string{"stdout", "journal"} {
+		log := filepath.Join(d.c.machines[d.to].path("logs"), d.application, task.Id, name)
+		if b, err := os.ReadFile(log); err != nil || string(b) != said.String() {
+			t.Errorf("the log of the container on the other machine: %q, %v", b, err)
+		}
+	}
 	d.over(t)
 	for _, state := range []migrate.State{migrate.Uploading, migrate.Ready, migrate.Claimed, migrate.Used, "removed"} {
 		left := must(place.List(t.Context(), string(state)))(t)

@@ -22,16 +22,18 @@ type Steps struct {
 	Each  time.Duration
 }
 
-// stepsScript writes a step only when it is done. A task is told by the application
+// stepsScript writes a step only when it is done, and says so in two logs, one that stays open and one that does not. A task is told by the application
 // master of this package, or by DistributedShell.
 const stepsScript = `#!/bin/bash
 export LC_ALL=C
-task=${HEADRACE_TASK:-$YARN_SHELL_ID}
+task=${HEADRACE_TASK:-$YARN_SHELL_ID} logs=${LOG_DIRS:-$PWD}
 file=$1/$task.$CONTAINER_ID
 : >> "$file"
 for ((step = 1; step <= $2; step++)); do
   sleep "$3"
   echo "$step $EPOCHREALTIME" >> "$file"
+  echo "$step"
+  echo "$step" >> "${logs%%,*}/journal"
   while [ -e "$1.hold" ]; do sleep 0.05; done
 done
 `

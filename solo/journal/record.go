@@ -127,6 +127,8 @@ type Saved struct {
 	Checkpoint *Image `json:"checkpoint,omitempty"`
 	// SharedOutput: another task had, or may have had, the same output file since this one began.
 	SharedOutput bool `json:"shared_output,omitempty"`
+	// BeganIn is the directory that it had on another machine, whose checkpoint it has gone on from; empty: it began here.
+	BeganIn string `json:"began_in,omitempty"`
 	// RanOn: the task has, or may have, run since Checkpoint was taken.
 	RanOn bool `json:"ran_on,omitempty"`
 	// Forfeit: after a kill to make room the task may start from the beginning

@@ -177,57 +177,10 @@ func copyOf(ctx context.Context, c *hdfs.Client, from string, to io.Writer) erro
 	if i.Dir {
 		return fmt.Errorf("%s is a directory: name the files in it", from)
 	}
-	r := &resumed{ctx: ctx, client: c, path: from, file: i}
+	r := c.Resume(ctx, from, i) // nodes end connections from which nothing is taken for minutes, as by less
 	defer r.Close()
-	n, err := io.Copy(to, r)
-	if err == nil && n < i.Size { // the connection may end as if it were the end of the file
-		err = fmt.Errorf("%s has %d bytes, and %d of them came", from, i.Size, n)
-	}
+	_, err = io.Copy(to, r)
 	return err
-}
-
-// resumed reads a file on where a connection has ended before it: nodes end those from which nothing is taken for minutes, as by less.
-type resumed struct {
-	ctx    context.Context
-	client *hdfs.Client
-	path   string
-	file   hdfs.FileInfo // as it was at the beginning
-
-	r        io.ReadCloser
-	at, from int64 // from is where r begins
-}
-
-func (r *resumed) Read(p []byte) (int, error) {
-	if r.r == nil {
-		if r.at > 0 {
-			if i, err := r.client.Stat(r.ctx, r.path); err != nil {
-				return 0, err
-			} else if i != r.file {
-				return 0, fmt.Errorf("%s was changed while it was read", r.path)
-			}
-		}
-		o, err := r.client.OpenAt(r.ctx, r.path, r.at)
-		if err != nil {
-			return 0, err
-		}
-		r.r, r.from = o, r.at
-	}
-	n, err := r.r.Read(p)
-	r.at += int64(n)
-	if err == nil || errors.Is(err, io.EOF) || r.ctx.Err() != nil || r.at == r.from || r.at >= r.file.Size {
-		return n, err
-	}
-	r.Close()
-	r.r = nil
-	return n, nil
-}
-
-// Close ends it.
-func (r *resumed) Close() error {
-	if r.r == nil {
-		return nil
-	}
-	return r.r.Close()
 }
 
 // copying is behind the name of a file that is not whole yet, as with hdfs dfs -put.

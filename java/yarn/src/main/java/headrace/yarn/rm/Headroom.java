@@ -8,12 +8,15 @@ import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.api.records.Priority;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerAppUtils;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.AbstractLeafQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
 import org.apache.hadoop.yarn.util.resource.Resources;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What there is for a demoted container now.
@@ -25,12 +28,24 @@ import org.apache.hadoop.yarn.util.resource.Resources;
  * @param rivals somebody of another queue waits
  */
 record Headroom(boolean fits, boolean share, boolean contested, boolean overtaken, boolean rivals) {
+    private static final Logger LOG = LoggerFactory.getLogger(Headroom.class);
     private static final int MOST_URGENT = 11;
     static final Headroom NONE = new Headroom(false, false, false, false, false);
 
     static Headroom of(RMContainer container, HeadraceScheduler scheduler, List<Ask> asks) {
-        Survey survey = Survey.around(container, scheduler, asks);
+        Survey survey = stranded(container, scheduler) == null ? Survey.around(container, scheduler, asks) : null;
         return survey == null ? NONE : survey.room(container.getContainer().getResource());
+    }
+
+    /** Why the scheduler gives a container nothing where it is, whatever is free there; null if it may. */
+    static String stranded(RMContainer container, HeadraceScheduler scheduler) {
+        FiCaSchedulerNode node = scheduler.getNode(container.getContainer().getNodeId());
+        FiCaSchedulerApp app = scheduler.getCurrentAttemptForContainer(container.getContainerId());
+        if (node != null && node.getRMNode().getState() == NodeState.DECOMMISSIONING) {
+            return "its node is being decommissioned";
+        }
+        boolean listed = node != null && app != null && !app.isStopped() && SchedulerAppUtils.isPlaceBlacklisted(app, node, LOG);
+        return listed ? "its application takes nothing on its node any more" : null;
     }
 
     /**

@@ -382,6 +382,12 @@ final class Reconciler implements Runnable, Victims.Outcome {
         if (container == null) {
             return;
         }
+        String stranded = Headroom.stranded(container, scheduler);
+        if (!s.urgent && stranded != null) {
+            giveUp(s, container, stranded, now);
+            return;
+        }
+        s.strandedMs = 0;
         Headroom room = Headroom.of(container, scheduler, asks);
         if (!s.urgent && !room.fits() && !room.share()) {
             s.contestedMs = 0;
@@ -395,6 +401,20 @@ final class Reconciler implements Runnable, Victims.Outcome {
             return;
         }
         ask(s, s.urgent || !room.fits(), now);
+    }
+
+    // It goes on elsewhere, or ends as it would have when it was preempted; else its application would wait for it for ever.
+    private void giveUp(Suspension s, RMContainer container, String why, long now) {
+        if (s.strandedMs == 0) {
+            s.strandedMs = now;
+            LOG.info("{} cannot go on: {}", s.id, why);
+        }
+        releases.consider(s, container, now);
+        if (now - s.strandedMs > releases.patience(container)) {
+            LOG.warn("{} is killed as by preemption: {}", s.id, why);
+            suspensions.remove(s.id);
+            books.kill(s.id);
+        }
     }
 
     private void ask(Suspension s, boolean reserve, long now) {

@@ -17,6 +17,9 @@ import org.slf4j.LoggerFactory;
  * scheduling: os-assisted-preemption, V.A). The manager decides whether that is sooner. Called by the reconciler's thread.
  */
 final class Releases {
+    // An upload takes its time.
+    private static final int PATIENT = 20;
+
     private final HeadraceScheduler scheduler;
     private final ManagerClient manager;
     private final Settings.Elsewhere elsewhere;
@@ -49,6 +52,11 @@ final class Releases {
         } catch (RejectedExecutionException e) {
             // stopping
         }
+    }
+
+    /** How many milliseconds a container is left that nothing is given to where it is, and that is not released by then. */
+    long patience(RMContainer container) {
+        return asksAgain(container) ? PATIENT * elsewhere.afterMs() : elsewhere.afterMs();
     }
 
     // As long as it has waited it is expected to wait on: nothing else is known.

@@ -33,6 +33,8 @@ final class Suspension {
     long lookedMs;
     /** Since when others have been left the room for it; 0: not. */
     long contestedMs;
+    /** Since when nothing has been given to it where it is, whatever is free there; 0: it may be. */
+    long strandedMs;
     /** Since when it has been put aside, over all asks; 0: it is not. */
     long asideMs;
     /** Its release is not asked for before. */
