@@ -235,6 +235,7 @@ func TestKillOfWhatHangs(t *testing.T) {
 		if err := <-failed; err == nil {
 			t.Error("it has started")
 		}
+		w.must(w.rt.End(w.ctx, "waits-for-a-pipe")) // until then it is left to its supervisor
 		if took := time.Since(began); took > prompt {
 			t.Errorf("it took %v to give the start up", took)
 		}

@@ -140,6 +140,7 @@ func (c *client) connect() error {
 	if err != nil {
 		return err
 	}
+	c.place.t.Cleanup(func() { sock.Close() }) // of a client that nobody keeps it would be closed whenever memory is collected
 	c.conn = protocol.NewConn(sock)
 	if err := c.conn.Send(&c.hello); err != nil {
 		return err

@@ -212,9 +212,13 @@ func (d *departure) goesOn(t *testing.T, place blob.Place) {
 	for step := range d.steps.Count {
 		fmt.Fprintln(&said, step+1)
 	}
-	for _, name := range []string{"stdout", "journal"} {
-		log := filepath.Join(d.c.machines[d.to].path("logs"), d.application, task.Id, name)
-		if b, err := os.ReadFile(log); err != nil || string(b) != said.String() {
+	for _, name := range []string{"stdout*", "journal"} { // that of a service is stdout.txt
+		logs, _ := filepath.Glob(filepath.Join(d.c.machines[d.to].path("logs"), d.application, task.Id, name))
+		if len(logs) != 1 {
+			t.Errorf("the logs %s of the container on the other machine: %q", name, logs)
+			continue
+		}
+		if b, err := os.ReadFile(logs[0]); err != nil || string(b) != said.String() {
 			t.Errorf("the log of the container on the other machine: %q, %v", b, err)
 		}
 	}
