@@ -44,7 +44,8 @@ func (s *Services) start(t *testing.T, name string, steps Steps) string {
 func (s *Services) steps(t *testing.T, name string, instances int, steps Steps) string {
 	t.Helper()
 	return must(s.Launch(within(t, patience), ServiceJob{Name: name, Queue: "low", Containers: instances, Memory: almostAll,
-		Command: "HEADRACE_TASK=${COMPONENT_INSTANCE_NAME} " + steps.Command() + " && grep -q ${COMPONENT_INSTANCE_NAME} conf/task.properties"}))(t)
+		// In braces, as the framework sends the output of the last command alone to a file of its own.
+		Command: "{ HEADRACE_TASK=${COMPONENT_INSTANCE_NAME} " + steps.Command() + " && grep -q ${COMPONENT_INSTANCE_NAME} conf/task.properties; }"}))(t)
 }
 
 // succeed kills the application master when it has begun to end, which takes it half a
