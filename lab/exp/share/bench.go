@@ -184,6 +184,9 @@ func (b *bench) pair(ctx context.Context, e entry, first, second *job) (x Run, e
 		}
 	}
 	x.Read, x.Took = read(), time.Since(start).Seconds()
+	if s, e := b.cluster.HDFS.State(ctx); e != nil || s.NumLiveDataNodes < servers { // all that came after would be wrong, too
+		return x, errors.Join(err, e, fmt.Errorf("%d of %d DataNodes are left", s.NumLiveDataNodes, servers))
+	}
 	after, e2 := u()
 	x.Use = after.since(before)
 	if e.mode == modeCached && err == nil {

@@ -51,7 +51,7 @@ type Plan struct {
 	Block       int64 `json:"block"`
 	// Cache is what each machine has of page cache for blocks, Part what each file has.
 	Cache int64 `json:"cache"`
-	// Locked is how much of it HDFS's own cache may hold.
+	// Locked is how much of it HDFS's own cache may hold. With more the kernel ends DataNodes, which cannot give it back.
 	Locked int64 `json:"locked"`
 	Part   int64 `json:"part"`
 	// Executors of each application have Cores each.
@@ -64,7 +64,7 @@ type Plan struct {
 func planned() Plan {
 	cache := int64(float64(onePart*block)/smallest) / servers
 	return Plan{Servers: servers, Replication: servers, Block: block, Part: onePart * block,
-		Cache: cache, Locked: cache * 7 / 8, Executors: servers, Cores: 2, TimeScale: timeScale}
+		Cache: cache, Locked: cache * 5 / 8, Executors: servers, Cores: 2, TimeScale: timeScale}
 }
 
 // data returns the files of a data set.
