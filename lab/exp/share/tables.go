@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"headrace/lab/sample"
@@ -26,7 +27,7 @@ func (r *Results) Tables() []*report.Table {
 
 // cacheNote says what HDFS's own cache may hold, where it is compared with.
 func (r *Results) cacheNote() string {
-	if r.Plan.Locked == 0 {
+	if !slices.ContainsFunc(r.Runs, func(x Run) bool { return x.Mode == modeCached }) {
 		return "HDFS's own cache (cache directives) was not compared with."
 	}
 	return fmt.Sprintf("Cached: stock, with the files of the jobs in directives of HDFS's own cache, one replica of each block, given just before the first job begins; each DataNode may lock %s.", report.Bytes(r.Plan.Locked))
