@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,17 +15,24 @@ import (
 	"headrace/internal/testkit"
 )
 
-// TestHadoop: Hadoop's client of WebHDFS does what that of HDFS does, and computes the checksum that this node tells.
-func TestHadoop(t *testing.T) {
-	t.Parallel()
+// hadoopShell returns a command that is Hadoop's client, configured in the directory conf. It skips the test where that cannot be started.
+func hadoopShell(t *testing.T, conf string) *exec.Cmd {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("Java is not started in short tests")
 	}
-	dir := t.TempDir()
-	cmd, err := hdfstest.ShellCommand("../../java/cluster/target/hadoop", filepath.Join(dir, "conf"))
+	cmd, err := hdfstest.ShellCommand("../../java/cluster/target/hadoop", conf)
 	if err != nil {
 		t.Skip(err)
 	}
+	return cmd
+}
+
+// TestHadoop: Hadoop's client of WebHDFS does what that of HDFS does, and computes the checksum that this node tells.
+func TestHadoop(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := hadoopShell(t, filepath.Join(dir, "conf"))
 	hdfs, web := dfstest.Start(t)
 	web = "webhdfs" + strings.TrimPrefix(web, "http")
 	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--fs", hdfs, "conf")

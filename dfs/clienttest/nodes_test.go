@@ -41,13 +41,8 @@ func askRing(t *testing.T, fs string) (r ring) {
 // neighbour are killed, and sees no error. They come back, and all is there.
 func TestTwoNodesLost(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("Java is not started in short tests")
-	}
 	dir := t.TempDir()
-	if _, err := hdfstest.ShellCommand("../../java/cluster/target/hadoop", dir); err != nil {
-		t.Skip(err)
-	}
+	hadoopShell(t, dir)                    // else there is no use in starting nodes
 	nodes := map[string]*dfstest.Process{} // by their addresses of RPC
 	numbers := map[string]int{}
 	fs, args := "", []string{}

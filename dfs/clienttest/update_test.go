@@ -237,13 +237,8 @@ func TestRaise(t *testing.T) {
 // TestUpdateUnderHadoop: Hadoop's client writes and reads while three nodes are updated one after the other and the version is raised, and sees no error.
 func TestUpdateUnderHadoop(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("Java is not started in short tests")
-	}
 	dir := t.TempDir()
-	if _, err := hdfstest.ShellCommand("../../java/cluster/target/hadoop", dir); err != nil {
-		t.Skip(err)
-	}
+	hadoopShell(t, dir) // else there is no use in starting nodes
 	n := begin(t, dir, 61)
 	run(t, dir, n.new, "dfs", "client-config", "--fs", n.fs(), "conf")
 	shell := hdfstest.StartShell(t, filepath.Join(dir, "conf"))

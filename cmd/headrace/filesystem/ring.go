@@ -23,7 +23,12 @@ import (
 // ring asks the nodes of a file system about themselves.
 func (a verbs) ring(ctx context.Context, fs string) (r *wire.RingResponse, err error) {
 	r = new(wire.RingResponse)
-	return r, a.reachFor(ctx, fs, gateway.RingProtocol, func(c asker) error { return c.Call(c.ctx, "Ring", &wire.RingRequest{}, r) })
+	return r, a.callRing(ctx, fs, "Ring", &wire.RingRequest{}, r)
+}
+
+// callRing has the first node of a file system that can be reached answer a call about nodes.
+func (a verbs) callRing(ctx context.Context, fs, method string, request, answer proto.Message) error {
+	return a.reachFor(ctx, fs, gateway.RingProtocol, func(c asker) error { return c.Call(c.ctx, method, request, answer) })
 }
 
 func ringVerb(a verbs) *cobra.Command {
@@ -253,7 +258,7 @@ who calls from elsewhere cannot prove who it is.`,
 				return fmt.Errorf("node %s, which leads, is of a version that can raise nothing: update it first", shortName(r.Leader))
 			}
 			var w wire.RingRaiseResponse
-			if err := a.reachFor(cmd.Context(), fs, gateway.RingProtocol, func(c asker) error { return c.Call(c.ctx, "Raise", &q, &w) }); err != nil {
+			if err := a.callRing(cmd.Context(), fs, "Raise", &q, &w); err != nil {
 				return err
 			}
 			if a.Format == cli.FormatJSON {
@@ -319,7 +324,7 @@ of that one: who calls from elsewhere cannot prove who it is.`
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var r wire.RingChangeResponse
-		if err := a.reachFor(cmd.Context(), fs, gateway.RingProtocol, func(c asker) error { return c.Call(c.ctx, method, request(args[0]), &r) }); err != nil {
+		if err := a.callRing(cmd.Context(), fs, method, request(args[0]), &r); err != nil {
 			return err
 		}
 		if a.Format == cli.FormatJSON {
