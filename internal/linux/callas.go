@@ -15,6 +15,7 @@ import (
 // place. The arguments are a and b, and the address of data, which stands in its memory during the call. It returns what the
 // call returned. Afterwards the process is as it was, and stopped if it was: no instruction of its program has been
 // executed, no signal has been taken. The whole process must be stopped. It takes the right to trace it, and that nobody else does.
+// The error is [errors.ErrUnsupported] for a program of 32 bits, and where the processor is neither amd64 nor arm64.
 //
 // The kernel tells every waiting thread of this process of what becomes of the other one. So nothing else in this process may wait
 // for children meanwhile.
@@ -74,7 +75,9 @@ func callAs(pid int, nr, a, b uintptr, data []byte) (result uintptr, err error) 
 	}
 	defer func() { err = errors.Join(err, unix.PtraceSetRegs(pid, &was)) }()
 	regs := was
-	setCall(&regs, code, nr, a, b, at)
+	if !setCall(&regs, code, nr, a, b, at) {
+		return 0, fmt.Errorf("a program of 32 bits: %w", errors.ErrUnsupported)
+	}
 	if err := unix.PtraceSetRegs(pid, &regs); err != nil {
 		return 0, fmt.Errorf("set its registers: %w", err)
 	}

@@ -7,10 +7,13 @@ var callCode = []byte{0x0f, 0x05}
 
 const callAlign = 1
 
-func setCall(r *unix.PtraceRegs, code uint64, nr, a, b, c uintptr) {
+// codeSegment is that of 64-bit code.
+const codeSegment = 0x33
+
+func setCall(r *unix.PtraceRegs, code uint64, nr, a, b, c uintptr) bool {
 	r.Rip, r.Rax, r.Rdi, r.Rsi, r.Rdx = code, uint64(nr), uint64(a), uint64(b), uint64(c)
-	r.Cs = 0x33             // 64-bit code, also in a program of 32 bits
 	r.Orig_rax = ^uint64(0) // else the kernel makes a call that was interrupted start again
+	return r.Cs == codeSegment
 }
 
 func resultOf(r *unix.PtraceRegs) uintptr { return uintptr(r.Rax) }

@@ -8,5 +8,5 @@ var callCode []byte // not known
 
 const callAlign = 1
 
-func setCall(*unix.PtraceRegs, uint64, uintptr, uintptr, uintptr, uintptr) {}
-func resultOf(*unix.PtraceRegs) uintptr                                    { return 0 }
+func setCall(*unix.PtraceRegs, uint64, uintptr, uintptr, uintptr, uintptr) bool { return false }
+func resultOf(*unix.PtraceRegs) uintptr                                         { return 0 }

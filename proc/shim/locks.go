@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -41,6 +42,9 @@ func (t *task) takeLocks(images string) error {
 	if failed != nil {
 		return fmt.Errorf("the task's locks: %w: %s", failed, wordsOf(said))
 	}
+	if words := wordsOf(said); words != "" {
+		fmt.Fprint(os.Stderr, words)
+	}
 	return t.stops.awaitStopped()
 }
 
@@ -53,7 +57,12 @@ func runTakeLocks(in io.Reader) error {
 	}
 	var errs []error
 	for _, l := range locks {
-		errs = append(errs, l.Take())
+		err := l.Take()
+		if errors.Is(err, errors.ErrUnsupported) {
+			fmt.Fprintf(os.Stderr, "restored, but not all as it was: %v\n", err)
+			continue
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
