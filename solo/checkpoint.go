@@ -173,7 +173,8 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 			}
 			// The supervisor that waits for the next attempt, if there is one.
 			idle, attachErr := o.attachOrGone(ctx, spec.ID)
-			if exit, _ := o.unseenEnd(spec.ID, opts.SeenExit); errors.Is(attachErr, proc.ErrGone) && exit != nil && exit.EndsRestore(opts.SeenExit) {
+			exit, _ := o.unseenEnd(spec.ID, opts.SeenExit)
+			if errors.Is(attachErr, proc.ErrGone) && exit != nil && exit.EndsRestore(opts.SeenExit) {
 				return func() error {
 					t.rec.State = headrace.Running // an earlier daemon's request had got through
 					o.exited(t, *exit, in)

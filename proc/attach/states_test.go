@@ -330,7 +330,7 @@ func TestSupervisorKilledWhenSaved(t *testing.T) {
 			}
 			task, err := w.rt.Hold(w.ctx, spec, files.Stdio())
 			if err != nil {
-				return attach.Reply{Error: err.Error()}
+				return attach.Reply{Error: err.Error(), Later: errors.Is(err, proc.ErrState)} // the last one is about to go
 			}
 			held <- task
 			return attach.Reply{}
