@@ -217,6 +217,11 @@ func (r *restoration) from(c candidate) error {
 			fmt.Fprintf(os.Stderr, "clean up after checkpoint %d: %v\n", c.seq, err)
 		}
 	}()
+	if r.t.lifeline == nil { // else nobody asks
+		if err := proc.MarkRestored("."); err != nil {
+			return err
+		}
+	}
 	for attempt := 1; ; attempt++ {
 		if err := putBack(c.sv.PerfData, r.spec); err != nil {
 			return err
@@ -260,7 +265,7 @@ func (r *restoration) once(c candidate) error {
 	p.root.Store(int64(c.sv.InitPID))
 	err = r.runCRIU(c.sv, d.Path(), opened)
 	if err == nil {
-		err = r.adopt(c.sv, opened)
+		err = r.adopt(c.sv, opened, d.Path())
 	}
 	if err != nil { // what is left is ended
 		p.end(0)
@@ -271,11 +276,11 @@ func (r *restoration) once(c candidate) error {
 	p.leavePIDs()
 	r.t.lifeline.tellSaved(false)
 	unlock(r.t.home.dir) // it may have come back from an older image than the last
-	return r.t.stops.cont()
+	return r.t.stops.contAtLast()
 }
 
-// adopt takes the restored tree, still stopped, as the task.
-func (r *restoration) adopt(sv saved, opened *reopen.Opened) error {
+// adopt takes the tree that was restored from images, still stopped, as the task.
+func (r *restoration) adopt(sv saved, opened *reopen.Opened, images string) error {
 	if err := r.t.stops.awaitStopped(); err != nil {
 		return err
 	}
@@ -289,6 +294,9 @@ func (r *restoration) adopt(sv saved, opened *reopen.Opened) error {
 	remarks, err := sv.Supplement.PutBack(tree)
 	if err == nil {
 		err = opened.Bind()
+	}
+	if err == nil {
+		err = r.t.takeLocks(images)
 	}
 	if err != nil {
 		return err
