@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
@@ -14,8 +16,9 @@ func benchShareVerb(a *app) *cobra.Command {
 		Short: "Pairs of jobs on the same files of a real HDFS",
 		Long: `Share starts a real HDFS and YARN on this machine, three machines with a modelled
 disk and a bounded page cache each, and runs pairs of jobs that read the same
-files: Spark as it comes, with what is in memory first, and with input read
-ahead as well. It needs root, FUSE, Java, and the jars that "make java" and
+files: Spark as it comes (stock), with HDFS's own cache (cached), with what is in
+memory first (at-once; ordered: hosts wait a little for what suits them), and with
+input read ahead as well (warmed). It needs root, FUSE, Java, and the jars that "make java" and
 "make java/sparkyarn/target/built" gather (HEADRACE_HADOOP names another
 directory).
 
@@ -38,7 +41,7 @@ directory).
 	flags := cmd.Flags()
 	flags.Lookup("solo-flag").Usage = "one more `FLAG` for the node daemons; may be repeated"
 	flags.StringSliceVar(&o.Only, "only", nil, "the parts to run: row, apart, frameworks (default: all)")
-	flags.StringSliceVar(&o.Modes, "modes", nil, "what to compare: stock, ordered, warmed (default: all)")
+	flags.StringSliceVar(&o.Modes, "modes", nil, "what to compare: "+strings.Join(share.Modes, ", ")+" (default: all)")
 	cli.CompleteValues(cmd, "only", share.Parts...)
 	cli.CompleteValues(cmd, "modes", share.Modes...)
 	return cmd

@@ -48,6 +48,9 @@ func (b *bench) spark(ctx context.Context, mode string, which, memory int) (*job
 		properties["spark.executor.extraClassPath"] = b.cluster.SparkClassPath(b.o.Jars.Module("spark"))
 		properties["spark.hadoop.headrace.node.socket"] = b.cluster.Socket(0)
 	}
+	if mode == modeAtOnce {
+		properties["spark.hadoop.headrace.locality.delay"] = "0"
+	}
 	if mode == modeWarmed {
 		properties["spark.plugins"] += ",headrace.spark.WarmPlugin"
 		properties["spark.hadoop.headrace.warm.implicit"] = "true"

@@ -29,6 +29,8 @@ func modelShare() *Results {
 					hits = resident / 3
 				case modeCached:
 					hits = resident / 2
+				case modeAtOnce:
+					hits = 0.9 * resident
 				case modeOrdered:
 					hits = 0.96 * resident
 				case modeWarmed:
@@ -109,7 +111,7 @@ func TestPlan(t *testing.T) {
 	if p.Part%block != 0 || p.practice()%block != 0 {
 		t.Errorf("files that are no whole blocks: %+v", p)
 	}
-	if n := len(entries(partRow, Modes, false)) + len(entries(partApart, Modes, false)) + len(entries(partFrameworks, Modes, false)); n != 28 {
+	if n := len(entries(partRow, Modes, false)) + len(entries(partApart, Modes, false)) + len(entries(partFrameworks, Modes, false)); n != 35 {
 		t.Errorf("%d runs", n)
 	}
 	if s := fmt.Sprint(entries(partApart, Modes[:1], true)[1]); s != "1m0s apart, 1.33 times the page cache, stock" {

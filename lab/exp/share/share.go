@@ -37,18 +37,19 @@ const (
 )
 
 // Modes are the names that Options.Modes takes.
-var Modes = []string{modeStock, modeCached, modeOrdered, modeWarmed}
+var Modes = []string{modeStock, modeCached, modeAtOnce, modeOrdered, modeWarmed}
 
 // What becomes of the jobs of Spark.
 const (
 	modeStock   = "stock"   // nothing
 	modeCached  = "cached"  // HDFS's own cache is told to hold the input; Headrace does nothing
-	modeOrdered = "ordered" // what is in memory goes first, where it is
+	modeAtOnce  = "at-once" // what is in memory goes first, where it is, and who has nothing better to do takes what is elsewhere
+	modeOrdered = "ordered" // the same, and who has nothing better to do waits a little first
 	modeWarmed  = "warmed"  // the same, and input is read into memory before
 )
 
 // ours tells whether Headrace runs in a mode.
-func ours(mode string) bool { return mode == modeOrdered || mode == modeWarmed }
+func ours(mode string) bool { return mode == modeAtOnce || mode == modeOrdered || mode == modeWarmed }
 
 const experimentName = "share"
 

@@ -192,7 +192,7 @@ func (r *Results) Page() *report.Page {
 	p := &report.Page{
 		Title: "Jobs of a cluster that share what is in memory",
 		Intro: fmt.Sprintf("Pairs of jobs on the same files of a real HDFS, on a real YARN: %d machines, each with a network, a DataNode, a modelled disk and %s of page cache of its own. "+
-			"Spark as it comes (stock), with the files in HDFS's own cache (cached), with what is in memory first (ordered), and with input read ahead as well (warmed). Every job's answer was compared.",
+			"Spark as it comes (stock), with the files in HDFS's own cache (cached), with what is in memory first, where hosts take what others have in memory at once (at-once) or wait a little (ordered), and with input read ahead as well (warmed). Every job's answer was compared.",
 			r.Plan.Servers, report.Bytes(r.Plan.Cache)),
 		Figures: view.AimFigures(aims),
 		Facts:   r.Facts(),

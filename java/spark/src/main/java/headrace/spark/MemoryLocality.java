@@ -40,6 +40,7 @@ final class MemoryLocality implements Schedulable {
 
     private final TaskSchedulerImpl scheduler;
     private final int application;
+    private final long delay;
     private final Consumer<TaskSetOrder> begin;
     private final Consumer<Throwable> doubt;
     private final Counts counts = new Counts();
@@ -57,14 +58,16 @@ final class MemoryLocality implements Schedulable {
 
     /**
      * @param application its number: which tasks come first of equal ones differs between applications
+     * @param delay how long a host may be without a task beside tasks whose input another one has; nanoseconds
      * @param admission has stages that are not in a pool yet; null: there are none
      * @param begin is told a stage that begins, under the lock; whoever takes it publishes what it is to be ordered by
      * @param doubt is told what has failed, under the lock
      */
-    MemoryLocality(TaskSchedulerImpl scheduler, int application, Admission admission, Consumer<TaskSetOrder> begin,
+    MemoryLocality(TaskSchedulerImpl scheduler, int application, long delay, Admission admission, Consumer<TaskSetOrder> begin,
             Consumer<Throwable> doubt) {
         this.scheduler = scheduler;
         this.application = application;
+        this.delay = delay;
         this.admission = admission;
         this.begin = begin;
         this.doubt = doubt;
@@ -110,7 +113,7 @@ final class MemoryLocality implements Schedulable {
         for (TaskSetManager stage : all) {
             TaskSetOrder order = stages.get(stage);
             if (order == null) {
-                order = new TaskSetOrder(stage, application, admission == null ? () -> { } : () -> admission.known(stage));
+                order = new TaskSetOrder(stage, application, delay, admission == null ? () -> { } : () -> admission.known(stage));
                 stages.put(stage, order);
                 counts.stages++;
                 begin.accept(order);

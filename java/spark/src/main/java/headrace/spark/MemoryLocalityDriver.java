@@ -22,6 +22,9 @@ final class MemoryLocalityDriver implements DriverPlugin {
     /** Setting: how long a stage may wait until it is known what is in memory of what it reads; 0: not at all. */
     private static final String WAIT = "headrace.locality.wait";
 
+    /** Setting: how long a host may be without a task beside tasks whose input another host has in memory; 0: not at all. */
+    private static final String DELAY = "headrace.locality.delay";
+
     /** That of the application of this process, where Spark SQL finds it; null: there is none. */
     private static volatile LocalityInputs current;
 
@@ -58,7 +61,8 @@ final class MemoryLocalityDriver implements DriverPlugin {
             StagesAhead ahead = new StagesAhead(spark, inputs);
             spark.listenerBus().addToManagementQueue(ahead);
             admission = admission((TaskSchedulerImpl) scheduler);
-            locality = new MemoryLocality((TaskSchedulerImpl) scheduler, application.hashCode(), admission, ahead::begin, inputs::doubt);
+            locality = new MemoryLocality((TaskSchedulerImpl) scheduler, application.hashCode(),
+                spark.hadoopConfiguration().getTimeDuration(DELAY, 1_000_000_000, TimeUnit.NANOSECONDS), admission, ahead::begin, inputs::doubt);
             ((TaskSchedulerImpl) scheduler).rootPool().addSchedulable(locality);
             if (admission != null) {
                 admission.begin(locality);

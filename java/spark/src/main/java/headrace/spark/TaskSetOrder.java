@@ -24,8 +24,9 @@ import scala.collection.mutable.ArrayBuffer;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The order of the tasks of a stage that wait. What Spark keeps is permuted in place, never more: nothing is taken out,
- * and a task is added only to the list of a host that has its input in memory and was not among those that it prefers.
+ * The order of the tasks of a stage that wait. What Spark keeps is permuted in place. A task is added only to the list of
+ * a host that has its input in memory and was not among those that it prefers; and taken out only of those of other hosts,
+ * for a short time, so that it is one of a host's without a replica there ({@link HeldTasks}).
  *
  * <p>All methods but those of {@link StageInputs.Stage} are called under the scheduler's lock. None
  * waits for anything.
@@ -36,12 +37,15 @@ final class TaskSetOrder implements StageInputs.Stage {
 
     /** A list of Spark's as it was left. */
     private static final class Left {
-        final ArrayBuffer<Object> list;
+        ArrayBuffer<Object> list;
         final int machine;
+        /** Null: that of a rack, or of all. */
+        final String host;
 
-        Left(ArrayBuffer<Object> list, int machine) {
+        Left(ArrayBuffer<Object> list, int machine, String host) {
             this.list = list;
             this.machine = machine;
+            this.host = host;
         }
     }
 
@@ -67,7 +71,10 @@ final class TaskSetOrder implements StageInputs.Stage {
     private int failed;
     /** Tasks that were added to the lists of hosts, and are there as far as is known. */
     private final Map<String, Set<Integer>> added = new HashMap<>();
+    private final HeldTasks held;
     private Set<String> hosts = Set.of();
+    /** What is in memory on a host stands in its list. */
+    private boolean homes;
     private boolean disturbed;
     private boolean moved;
     /** It has been ordered by all that there was to know when it began. */
@@ -92,10 +99,13 @@ final class TaskSetOrder implements StageInputs.Stage {
 
     /**
      * @param application number of the application, which differs from those of others
+     * @param delay how long a host may be without a task beside tasks whose input another one has; nanoseconds
      * @param known is told when it is known what is in memory of what the stage reads, and must not wait
      */
-    TaskSetOrder(TaskSetManager stage, int application, Runnable known) {
+    TaskSetOrder(TaskSetManager stage, int application, long delay, Runnable known) {
         this.stage = stage;
+        // A stage that takes all its hosts at once, or none, gets none that is short of a task.
+        this.held = new HeldTasks(stage.isBarrier() ? 0 : delay, this::listOf);
         this.known = known;
         this.tasks = stage.numTasks();
         this.order = new PendingOrder(tasks);
@@ -176,7 +186,11 @@ final class TaskSetOrder implements StageInputs.Stage {
     /** Ends it, and puts what waits into Spark's own order. */
     void giveUp() {
         over = true;
-        left.forEach(one -> sort(one, 0, task -> 0));
+        held.putBack();
+        left.forEach(one -> {
+            find(one);
+            sort(one, 0, task -> 0);
+        });
     }
 
     /** Spark has added tasks that were lost, or may have. */
@@ -202,6 +216,7 @@ final class TaskSetOrder implements StageInputs.Stage {
             throw new IllegalStateException("shares of " + now.tasks() + " tasks for a stage of " + tasks);
         }
         moved |= change;
+        disturbed |= held.expire(System.nanoTime());
         boolean whole = !settled || stage.isBarrier();
         boolean anew = now != shares || disturbed || stage.isBarrier();
         if ((anew || moved) && (whole || rest.any())) {
@@ -280,13 +295,13 @@ final class TaskSetOrder implements StageInputs.Stage {
         left.clear();
         for (String host : hosts) {
             scala.Option<ArrayBuffer<Object>> waiting = pending.forHost().get(host);
-            if (waiting.isDefined()) {
-                left.add(new Left(waiting.get(), machineOf.getOrDefault(host, -1)));
+            if (waiting.isDefined() || held.hosts().contains(host)) {
+                left.add(new Left(listOf(host), machineOf.getOrDefault(host, -1), host));
             }
         }
-        CollectionConverters.asJava(pending.forRack()).values().forEach(waiting -> left.add(new Left(waiting, -1)));
-        left.add(new Left(pending.noPrefs(), -1));
-        left.add(new Left(pending.all(), -1));
+        CollectionConverters.asJava(pending.forRack()).values().forEach(waiting -> left.add(new Left(waiting, -1, null)));
+        left.add(new Left(pending.noPrefs(), -1, null));
+        left.add(new Left(pending.all(), -1, null));
     }
 
     /**
@@ -296,7 +311,8 @@ final class TaskSetOrder implements StageInputs.Stage {
     private void goHome(Predicate<String> alive) {
         PendingTasksByLocality pending = stage.pendingTasks();
         boolean local = List.of(stage.myLocalityLevels()).contains(TaskLocality.NODE_LOCAL());
-        if (!local && !pending.forHost().isEmpty()) {
+        homes = local || pending.forHost().isEmpty();
+        if (!homes) {
             return;
         }
         String[] hostOf = new String[useful.length];
@@ -370,7 +386,18 @@ final class TaskSetOrder implements StageInputs.Stage {
     }
 
     private void sort(Left one) {
+        find(one);
         sort(one, first, task -> shares.rank(task, one.machine, useful));
+        if (one.host != null && homes) {
+            held.take(one.host, one.list, task -> rank(task, one.machine));
+        }
+    }
+
+    /** Spark drops the list of a host when it is empty, and makes another when there is something again. */
+    private void find(Left one) {
+        if (one.host != null) {
+            one.list = held.putBack(one.host);
+        }
     }
 
     private void sort(Left one, int from, IntUnaryOperator rank) {

@@ -424,8 +424,8 @@ class MemoryLocalityPluginTest {
         ResidentShares shares = wrong.build(List.of(List.of(TwoHosts.A)));
         TaskSchedulerImpl scheduler = (TaskSchedulerImpl) spark().taskScheduler();
         for (MemoryLocality each : List.of(
-                new MemoryLocality(scheduler, 0, null, order -> order.publish(shares), doubts::add),
-                new MemoryLocality(scheduler, 0, null, order -> {
+                new MemoryLocality(scheduler, 0, 0, null, order -> order.publish(shares), doubts::add),
+                new MemoryLocality(scheduler, 0, 0, null, order -> {
                     throw new IllegalStateException("test");
                 }, doubts::add))) {
             doubts.clear();

@@ -18,6 +18,7 @@ import scala.Option;
  * -Dsurefire.failIfNoSpecifiedTests=false -Dheadrace.test.jvm=-Xmx3g.
  */
 class OfferBench {
+    private static final long DELAY = 1_000_000_000;
     private static final int HOSTS = 1000;
     private static final int STAGES = 50;
     private static final int TASKS = 20_000;
@@ -33,7 +34,7 @@ class OfferBench {
             }
             measure("Spark alone: an executor has a core", 500, i -> stages.offer(1, random.nextInt(HOSTS)));
             List<TaskSetOrder> orders = new ArrayList<>();
-            MemoryLocality locality = new MemoryLocality(stages.scheduler, 0, null, order -> {
+            MemoryLocality locality = new MemoryLocality(stages.scheduler, 0, DELAY, null, order -> {
                 orders.add(order);
                 order.publish(stages.shares(TASKS, random));
                 order.known();

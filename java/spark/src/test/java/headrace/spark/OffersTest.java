@@ -27,6 +27,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /** What is done at offers, with many hosts. */
 @Timeout(120)
 class OffersTest {
+    private static final long DELAY = 1_000_000_000;
     private static final int HOSTS = 300;
     private static final int TASKS = 3000;
     private static final int AT_ONCE = 20_000;
@@ -44,7 +45,7 @@ class OffersTest {
         for (int id = 0; id < 5; id++) {
             all.add(stages.add(id, stages.tasks(TASKS, random)));
         }
-        stages.scheduler.rootPool().addSchedulable(new MemoryLocality(stages.scheduler, 0, null, order -> {
+        stages.scheduler.rootPool().addSchedulable(new MemoryLocality(stages.scheduler, 0, DELAY, null, order -> {
             orders.add(order);
             shares.add(stages.shares(TASKS, random));
             order.publish(shares.get(shares.size() - 1));

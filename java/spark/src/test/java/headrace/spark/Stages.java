@@ -40,7 +40,7 @@ final class Stages implements AutoCloseable {
     Stages(int hosts) {
         this.hosts = hosts;
         spark = new SparkContext(new SparkConf(false).setMaster("local[1]").setAppName("test")
-            .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1"));
+            .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1").set("spark.locality.wait", "1h"));
         scheduler = new TaskSchedulerImpl(spark);
         scheduler.initialize((SchedulerBackend) Proxy.newProxyInstance(getClass().getClassLoader(),
             new Class<?>[] {SchedulerBackend.class}, (backend, method, arguments) -> null));
