@@ -12,6 +12,14 @@ type Summary struct {
 	SpaceQuota  int64
 }
 
+// Coding returns what HDFS calls the erasure coding policy of what was summed up: a file's copies, and none of a directory that names none.
+func (s *Summary) Coding() string {
+	if s.Directories == 0 {
+		return "Replicated"
+	}
+	return ""
+}
+
 // Summary returns that of a file or of a directory with all below it (getContentSummary,
 // getQuotaUsage). The caller must be able to list all directories.
 func (q Query) Summary(path string) (*Summary, error) {

@@ -20,7 +20,7 @@ var admin = table{
 	"getServerDefaults": on(func(c *call, _ *pb.GetServerDefaultsRequestProto) (*pb.GetServerDefaultsResponseProto, error) {
 		return &pb.GetServerDefaultsResponseProto{ServerDefaults: &pb.FsServerDefaultsProto{BlockSize: u64(128 << 20), BytesPerChecksum: proto.Uint32(512),
 			WritePacketSize: proto.Uint32(64 << 10), Replication: proto.Uint32(uint32(c.node.Places().Default())), FileBufferSize: proto.Uint32(4096), EncryptDataTransfer: proto.Bool(false),
-			TrashInterval: u64(0), ChecksumType: pb.ChecksumTypeProto_CHECKSUM_CRC32C.Enum(), KeyProviderUri: proto.String(""), PolicyId: proto.Uint32(0),
+			TrashInterval: u64(0), ChecksumType: pb.ChecksumTypeProto_CHECKSUM_CRC32C.Enum(), KeyProviderUri: proto.String(""), PolicyId: hot().PolicyId,
 			SnapshotTrashRootEnabled: proto.Bool(false)}}, nil
 	}),
 	"getFsStats": on(func(c *call, _ *pb.GetFsStatusRequestProto) (*pb.GetFsStatsResponseProto, error) {

@@ -195,6 +195,14 @@ func TestRefused(t *testing.T) {
 	if d := ask[pb.GetDelegationTokenResponseProto](c, "getDelegationToken", &pb.GetDelegationTokenRequestProto{Renewer: &f}); d.Token != nil {
 		t.Errorf("a delegation token: %v", d)
 	}
+	for path, want := range map[string]string{f: "Replicated", root: ""} {
+		if s := ask[pb.GetContentSummaryResponseProto](c, "getContentSummary", &pb.GetContentSummaryRequestProto{Path: &path}); s.Summary.GetErasureCodingPolicy() != want {
+			t.Errorf("%s: erasure coding policy %q, want %q", path, s.Summary.GetErasureCodingPolicy(), want)
+		}
+	}
+	if d := ask[pb.GetServerDefaultsResponseProto](c, "getServerDefaults", &pb.GetServerDefaultsRequestProto{}); d.ServerDefaults.GetPolicyId() != 7 {
+		t.Errorf("storage policy %d is the default, want HOT", d.ServerDefaults.GetPolicyId())
+	}
 }
 
 // TestGarbageGoes: a deleted file's replica is deleted.

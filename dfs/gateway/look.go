@@ -82,7 +82,7 @@ var look = table{
 		return &pb.GetContentSummaryResponseProto{Summary: &pb.ContentSummaryProto{
 			Length: u64(s.Size), FileCount: u64(s.Files), DirectoryCount: u64(s.Directories), SpaceConsumed: u64(s.Space),
 			Quota: u64(s.NameQuota), SpaceQuota: u64(s.SpaceQuota), SnapshotLength: u64(0), SnapshotFileCount: u64(0), SnapshotDirectoryCount: u64(0),
-			SnapshotSpaceConsumed: u64(0), ErasureCodingPolicy: proto.String("")}}, nil
+			SnapshotSpaceConsumed: u64(0), ErasureCodingPolicy: proto.String(s.Coding())}}, nil
 	}),
 	"getQuotaUsage": on(func(c *call, q *pb.GetQuotaUsageRequestProto) (*pb.GetQuotaUsageResponseProto, error) {
 		var s *meta.Summary

@@ -112,6 +112,7 @@ func TestWebAsHDFS(t *testing.T) {
 		"PUT /web?op=SETXATTR&flag=CREATE", "PUT /web?op=SETXATTR&xattr.name=user.a", "PUT /web?op=RENAME", "PUT /web?op=SETACL", "POST /web?op=CONCAT", "GET /web?op=CHECKACCESS", "PUT /web?op=REMOVEXATTR",
 		"GET /web/nothing?op=GETFILELINKSTATUS", "GET /web?op=GETLINKTARGET", "GET /web/nothing?op=GETLINKTARGET",
 		"GET /?op=GETHOMEDIRECTORY", "GET /?op=GETTRASHROOT", "GET /web?op=LISTXATTRS", "GET /web?op=GETQUOTAUSAGE",
+		"GET /web?op=GETECPOLICY", "GET /web/nothing?op=GETECPOLICY", "GET /?op=GETDELEGATIONTOKEN", "GET /?op=GETSNAPSHOTTABLEDIRECTORYLIST",
 	} {
 		if want, got := raw(t, h.url, q), raw(t, r.url, q); want != got {
 			t.Errorf("%s\nHDFS: %s\nweb:  %s", q, want, got)

@@ -144,9 +144,9 @@ func (r *request) propose(op meta.Op) (meta.Result, error) {
 var refused = table{
 	"PUT SATISFYSTORAGEPOLICY": no(noPolicies), "PUT SETQUOTABYSTORAGETYPE": no(noQuota), "PUT CREATESYMLINK": no("Symlinks not supported"),
 	"PUT ALLOWSNAPSHOT": no(noSnapshots), "PUT DISALLOWSNAPSHOT": no(noSnapshots), "PUT CREATESNAPSHOT": no(noSnapshots), "PUT RENAMESNAPSHOT": no(noSnapshots),
-	"DELETE DELETESNAPSHOT": no(noSnapshots), "GET GETSNAPSHOTDIFF": no(noSnapshots), "GET GETSNAPSHOTTABLEDIRECTORYLIST": no(noSnapshots),
-	"PUT ENABLEECPOLICY": no(noCoding), "PUT DISABLEECPOLICY": no(noCoding), "PUT SETECPOLICY": no(noCoding), "POST UNSETECPOLICY": no(noCoding), "GET GETECPOLICY": no(noCoding),
-	"GET GETDELEGATIONTOKEN": no(noTokens), "PUT RENEWDELEGATIONTOKEN": no(noTokens), "PUT CANCELDELEGATIONTOKEN": no(noTokens),
+	"DELETE DELETESNAPSHOT": no(noSnapshots), "GET GETSNAPSHOTDIFF": no(noSnapshots), "GET GETSNAPSHOTLIST": no(noSnapshots),
+	"PUT ENABLEECPOLICY": no(noCoding), "PUT DISABLEECPOLICY": no(noCoding), "PUT SETECPOLICY": no(noCoding), "POST UNSETECPOLICY": no(noCoding),
+	"PUT RENEWDELEGATIONTOKEN": no(noTokens), "PUT CANCELDELEGATIONTOKEN": no(noTokens),
 }
 
 const (

@@ -35,7 +35,7 @@ var look = table{
 			return nil, err
 		}
 		return list{"ContentSummary": list{"directoryCount": s.Directories, "fileCount": s.Files, "length": s.Size, "quota": s.NameQuota,
-			"spaceConsumed": s.Space, "spaceQuota": s.SpaceQuota, "typeQuota": list{}, "ecPolicy": "", "snapshotDirectoryCount": 0, "snapshotFileCount": 0,
+			"spaceConsumed": s.Space, "spaceQuota": s.SpaceQuota, "typeQuota": list{}, "ecPolicy": s.Coding(), "snapshotDirectoryCount": 0, "snapshotFileCount": 0,
 			"snapshotLength": 0, "snapshotSpaceConsumed": 0}}, nil
 	},
 	"GET GETQUOTAUSAGE": func(r *request) (any, error) {
@@ -117,11 +117,22 @@ var look = table{
 	},
 	"GET GETSERVERDEFAULTS": func(r *request) (any, error) {
 		return list{"FsServerDefaults": list{"blockSize": 128 << 20, "bytesPerChecksum": 512, "writePacketSize": 64 << 10, "replication": r.Node.Places().Default(), "fileBufferSize": 4096,
-			"encryptDataTransfer": false, "trashInterval": 0, "checksumType": 2, "keyProviderUri": "", "defaultStoragePolicyId": 0, "snapshotTrashRootEnabled": false}}, nil
+			"encryptDataTransfer": false, "trashInterval": 0, "checksumType": 2, "keyProviderUri": "", "defaultStoragePolicyId": hot()["id"], "snapshotTrashRootEnabled": false}}, nil
 	},
 	"GET GETSTATUS": func(r *request) (any, error) {
 		room := r.Node.TotalRoom()
 		return list{"FsStatus": list{"capacity": room.Capacity, "remaining": room.Remaining, "used": room.Used}}, nil
+	},
+	// None, as from an HDFS that has no security: clients go on without.
+	"GET GETDELEGATIONTOKEN":            func(*request) (any, error) { return list{"Token": nil}, nil },
+	"GET GETSNAPSHOTTABLEDIRECTORYLIST": func(*request) (any, error) { return list{"SnapshottableDirectoryList": nil}, nil },
+	"GET GETECPOLICIES": func(*request) (any, error) {
+		return list{"ErasureCodingPolicies": list{"ErasureCodingPolicyInfo": []list{}}}, nil
+	},
+	"GET GETECCODECS": func(*request) (any, error) { return list{"ErasureCodingCodecs": list{}}, nil },
+	"GET GETECPOLICY": func(r *request) (any, error) {
+		_, err := r.stat("Path not found: " + r.path)
+		return json.RawMessage("null"), err
 	},
 	"GET GETALLSTORAGEPOLICY": func(*request) (any, error) {
 		return list{"BlockStoragePolicies": list{"BlockStoragePolicy": []list{hot()}}}, nil

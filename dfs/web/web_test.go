@@ -434,6 +434,8 @@ func TestAnswers(t *testing.T) {
 		"GETHOMEDIRECTORY": `{"Path":"/user/root"}`, "GETTRASHROOT": `{"Path":"/user/root/.Trash"}`,
 		"GETQUOTAUSAGE": `"fileAndDirectoryCount":1`, "LISTXATTRS": `{"XAttrNames":"[]"}`, "GETSTATUS": `"used":4`, "GETSERVERDEFAULTS": `"bytesPerChecksum":512`,
 		"GETALLSTORAGEPOLICY": `"HOT"`, "GETSTORAGEPOLICY": `"HOT"`, "LISTSTATUS_BATCH": `"remainingEntries":0`,
+		"GETCONTENTSUMMARY": `"ecPolicy":"Replicated"`, "GETECPOLICY": `null`, "GETECPOLICIES": `{"ErasureCodingPolicies":{"ErasureCodingPolicyInfo":[]}}`, "GETECCODECS": `{"ErasureCodingCodecs":{}}`,
+		"GETDELEGATIONTOKEN": `{"Token":null}`, "GETSNAPSHOTTABLEDIRECTORYLIST": `{"SnapshottableDirectoryList":null}`,
 	} {
 		if resp, body := s.ask("GET", "/f", "op="+query); resp.StatusCode != 200 || !strings.Contains(body, want) || resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %v %s", query, resp.Status, body)
