@@ -233,7 +233,8 @@ func asOld(err error) error {
 	return nil
 }
 
-// Understands returns the version that a node understands, and false if it has not said so to this one while it leads.
+// Understands returns the version that a node understands, and false if it has not said so lately to this one while it leads: it may have been stopped since, and be another
+// program when it is back.
 func (m *Circle) Understands(name string) (uint32, bool) {
 	if name == m.self.Name {
 		return m.Version, true
@@ -242,7 +243,7 @@ func (m *Circle) Understands(name string) (uint32, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u, ok := m.says[name]
-	return u.version, ok && u.term == term
+	return u.version, ok && u.term == term && m.now()-m.beats[name].At < m.Patience.Suspect
 }
 
 // askNeighbours asks those on both sides whether they answer.

@@ -39,11 +39,15 @@ func TestOldNodes(t *testing.T) {
 	}
 	a.mu.Lock()
 	a.Circle.mu.Lock()
-	a.says["d"] = understood{2, 0}
+	a.says["d"], a.beats["d"] = understood{2, 0}, ring.Beat{At: a.now()}
+	a.says["e"], a.beats["e"] = understood{2, 1}, ring.Beat{At: a.now() - quick.Patience.Suspect}
 	a.Circle.mu.Unlock()
 	a.mu.Unlock()
 	if _, ok := a.Understands("d"); ok {
 		t.Error("what was heard in another term counts")
+	}
+	if _, ok := a.Understands("e"); ok {
+		t.Error("what was heard long ago counts")
 	}
 	if old.outdated() != nil || b.outdated() != nil {
 		t.Error(old.outdated(), b.outdated())
