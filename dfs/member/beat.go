@@ -77,7 +77,7 @@ func (s service) stand() {
 func (s service) place(ctx context.Context, v *dfs.View, is dfs.Member) (*dfs.View, error) {
 	known := v.Members[is.Name]
 	is = s.standing(v, is)
-	if is.Number = known.Number; is != known {
+	if is.Number = known.Number; v.As(is) != known {
 		var err error
 		if v, _, err = s.node.Admit(ctx, is); err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (s service) standing(v *dfs.View, is dfs.Member) dfs.Member {
 	if there && is.Rack == "" {
 		is.Rack = n.Rack
 	}
-	return v.As(is)
+	return is
 }
 
 // wake has the next beat come at once, because nobody leads, or somebody else.

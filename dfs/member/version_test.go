@@ -21,6 +21,13 @@ func knowing(version uint32) Config {
 func TestOldNodes(t *testing.T) {
 	a, b, old := sit(t, "a", knowing(1)), sit(t, "b", knowing(2)), sit(t, "c", knowing(1))
 	a.leadFrom(nil, 1)
+	a.mu.Lock()
+	a.admits = func(m dfs.Member) {
+		if want := map[string]uint32{"a": 1, "b": 2, "c": 1}[m.Name]; m.Version != want {
+			t.Errorf("%s is admitted as one that understands %d: another version may be in force when that counts", m.Name, m.Version)
+		}
+	}
+	a.mu.Unlock()
 	for _, p := range []*place{b, old} {
 		_, v, _, err := p.join(t, a.address())
 		if err != nil {

@@ -455,18 +455,25 @@ func (g *Group) ChangeRing(ctx context.Context, e ring.Event) (*View, error) {
 }
 
 // Admit takes a node into the ring, or notes where it is now, and returns a view that has it, and its number. It may be
-// said again. A member that does not say what it understands does so as this program. ErrOld: that is less than the version in force.
+// said again. A member that has a number is one already; ring.ErrUnknown: it was removed since. One that does not say what it understands does so as this
+// program. ErrOld: that is less than the version in force.
 func (g *Group) Admit(ctx context.Context, m Member) (*View, uint32, error) {
-	v := g.View()
-	if m.Version == 0 {
-		m.Version = g.machine.knows
+	m.Version = cmp.Or(m.Version, g.machine.knows)
+	return g.admit(ctx, g.View(), m)
+}
+
+// admit admits a member by a view: when a version was raised since that needs to know what the member understands, by another one.
+func (g *Group) admit(ctx context.Context, v *View, m Member) (*View, uint32, error) {
+	for {
+		b, err := encodeMember(v.As(m))
+		if err == nil {
+			_, err = g.propose(ctx, b)
+		}
+		was := v
+		if v = g.View(); !errors.Is(err, ErrOld) || v.Version == was.Version || v.Old(m.Version) != nil {
+			return v, v.Members[m.Name].Number, err
+		}
 	}
-	b, err := encodeMember(v.As(m))
-	if err == nil {
-		_, err = g.propose(ctx, b)
-	}
-	v = g.View()
-	return v, v.Members[m.Name].Number, err
 }
 
 // propose returns the answer to a command.

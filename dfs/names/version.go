@@ -15,8 +15,8 @@ import (
 	"headrace/ring"
 )
 
-// Versions of all that nodes have to understand of each other: commands, the bytes of views, and what they say besides. The first is that of nodes that say
-// of none. With the second come ring.Rack, package meta's seventh version, and that a version is in force. A change that others have to know is a new version,
+// Versions of all that nodes have to understand of each other: commands, the bytes of views, and what they say besides. The first is that of the last nodes that said
+// of none; those before them know less. With the second come ring.Rack, package meta's seventh version, that the number of a member counts which is admitted, and that a version is in force. A change that others have to know is a new version,
 // noted here, and in force where somebody has said so when all nodes understood it: raise.
 const (
 	version1 = iota + 1
