@@ -137,7 +137,7 @@ func (n *Node) openBlocks() error {
 	}
 	fresh, err := renews(n.db, n.Config.NewDisks, n.Config.Log)
 	if err == nil {
-		err = n.named(had, fresh)
+		err = named(n.Config.Disks, had, fresh)
 	}
 	if err != nil {
 		return err

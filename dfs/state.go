@@ -135,14 +135,14 @@ func (n *Node) hadDisks() (had []string, err error) {
 }
 
 // named refuses a start without a directory that has had blocks, unless they are given up: what is there would be taken for lost, also what exists nowhere else.
-func (n *Node) named(had, givenUp []string) error {
+func named(disks, had, givenUp []string) error {
 	for _, dir := range had {
-		if !slices.Contains(n.Config.Disks, dir) && !slices.Contains(givenUp, dir) {
+		if !slices.Contains(disks, dir) && !slices.Contains(givenUp, dir) {
 			return fmt.Errorf("%s has blocks of this node, and is not named any more: name it with --disk; if they are lost or not wanted, or that disk is in another place now, start once with --new-disk %[1]s as well", dir)
 		}
 	}
 	for _, dir := range givenUp {
-		if !slices.Contains(n.Config.Disks, dir) && !slices.Contains(had, dir) {
+		if !slices.Contains(disks, dir) && !slices.Contains(had, dir) {
 			return fmt.Errorf("--new-disk %s: it is no --disk, and has had no blocks of this node", dir)
 		}
 	}
