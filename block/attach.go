@@ -18,7 +18,7 @@ type attaching struct {
 	asked   chan answer // what VERSION says, while it is being read
 	closing bool        // the files are being closed by which nobody else could unmount the disk
 	closed  atomic.Bool // they are
-	away    bool        // the disk was not there since it was taken out
+	away    bool        // the disk was not there since it was taken out, or when the store was opened
 }
 
 // answer is what a VERSION has in it.

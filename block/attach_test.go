@@ -143,3 +143,26 @@ func mustCopy(t *testing.T, s *Store, b Block, file uint64, content []byte) *Wri
 	}
 	return w
 }
+
+// TestDiskComesDuringTheStart: a disk that was not mounted when the store was opened, and is when it is looked for the first time, is taken into use.
+func TestDiskComesDuringTheStart(t *testing.T) {
+	dir, mount, _, unmount := testkit.ComingDisk(t)
+	mount()
+	s := openReal(t, dir, Config{})
+	mustWrite(t, s, Block{1, 1}, 1, []byte("what is on it"))
+	if err := errors.Join(s.Close(), unmount()); err != nil {
+		t.Fatal(err)
+	}
+	s = opened(t, Config{Dirs: []string{dir, t.TempDir()}, Known: []string{dir}})
+	if v := s.Volumes()[0]; !errors.Is(v.Cause, ErrNotMounted) {
+		t.Fatalf("%+v", v)
+	}
+	mount()
+	testkit.Await(t, "the disk to be in use", func() bool { return len(Attach(s)) == 1 })
+	if got, err := readAll(s, Block{1, 1}, 0, 13); err != nil || string(got) != "what is on it" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -217,7 +217,7 @@ func Open(c Config) (*Store, error) {
 			s.Close()
 			return nil, errs[i] // a mistake, not a broken disk
 		} else {
-			v.unseen = errs[i]
+			v.unseen, v.away = errs[i], errors.Is(errs[i], ErrNotMounted)
 			v.takeOut(errs[i])
 			<-v.told
 		}

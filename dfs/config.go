@@ -13,9 +13,9 @@ import (
 // Config says where a node is and how it is kept. The zero value of all but Dir works.
 type Config struct {
 	Dir string
-	// Disks are directories for blocks, one on each disk (default: blocks in Dir).
+	// Disks are directories for blocks, one on each disk (default: blocks in Dir). None that the node has had may be missing.
 	Disks []string
-	// NewDisks are those of Disks that may be empty though the node has had them before, as what was there is lost. Others are left out then.
+	// NewDisks are directories that the node has had before, and whose blocks are given up. Those of Disks may be empty, which are left out else; others are none of the node's any more.
 	NewDisks []string
 	// Owner and Group are those of the root directory of a new file system, of the user who may
 	// do all and of the group whose members may.
@@ -66,6 +66,7 @@ func (c Config) filled() Config {
 	if len(c.Disks) == 0 {
 		c.Disks = []string{filepath.Join(c.Dir, "blocks")}
 	}
+	c.Disks, c.NewDisks = absolutes(c.Disks), absolutes(c.NewDisks)
 	c.Group = cmp.Or(c.Group, "supergroup")
 	c.Upkeep = cmp.Or(c.Upkeep, 2*time.Second)
 	c.Reconcile = cmp.Or(c.Reconcile, time.Hour)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"headrace/block"
+	"headrace/meta"
 )
 
 // withoutPool makes a disk one of the versions that did not note of which file system its blocks are.
@@ -93,4 +95,63 @@ func TestForeignDisks(t *testing.T) {
 	if v := must[[]byte](t)(os.ReadFile(filepath.Join(dir, "blocks", "VERSION"))); !strings.Contains(string(v), n.Identity.Pool) {
 		t.Errorf("it does not say whose it is: %q", v)
 	}
+}
+
+// TestDiskThatIsNotNamed: a start without a directory that has blocks is refused, unless they are given up. The one in the node's own directory goes where that goes.
+func TestDiskThatIsNotNamed(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	c := Config{Dir: at("node"), Disks: []string{at("1"), at("2")}, Owner: "root"}
+	n := open(t, c)
+	b, w := begin(t, n, "/f", "synced")
+	if err := errors.Join(w.Sync(), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	has := must[block.Info](t)(n.Blocks.Stat(int64(b.ID))).Dir
+	closeNode(t, n)
+	left := slices.DeleteFunc(slices.Clone(c.Disks), func(disk string) bool { return disk == has })
+	refused := func(c Config, want string) {
+		t.Helper()
+		n, err := Open(c)
+		if err == nil {
+			closeNode(t, n)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", c, err, want)
+		}
+	}
+	without := c
+	for _, disks := range [][]string{left, nil} {
+		without.Disks = disks
+		refused(without, has+" has blocks of this node, and is not named any more")
+	}
+	if _, err := os.Stat(at("node/blocks")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there are blocks in --dir: %v", err)
+	}
+	n = open(t, c)
+	must[meta.Result](t)(n.do(&meta.RecoverLease{Path: "/f", Holder: "d"}))
+	closed(t, n, "/f")
+	if got := readFile(t, n, "/f", 0, 100); got != "synced" {
+		t.Errorf("%q", got)
+	}
+	closeNode(t, n)
+
+	without.Disks, without.NewDisks = left, []string{at("3")}
+	refused(without, "has blocks of this node")
+	for _, gone := range [][]string{{has}, {has}, nil} { // it stays in the settings for a while
+		without.NewDisks = gone
+		closeNode(t, open(t, without))
+	}
+	without.NewDisks = []string{at("3")}
+	refused(without, "--new-disk "+at("3")+": it is no --disk, and has had no blocks of this node")
+
+	t.Chdir(dir)
+	closeNode(t, open(t, Config{Dir: "plain"}))
+	if err := os.Rename(at("plain"), at("moved")); err != nil {
+		t.Fatal(err)
+	}
+	closeNode(t, open(t, Config{Dir: "moved"}))
+	t.Chdir(at("moved"))
+	closeNode(t, open(t, Config{Dir: "."}))
+	refused(Config{Dir: at("moved"), Disks: []string{at("other")}, Owner: "root"}, at("moved/blocks")+" has blocks")
 }

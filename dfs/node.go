@@ -135,7 +135,10 @@ func (n *Node) openBlocks() error {
 	if err != nil {
 		return err
 	}
-	fresh, err := renews(n.db, cleaned(n.Config.NewDisks), n.Config.Log)
+	fresh, err := renews(n.db, n.Config.NewDisks, n.Config.Log)
+	if err == nil {
+		err = named(n.Config.Disks, had, fresh)
+	}
 	if err != nil {
 		return err
 	}
@@ -167,7 +170,7 @@ func (n *Node) openBlocks() error {
 		err = n.rememberDisks(known)
 	}
 	if err == nil && len(fresh) > 0 {
-		err = noteRenewed(n.db, cleaned(n.Config.NewDisks))
+		err = noteRenewed(n.db, n.Config.NewDisks)
 	}
 	switch {
 	case errors.Is(err, block.ErrNotMounted):

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -114,6 +115,9 @@ func putIdentity(tx *bolt.Tx, who Identity) error {
 	return node.Put(identityKey, b)
 }
 
+// below begins a directory of blocks, as it is noted, that lies in that of the node, and goes where that goes.
+const below = "./"
+
 // hadDisks returns the directories that have had blocks of this node, nil if that was never noted.
 func (n *Node) hadDisks() (had []string, err error) {
 	err = n.db.View(func(tx *bolt.Tx) error {
@@ -122,7 +126,27 @@ func (n *Node) hadDisks() (had []string, err error) {
 		}
 		return nil
 	})
-	return had, err
+	for i, dir := range had {
+		if rest, is := strings.CutPrefix(dir, below); is {
+			had[i] = filepath.Join(n.Config.Dir, rest)
+		}
+	}
+	return absolutes(had), err
+}
+
+// named refuses a start without a directory that has had blocks, unless they are given up: what is there would be taken for lost, also what exists nowhere else.
+func named(disks, had, givenUp []string) error {
+	for _, dir := range had {
+		if !slices.Contains(disks, dir) && !slices.Contains(givenUp, dir) {
+			return fmt.Errorf("%s has blocks of this node, and is not named any more: name it with --disk; if they are lost or not wanted, or that disk is in another place now, start once with --new-disk %[1]s as well", dir)
+		}
+	}
+	for _, dir := range givenUp {
+		if !slices.Contains(disks, dir) && !slices.Contains(had, dir) {
+			return fmt.Errorf("--new-disk %s: it is no --disk, and has had no blocks of this node", dir)
+		}
+	}
+	return nil
 }
 
 // noDisks notes that a new part of a file system has none yet: what is in directories that it is given is not its.
@@ -130,9 +154,12 @@ func noDisks(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, []b
 
 // rememberDisks notes the directories that have blocks, or will. One that was left out stays known.
 func (n *Node) rememberDisks(before []string) error {
-	known := []string{}
-	for _, dir := range cleaned(n.Config.Disks) {
+	known, own := []string{}, absolutes([]string{n.Config.Dir})[0]
+	for _, dir := range n.Config.Disks {
 		if _, err := os.Stat(filepath.Join(dir, "VERSION")); err == nil || slices.Contains(before, dir) {
+			if rest, err := filepath.Rel(own, dir); err == nil && filepath.IsLocal(rest) {
+				dir = below + rest
+			}
 			known = append(known, dir)
 		}
 	}
@@ -210,11 +237,15 @@ func noteFailure(db *bolt.DB, dir string) error {
 	})
 }
 
-func cleaned(dirs []string) (clean []string) {
-	for _, dir := range dirs {
-		clean = append(clean, filepath.Clean(dir))
+// absolutes are directories as they are called wherever the process is started.
+func absolutes(dirs []string) []string {
+	all := slices.Clone(dirs)
+	for i, dir := range all {
+		if abs, err := filepath.Abs(dir); err == nil { // else the working directory is gone
+			all[i] = abs
+		}
 	}
-	return clean
+	return all
 }
 
 // Prepare returns who the node in a directory is, or will be once it has joined a file system: a node that was made, but
@@ -237,6 +268,24 @@ func Prepare(c Config) (who Identity, err error) {
 		return putIdentity(tx, who)
 	})
 	return who, errors.Join(err, db.Close(), lock.Close())
+}
+
+// HasOthers reports whether the node in a directory is one of several, as far as it has noted that. It may be called again, and not while the node is open.
+func HasOthers(dir string) (is bool, err error) {
+	if _, err := os.Stat(filepath.Join(dir, "meta.db")); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	lock, err := own(dir)
+	if err != nil {
+		return false, err
+	}
+	defer lock.Close()
+	db, err := openDB(dir)
+	if err != nil {
+		return false, err
+	}
+	v, err := names.Stored(db)
+	return err == nil && v != nil && len(v.Members) > 1, errors.Join(err, db.Close())
 }
 
 // openState opens the database, and makes a file system, or a part of another one, where there is nothing.

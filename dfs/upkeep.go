@@ -57,14 +57,11 @@ func (n *Node) rounds(every time.Duration, asked <-chan struct{}, f func()) {
 
 // upkeep does what nobody asks for while this node leads the names.
 func (n *Node) upkeep() {
-	var set lastLook
 	n.rounds(n.Config.Upkeep, nil, func() {
-		if !n.Leads() {
-			set = lastLook{}
-			return
+		if n.Leads() {
+			n.expire()
+			n.Keeper.all.settle()
 		}
-		n.expire(set.since(n.Config.Now()).Abs() > mostSet)
-		n.Keeper.all.settle()
 	})
 }
 
@@ -151,34 +148,15 @@ func (n *Node) ask(f func(meta.Query)) {
 	n.told("ask", n.Query(n.root(), func(q meta.Query) error { f(q); return nil }))
 }
 
-// A lastLook is what time it was when it was looked at last.
-type lastLook struct{ last time.Time }
-
-// mostSet is by how much a clock may be set, between two rounds, that still is the same.
-const mostSet = 5 * time.Second
-
-// since returns by how much it was set since then: by how much the time of day has gone on more than the time since the machine's start.
-func (c *lastLook) since(now time.Time) time.Duration {
-	last := c.last
-	c.last = now
-	if last.IsZero() {
-		return 0
-	}
-	return now.Round(0).Sub(last.Round(0)) - now.Sub(last)
-}
-
 // mostAhead is by how much later than this node's clock a lease may have been renewed that is left as it is, ms: the clocks of those who lead differ.
 const mostAhead = 2 * 60_000
 
-// expire ends leases that were not renewed; when the clock was set, or that of a node that led before was wrong, nobody knows which those are, and all are. Nothing
-// is proposed when there are none: whatever is proposed is written.
-func (n *Node) expire(set bool) {
-	due := false
-	n.ask(func(q meta.Query) {
-		due = q.Expired()
-		set = set || q.LastRenewed() > q.Time+mostAhead
-	})
-	if set {
+// expire ends leases that were not renewed; when the clock of a node that led before was wrong, nobody knows which those are, and all are (when this one's
+// was set: see names.Group). Nothing is proposed when there are none: whatever is proposed is written.
+func (n *Node) expire() {
+	due, ahead := false, false
+	n.ask(func(q meta.Query) { due, ahead = q.Expired(), q.LastRenewed() > q.Time+mostAhead })
+	if ahead {
 		n.propose(&meta.RenewLeases{Set: true})
 	} else if due {
 		n.propose(&meta.ExpireLeases{Most: atOnce})

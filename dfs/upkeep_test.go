@@ -42,24 +42,6 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// TestClock: a clock that goes on was not set; one by which it is another time, but no time has passed, was.
-func TestClock(t *testing.T) {
-	began := time.Now()
-	set := func(d time.Duration) time.Time { return began.Round(0).Add(d) } // has no time since the start
-	for name, step := range map[string]struct {
-		last, now time.Time
-		want      time.Duration
-	}{
-		"at first":      {time.Time{}, began, 0},
-		"it goes on":    {began, began.Add(time.Hour), 0},
-		"by no machine": {set(0), set(time.Hour), 0},
-	} {
-		if got := (&lastLook{step.last}).since(step.now); got != step.want {
-			t.Errorf("%s: %v, want %v", name, got, step.want)
-		}
-	}
-}
-
 // TestOwnAddresses: of a closed connection from an address of this machine nobody can be asked, so that nobody is believed.
 func TestOwnAddresses(t *testing.T) {
 	all, err := net.InterfaceAddrs()

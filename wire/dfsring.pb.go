@@ -1549,7 +1549,7 @@ func (x *RingChangeResponse) GetMoves() uint32 {
 
 type RingRaiseRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Nodes that were not heard are taken to understand it. When they come back and do not, they are refused.
+	// Nodes that are down are taken to understand it. When they come back and do not, they are refused.
 	DespiteAway   bool `protobuf:"varint,1,opt,name=despite_away,json=despiteAway,proto3" json:"despite_away,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

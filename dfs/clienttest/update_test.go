@@ -201,7 +201,7 @@ func TestRaise(t *testing.T) {
 		}
 		return false
 	})
-	says(n.do(false, "raise", "--fs", here(0)), "these are away, and have not said what they understand: node ", "("+n.host(2)+")", "--despite-away")
+	says(n.do(false, "raise", "--fs", here(0)), "these are away, and may be older: node ", "("+n.host(2)+")", "--despite-away")
 	n.start(2, n.new)
 	testkit.Await(t, "it to be back", n.whole)
 	says(n.do(true, "status", "--fs", n.fs()), "version 1 is in force, and all nodes understand 2: headrace dfs raise")

@@ -77,7 +77,7 @@ func (s service) stand() {
 func (s service) place(ctx context.Context, v *dfs.View, is dfs.Member) (*dfs.View, error) {
 	known := v.Members[is.Name]
 	is = s.standing(v, is)
-	if is.Number = known.Number; is != known {
+	if is.Number = known.Number; v.As(is) != known {
 		var err error
 		if v, _, err = s.node.Admit(ctx, is); err != nil {
 			return nil, err
@@ -103,7 +103,7 @@ func (s service) standing(v *dfs.View, is dfs.Member) dfs.Member {
 	if there && is.Rack == "" {
 		is.Rack = n.Rack
 	}
-	return v.As(is)
+	return is
 }
 
 // wake has the next beat come at once, because nobody leads, or somebody else.
@@ -233,7 +233,8 @@ func asOld(err error) error {
 	return nil
 }
 
-// Understands returns the version that a node understands, and false if it has not said so to this one while it leads.
+// Understands returns the version that a node understands, and false if it has not said so lately to this one while it leads: it may have been stopped since, and be another
+// program when it is back.
 func (m *Circle) Understands(name string) (uint32, bool) {
 	if name == m.self.Name {
 		return m.Version, true
@@ -242,7 +243,7 @@ func (m *Circle) Understands(name string) (uint32, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	u, ok := m.says[name]
-	return u.version, ok && u.term == term
+	return u.version, ok && u.term == term && m.now()-m.beats[name].At < m.Patience.Suspect
 }
 
 // askNeighbours asks those on both sides whether they answer.

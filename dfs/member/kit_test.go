@@ -48,6 +48,7 @@ type place struct {
 	got     []quorum.Message
 	old     error // that this node is too old
 	said    spoken
+	admits  func(dfs.Member) // what comes before a member is admitted
 }
 
 // spoken is what a node has logged.
@@ -223,10 +224,19 @@ func (p *place) Admit(ctx context.Context, m dfs.Member) (*dfs.View, uint32, err
 	if !p.Leads() {
 		return nil, 0, &dfs.NotLeader{}
 	}
-	if m.Number = p.View().Members[m.Name].Number; m.Number == 0 {
+	p.mu.Lock()
+	admits := p.admits
+	p.mu.Unlock()
+	if admits != nil {
+		admits(m)
+	}
+	was := m.Number
+	if m.Number = p.View().Members[m.Name].Number; was != 0 && was != m.Number {
+		return nil, 0, ring.ErrUnknown
+	} else if m.Number == 0 {
 		m.Number = uint32(len(p.View().Members) + 1)
 	}
-	p.change(func(v *dfs.View) { v.Members[m.Name] = m; v.Index++ })
+	p.change(func(v *dfs.View) { v.Members[m.Name] = v.As(m); v.Index++ })
 	if _, there := p.View().Table.Node(m.Name); !there {
 		if _, err := p.ChangeRing(ctx, ring.Join{Node: ring.Node{Name: m.Name, Weight: 1}}); err != nil {
 			return nil, 0, err

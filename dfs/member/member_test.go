@@ -384,3 +384,48 @@ func TestRemovedStaysOff(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRemovedWhileItIsNoted: a node that is removed while where it is, or what it understands, is being noted is not entered anew by that.
+func TestRemovedWhileItIsNoted(t *testing.T) {
+	a := sit(t, "a", knowing(2))
+	a.leadFrom(nil, 1)
+	a.change(func(v *dfs.View) { v.Version = 1 })
+	b := sit(t, "b", knowing(2))
+	_, with, _, err := b.join(t, a.address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := ring.New(64, 3, ring.Node{Name: "a", Weight: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := make(chan dfs.Member, 10)
+	a.mu.Lock()
+	a.admits = func(m dfs.Member) {
+		if m.Name != "b" {
+			return
+		}
+		times <- m
+		a.change(func(v *dfs.View) { delete(v.Members, "b"); v.Table = table; v.Index++ })
+	}
+	a.mu.Unlock()
+	gone := func(what string) {
+		t.Helper()
+		if m := <-times; m.Name != "b" || m.Number != with.Members["b"].Number {
+			t.Errorf("%s: %+v", what, m)
+		}
+		testkit.Await(t, "it to hear that it is none of the ring", func() bool { return strings.Contains(b.said.String(), "none of the ring") })
+		if _, there := a.View().Members["b"]; there {
+			t.Errorf("%s enters it anew", what)
+		}
+	}
+	a.change(func(v *dfs.View) { v.Version = 2; v.Index++ }) // so each is noted anew
+	b.Learn(with)
+	gone("a beat")
+
+	a.change(func(v *dfs.View) { v.Members, v.Table, v.Index = with.Members, with.Table, v.Index+1 })
+	if _, _, _, err := b.Join(t.Context(), []string{a.address()}, b.self, "BP-1"); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "was removed") {
+		t.Errorf("%v", err)
+	}
+	gone("a start")
+}

@@ -34,28 +34,30 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 		return nil, err
 	}
 	v := s.node.View()
+	stranger := connect.NewError(connect.CodeNotFound, fmt.Errorf("node %s is none of the ring", m.Name))
 	known, ok := v.Members[m.Name]
 	if !ok {
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("node %s is none of the ring", m.Name))
+		return nil, stranger
 	}
 	if err := refuseOld(v, m); err != nil {
 		return nil, err
 	}
-	understands := m.Version
 	m = s.standing(v, m)
 	m.Number = known.Number
 	a := &wire.RingBeatResponse{Noted: s.node.Leads()}
 	s.mu.Lock()
 	delete(s.moved, m.Name)
-	if m != known && !a.Noted {
+	if v.As(m) != known && !a.Noted {
 		s.moved[m.Name] = m
 	}
 	s.mu.Unlock()
 	if a.Noted {
-		if v, err = s.place(ctx, v, m); err != nil {
+		if v, err = s.place(ctx, v, m); errors.Is(err, ring.ErrUnknown) {
+			return nil, stranger
+		} else if err != nil {
 			return nil, err
 		}
-		s.note(m.Name, q.GetHostName(), understood{understands, v.Term}, ring.Beat{At: s.now(), Unreachable: q.Unreachable}, dfs.RoomFrom(q.GetRoom()))
+		s.note(m.Name, q.GetHostName(), understood{m.Version, v.Term}, ring.Beat{At: s.now(), Unreachable: q.Unreachable}, dfs.RoomFrom(q.GetRoom()))
 	}
 	if v.Table.Epoch() != q.Epoch || v.Index != q.Index || v.Term != q.Term || v.Leader != q.Leader {
 		a.View = v.Encode()
@@ -105,21 +107,14 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 		// Whoever has a file system was admitted once. That it is still known, and which version is in force, is asked by an event that changes nothing, as a node that
 		// has begun to lead may not know all yet.
 		_, err := s.node.ChangeRing(ctx, ring.Confirm{Node: m.Name})
-		if errors.Is(err, ring.ErrUnknown) {
-			if err = nil; q.Pool != "" {
-				return false, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("node %s was removed, and what it has counts no more", m.Name))
-			}
+		if errors.Is(err, ring.ErrUnknown) && q.Pool == "" {
+			err = nil
 		}
-		if err != nil {
-			return undone(err) || errors.Is(err, dfs.ErrUncertain), err
-		}
-		v := s.node.View()
-		if err := refuseOld(v, m); err != nil {
-			return false, err
-		}
-		v, number, err := s.node.Admit(ctx, s.standing(v, m))
 		if err == nil {
-			a = &wire.RingJoinResponse{FileSystem: s.system, Number: number, View: v.Encode()}
+			a, err = s.admit(ctx, m, q.Pool != "")
+		}
+		if errors.Is(err, ring.ErrUnknown) {
+			err = connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("node %s was removed, and what it has counts no more", m.Name))
 		}
 		return undone(err) || errors.Is(err, dfs.ErrUncertain), err
 	}, func(leader dfs.Member) (bool, error) {
@@ -134,6 +129,23 @@ func (s service) Join(ctx context.Context, q *wire.RingJoinRequest) (*wire.RingJ
 		return nil, tooOld(old)
 	}
 	return a, err
+}
+
+// admit enters a node. One that was a member is refused when it is none any more.
+func (s service) admit(ctx context.Context, m dfs.Member, was bool) (*wire.RingJoinResponse, error) {
+	v := s.node.View()
+	if err := refuseOld(v, m); err != nil {
+		return nil, err
+	}
+	m = s.standing(v, m)
+	if m.Number = v.Members[m.Name].Number; was && m.Number == 0 {
+		return nil, ring.ErrUnknown
+	}
+	v, number, err := s.node.Admit(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.RingJoinResponse{FileSystem: s.system, Number: number, View: v.Encode()}, nil
 }
 
 // reachTries is how often a node is asked whether it is there, beatTime each, before it is refused.

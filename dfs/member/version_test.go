@@ -21,6 +21,13 @@ func knowing(version uint32) Config {
 func TestOldNodes(t *testing.T) {
 	a, b, old := sit(t, "a", knowing(1)), sit(t, "b", knowing(2)), sit(t, "c", knowing(1))
 	a.leadFrom(nil, 1)
+	a.mu.Lock()
+	a.admits = func(m dfs.Member) {
+		if want := map[string]uint32{"a": 1, "b": 2, "c": 1}[m.Name]; m.Version != want {
+			t.Errorf("%s is admitted as one that understands %d: another version may be in force when that counts", m.Name, m.Version)
+		}
+	}
+	a.mu.Unlock()
 	for _, p := range []*place{b, old} {
 		_, v, _, err := p.join(t, a.address())
 		if err != nil {
@@ -39,11 +46,15 @@ func TestOldNodes(t *testing.T) {
 	}
 	a.mu.Lock()
 	a.Circle.mu.Lock()
-	a.says["d"] = understood{2, 0}
+	a.says["d"], a.beats["d"] = understood{2, 0}, ring.Beat{At: a.now()}
+	a.says["e"], a.beats["e"] = understood{2, 1}, ring.Beat{At: a.now() - quick.Patience.Suspect}
 	a.Circle.mu.Unlock()
 	a.mu.Unlock()
 	if _, ok := a.Understands("d"); ok {
 		t.Error("what was heard in another term counts")
+	}
+	if _, ok := a.Understands("e"); ok {
+		t.Error("what was heard long ago counts")
 	}
 	if old.outdated() != nil || b.outdated() != nil {
 		t.Error(old.outdated(), b.outdated())

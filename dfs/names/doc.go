@@ -65,7 +65,7 @@
 // counts. Whoever leads writes nothing newer (Group.permitted; package meta writes commands by the rules of then), and whoever applies goes by what it finds, as ever. The view's
 // bytes are those of the version in force, since they are part of the state, of which all have the same sum.
 //
-// What each node understands it says when it joins, and with each beat (package member). The one that leads believes only what it has heard in its term, and those that it has taken
+// What each node understands it says when it joins, and with each beat (package member). The one that leads believes only what it has heard lately in its term, waits for all that are up, and those that it has taken
 // for sure are named in the command: it is refused where another one is in the ring meanwhile (roster.raise), as is a member that understands less than what is in force
 // (roster.admit). So it does not matter who leads, and when.
 //

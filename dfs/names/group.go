@@ -146,7 +146,7 @@ func Open(c Config) (*Group, error) {
 		return nil, errors.New("names: nothing is known of the ring")
 	}
 	g := &Group{known: newKnown(c.Self, v), config: c, store: s, machine: m, seats: &seats{self: c.Self, machine: m, point: crash.Here},
-		waiting: make(chan struct{}, mostWaiting), terms: terms{holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), walking: make(chan struct{}, walksAtOnce()), full: make(chan struct{}, 1), restored: make(chan struct{}, 1), failed: make(chan struct{})}
+		waiting: make(chan struct{}, mostWaiting), terms: terms{ahead: aheadOf(c.Now()), holding: make(chan struct{}, 1)}, querying: make(chan struct{}, mostQueries), walking: make(chan struct{}, walksAtOnce()), full: make(chan struct{}, 1), restored: make(chan struct{}, 1), failed: make(chan struct{})}
 	if err := g.checkAtStart(); err != nil {
 		return nil, err
 	}
@@ -341,13 +341,6 @@ func (g *Group) Propose(ctx context.Context, m meta.Command) (meta.Result, error
 	if err := m.Bounded(); err != nil {
 		return nil, err
 	}
-	renewed := func() error {
-		_, err := g.command(ctx, meta.Command{Op: &meta.RenewLeases{}})
-		return err
-	}
-	if err := g.terms.begin(ctx, g.View().Term, renewed); err != nil {
-		return nil, err
-	}
 	r, err := g.command(ctx, m)
 	for try := 0; meta.TooMuch(err) && try < surveys; try++ {
 		if m.Seen, err = g.survey(ctx, m); err == nil {
@@ -373,8 +366,21 @@ func (g *Group) survey(ctx context.Context, m meta.Command) (seen *meta.Seen, er
 	return seen, err
 }
 
+// command has a command applied as Propose does, but for what takes a survey.
 func (g *Group) command(ctx context.Context, m meta.Command) (meta.Result, error) {
-	m.Time = g.config.Now().UnixMilli()
+	now, err := g.terms.begin(ctx, g.View().Term, g.config.Now, func(now time.Time, set bool) error {
+		_, err := g.write(ctx, meta.Command{Op: &meta.RenewLeases{Set: set}}, now)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return g.write(ctx, m, now)
+}
+
+// write has a command of a time applied.
+func (g *Group) write(ctx context.Context, m meta.Command, now time.Time) (meta.Result, error) {
+	m.Time = now.UnixMilli()
 	b, err := encodeMeta(m, g.View().Version)
 	if err == nil {
 		b, err = g.propose(ctx, b)
@@ -386,30 +392,57 @@ func (g *Group) command(ctx context.Context, m meta.Command) (meta.Result, error
 }
 
 // terms has all leases renewed before anything else is proposed in a term: there may have been nobody to renew them before it, and
-// no other client is to take a file before its writer could say that it lives. It may be used by several goroutines.
+// no other client is to take a file before its writer could say that it lives. So it is when the clock was set in the term: by the new time nobody has
+// renewed its lease for long. It may be used by several goroutines.
 type terms struct {
+	// ahead is by how much more the time of day has gone on than the time since the machine's start, since some time: it changes when the clock is set.
+	ahead   func(now time.Time) time.Duration
 	begun   atomic.Uint64 // the last one in which that was done
+	was     atomic.Int64  // by how much it was ahead at the last command
 	holding chan struct{} // has one while somebody does it
 }
 
-func (t *terms) begin(ctx context.Context, term uint64, do func() error) error {
-	if t.begun.Load() == term {
-		return nil
+// mostSet is by how much a clock may be set, between two commands, that still is the same.
+const mostSet = 5 * time.Second
+
+// aheadOf measures from a time on.
+func aheadOf(began time.Time) func(now time.Time) time.Duration {
+	return func(now time.Time) time.Duration { return now.Round(0).Sub(began.Round(0)) - now.Sub(began) }
+}
+
+// begin returns the time of a command that is about to be proposed in a term, after it has had leases renewed if that is due; set says whether the clock was.
+func (t *terms) begin(ctx context.Context, term uint64, clock func() time.Time, renew func(now time.Time, set bool) error) (now time.Time, err error) {
+	if now = clock(); t.begun.Load() == term && t.goesOn(now) {
+		return now, nil
 	}
 	select {
 	case t.holding <- struct{}{}:
 		defer func() { <-t.holding }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return now, ctx.Err()
 	}
-	if t.begun.Load() == term {
-		return nil
+	now = clock()
+	begun := t.begun.Load() == term
+	if begun && t.goesOn(now) { // somebody else has done it
+		return now, nil
 	}
-	err := do()
-	if err == nil {
+	if err = renew(now, begun); err == nil {
+		t.was.Store(int64(t.ahead(now)))
 		t.begun.Store(term)
 	}
-	return err
+	return now, err
+}
+
+// goesOn reports whether the clock was not set since the last command, and notes a time.
+func (t *terms) goesOn(now time.Time) bool {
+	was, is := t.was.Load(), int64(t.ahead(now))
+	if time.Duration(is-was).Abs() > mostSet {
+		return false
+	}
+	if is != was {
+		t.was.CompareAndSwap(was, is)
+	}
+	return true
 }
 
 // ChangeRing has an event happen to the ring, and returns a view that has it.
@@ -422,18 +455,25 @@ func (g *Group) ChangeRing(ctx context.Context, e ring.Event) (*View, error) {
 }
 
 // Admit takes a node into the ring, or notes where it is now, and returns a view that has it, and its number. It may be
-// said again. A member that does not say what it understands does so as this program. ErrOld: that is less than the version in force.
+// said again. A member that has a number is one already; ring.ErrUnknown: it was removed since. One that does not say what it understands does so as this
+// program. ErrOld: that is less than the version in force.
 func (g *Group) Admit(ctx context.Context, m Member) (*View, uint32, error) {
-	v := g.View()
-	if m.Version == 0 {
-		m.Version = g.machine.knows
+	m.Version = cmp.Or(m.Version, g.machine.knows)
+	return g.admit(ctx, g.View(), m)
+}
+
+// admit admits a member by a view: when a version was raised since that needs to know what the member understands, by another one.
+func (g *Group) admit(ctx context.Context, v *View, m Member) (*View, uint32, error) {
+	for {
+		b, err := encodeMember(v.As(m))
+		if err == nil {
+			_, err = g.propose(ctx, b)
+		}
+		was := v
+		if v = g.View(); !errors.Is(err, ErrOld) || v.Version == was.Version || v.Old(m.Version) != nil {
+			return v, v.Members[m.Name].Number, err
+		}
 	}
-	b, err := encodeMember(v.As(m))
-	if err == nil {
-		_, err = g.propose(ctx, b)
-	}
-	v = g.View()
-	return v, v.Members[m.Name].Number, err
 }
 
 // propose returns the answer to a command.

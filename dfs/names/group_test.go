@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -339,5 +340,46 @@ func TestMuteLearner(t *testing.T) {
 	status.Active[seat(5)] = true
 	if mute := s.mutes(status); len(mute) > 0 {
 		t.Errorf("%v says something", mute)
+	}
+}
+
+// TestClockIsSet: when a node's clock is set, writers keep what they have open as if they had renewed their leases just now, whoever comes first, and by the time that passes from
+// then on.
+func TestClockIsSet(t *testing.T) {
+	g, _ := start(t, t.TempDir())
+	began := time.Now().Round(0)
+	var passed, set time.Duration
+	g.config.Now = func() time.Time { return began.Add(passed + set) }
+	g.terms.ahead = func(now time.Time) time.Duration { return now.Sub(began) - passed }
+	path := simDir + "/f"
+	do := func(op meta.Op) (meta.Result, error) {
+		return g.Propose(t.Context(), meta.Command{Caller: person, Op: op})
+	}
+	if _, err := do(&meta.Create{Path: path, Mode: 0o644, Holder: "writer", Flags: meta.FlagCreate, Replication: 1, BlockSize: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	soft, hard := time.Duration(softLimit)*time.Millisecond, time.Duration(hardLimit)*time.Millisecond
+	comes := func() error { _, err := do(&meta.Append{Path: path, Holder: "another"}); return err }
+	has := func(what string) {
+		t.Helper()
+		if err := comes(); err == nil || !strings.Contains(err.Error(), "currently owned by") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	passed += soft / 2
+	has("half the time has passed")
+	for _, by := range []time.Duration{2 * soft, -3 * soft, 2 * hard, 10 * time.Second, time.Second} {
+		set += by
+		passed += soft / 10
+		if by > hard {
+			if _, err := do(&meta.ExpireLeases{Most: 10}); err != nil {
+				t.Error(err)
+			}
+		}
+		has(fmt.Sprint("set by ", by))
+	}
+	passed += 2 * soft
+	if err := comes(); err != nil {
+		t.Errorf("the writer has renewed nothing for long: %v", err)
 	}
 }

@@ -72,12 +72,15 @@ func (r *roster) event(e ring.Event, index uint64) (*roster, error) {
 	return n, nil
 }
 
-// admit enters a member, or where it is now.
+// admit enters a member, or where it is now. One with a number was a member when that was asked for, and is not entered anew when it was removed since.
 func (r *roster) admit(m Member, index uint64) (*roster, error) {
 	if err := r.Old(m.Version); err != nil {
 		return r, err
 	}
 	old, known := r.Members[m.Name]
+	if m.Number != 0 && m.Number != old.Number && r.Version >= version2 {
+		return r, fmt.Errorf("%w: node %s was removed", ring.ErrUnknown, m.Name)
+	}
 	m.Number = old.Number
 	if known && old == m {
 		return r, nil

@@ -273,6 +273,30 @@ func (s bolted) keptView() (v *View, err error) {
 	return v, err
 }
 
+// Stored returns the view that a database has, of which a node may have learnt more since; nil: it has none.
+func Stored(db *bolt.DB) (v *View, err error) {
+	err = db.View(func(tx *bolt.Tx) error {
+		return Sound(func() (err error) {
+			node := tx.Bucket(nodeBucket)
+			if node == nil {
+				return nil
+			}
+			if b := current(tx); b != nil && b.Get(viewKey) != nil {
+				r, err := decodeRoster(b.Get(viewKey))
+				if err == nil {
+					v = &r.View
+				}
+				return err
+			}
+			if b := node.Get(keptKey); b != nil {
+				v, err = DecodeView(b)
+			}
+			return err
+		})
+	})
+	return v, err
+}
+
 // Found prepares a database, in the transaction in which package meta's state is made or was found, for a
 // group that this node founds alone. Its seat is another one than in any other group: a message that goes astray between groups means
 // nobody there.

@@ -15,8 +15,8 @@ import (
 	"headrace/ring"
 )
 
-// Versions of all that nodes have to understand of each other: commands, the bytes of views, and what they say besides. The first is that of nodes that say
-// of none. With the second come ring.Rack, package meta's seventh version, and that a version is in force. A change that others have to know is a new version,
+// Versions of all that nodes have to understand of each other: commands, the bytes of views, and what they say besides. The first is that of the last nodes that said
+// of none; those before them know less. With the second come ring.Rack, package meta's seventh version, that the number of a member counts which is admitted, and that a version is in force. A change that others have to know is a new version,
 // noted here, and in force where somebody has said so when all nodes understood it: raise.
 const (
 	version1 = iota + 1
@@ -133,22 +133,25 @@ func (r *roster) raise(c raise, index uint64) (*roster, error) {
 	return n, nil
 }
 
-// next returns the newest version that all nodes understand which are not out, and these; that in force when all understand no more. A node that has not said what it
-// understands, or is down, keeps others from being sure, unless it is not to be waited for: if it is older, it is refused when it is back.
+// next returns the newest version that all nodes understand which are not out, and these; that in force when all understand no more. A node that is down keeps others from being
+// sure, unless it is not to be waited for: if it is older, it is refused when it is back. One that is up is always waited for: it serves, perhaps votes, and is heard soon, or down.
 func (v *View) next(understands func(node string) (version uint32, said bool), despiteAway bool) (to raise, err error) {
 	in := max(version1, v.Version)
 	of := map[uint32][]string{}
-	var away []string
+	var away, unheard []string
 	for _, n := range v.Table.Nodes() {
 		if n.State == ring.IsOut {
 			continue
 		}
 		to.Nodes = append(to.Nodes, n.Name)
 		who := fmt.Sprintf("node %.8s (%s)", n.Name, v.Members[n.Name].Host)
-		if version, said := understands(n.Name); said && n.State == ring.IsUp {
-			of[version] = append(of[version], who)
-		} else {
+		switch version, said := understands(n.Name); {
+		case n.State != ring.IsUp:
 			away = append(away, who)
+		case !said:
+			unheard = append(unheard, who)
+		default:
+			of[version] = append(of[version], who)
 		}
 	}
 	all := slices.Sorted(maps.Keys(of))
@@ -160,8 +163,10 @@ func (v *View) next(understands func(node string) (version uint32, said bool), d
 		return to, fmt.Errorf("%w: version %d is all that these understand: %s. Install the version of the other nodes there first", ErrStays, to.Version, strings.Join(of[to.Version], ", "))
 	case to.Version <= in:
 		to.Version = in
+	case len(unheard) > 0:
+		return to, fmt.Errorf("%w: the node that leads has not heard lately what these understand: %s. Ask again in some seconds", ErrStays, strings.Join(unheard, ", "))
 	case len(away) > 0 && !despiteAway:
-		return to, fmt.Errorf("%w: these are away, and have not said what they understand: %s. Wait until they are back, or out; or give --despite-away: "+
+		return to, fmt.Errorf("%w: these are away, and may be older: %s. Wait until they are back, or out; or give --despite-away: "+
 			"then those that are older are refused when they are back, until they are updated", ErrStays, strings.Join(away, ", "))
 	}
 	return to, nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/internal/testkit"
 	"headrace/meta"
 	"headrace/quorum"
 	"headrace/ring"
@@ -172,5 +173,48 @@ func TestOldWays(t *testing.T) {
 	if again, err := Open(Config{DB: database(t, dir).db, Dir: filepath.Join(dir, "log"), Self: "one", Send: func(quorum.Message) {}, Now: time.Now, Log: testLog(t)}); !errors.Is(err, ErrOld) {
 		again.Close()
 		t.Errorf("it starts: %v", err)
+	}
+}
+
+// TestAdmittedBesideARaise: what a node understands counts by the version that is in force when it is admitted, also when another one was when that was asked for.
+func TestAdmittedBesideARaise(t *testing.T) {
+	ctx := context.Background()
+	t.Cleanup(func() { understood = "" })
+	understood = "1"
+	dir := t.TempDir()
+	g, _ := start(t, dir)
+	g.Close()
+	g.machine.store.(bolted).db.Close()
+	understood = ""
+	g, _ = start(t, dir)
+	before := g.View()
+	if _, raised, err := g.Raise(ctx, nil, false); err != nil || !raised || before.Version != version1 {
+		t.Fatalf("%+v, %t, %v", before, raised, err)
+	}
+	if _, _, err := g.admit(ctx, before, Member{Name: "old", Version: version1}); !errors.Is(err, ErrOld) {
+		t.Errorf("one that is too old: %v", err)
+	}
+	if v, number, err := g.admit(ctx, before, Member{Name: "new", Version: version2}); err != nil || number == 0 || v.Members["new"].Version != version2 {
+		t.Errorf("one that is not: %+v, %d, %v", v, number, err)
+	}
+}
+
+// TestAdmittedBesideARemoval: a member that was removed is not entered anew by a command that was to note where it is.
+func TestAdmittedBesideARemoval(t *testing.T) {
+	g, _ := start(t, t.TempDir())
+	ctx := context.Background()
+	_, number, err := g.Admit(ctx, Member{Name: "two"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.ChangeRing(ctx, ring.Drain{Node: "two"}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Await(t, "it to have no seat, and to be removed", func() bool { _, err := g.ChangeRing(ctx, ring.Remove{Node: "two"}); return err == nil })
+	if v, _, err := g.Admit(ctx, Member{Name: "two", Number: number, Peer: 7}); !errors.Is(err, ring.ErrUnknown) || v.Members["two"].Name != "" {
+		t.Errorf("%+v, %v", v.Members, err)
+	}
+	if _, again, err := g.Admit(ctx, Member{Name: "two"}); err != nil || again == number { // one that says of no number is new
+		t.Errorf("%d, %v", again, err)
 	}
 }

@@ -183,7 +183,7 @@ func copyOf(ctx context.Context, c *hdfs.Client, from string, to io.Writer) erro
 	return err
 }
 
-// copying is behind the name of a file that is not whole yet, as with hdfs dfs -put.
+// copying is at the end of the name of a file that is not whole yet, as with hdfs dfs -put.
 const copying = "._COPYING_"
 
 func putVerb(a verbs) *cobra.Command {
@@ -195,7 +195,8 @@ func putVerb(a verbs) *cobra.Command {
 		Long: `Put copies FILE, or with - standard input, to PATH, or into the directory PATH. The
 file appears there when it is whole, and is on the disks when put ends. One that is
 there is left alone, unless you say --force. A directory is copied with all in it;
-with --force also into one that is there.`,
+with --force also into one that is there. A put that is killed leaves a file whose
+name ends with ._COPYING_, which may be removed.`,
 		Example: `  headrace dfs put access.log /logs/
   headrace dfs put logs /
   zcat old.gz | headrace dfs put - /logs/old`,
@@ -286,14 +287,11 @@ func put(ctx context.Context, c *hdfs.Client, from io.Reader, to string, force b
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	part, size, move := to+copying, int64(0), c.Rename
+	part, size, move := to+"."+rand.Text()[:10]+copying, int64(0), c.Rename // somebody else may put a file there, too
 	if force {
 		move = c.Replace
 	}
-	// What somebody has left there was never whole.
-	if err = c.RemoveAll(ctx, part); err == nil {
-		err = c.Create(ctx, part, 0o644, func(w io.Writer) (err error) { size, err = io.Copy(w, from); return err })
-	}
+	err = c.Create(ctx, part, 0o644, func(w io.Writer) (err error) { size, err = io.Copy(w, from); return err })
 	whole := err == nil
 	if whole {
 		err = move(ctx, part, to)

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"headrace/cli"
 	"headrace/dfs"
 	"headrace/dfs/web"
 	"headrace/hdfs"
@@ -122,6 +125,35 @@ func TestReplace(t *testing.T) {
 	want("the third")
 }
 
+// TestPutBesidePut: two that put a file to one path beside each other both do, and it is that of the one who ends last.
+func TestPutBesidePut(t *testing.T) {
+	c, _ := reached(t)
+	var pipes [2]*io.PipeWriter
+	var ended [2]chan error
+	for i := range pipes {
+		r, w := io.Pipe()
+		pipes[i], ended[i] = w, make(chan error, 1)
+		go func() { ended[i] <- put(t.Context(), c, r, "/f", true) }()
+		io.WriteString(w, "the ")
+		testkit.Await(t, "its part", func() bool { l, err := c.ReadDir(t.Context(), "/"); return err == nil && len(l) == i+1 })
+	}
+	for i, text := range []string{"the first", "the second"} {
+		if _, err := io.WriteString(pipes[i], text[4:]); err != nil {
+			t.Error(err)
+		}
+		pipes[i].Close()
+		if err := <-ended[i]; err != nil {
+			t.Error(err)
+		}
+		if got := testkit.Content(c.Open(t.Context(), "/f"))(t); got != text {
+			t.Errorf("%q, want %q", got, text)
+		}
+	}
+	if l, err := c.ReadDir(t.Context(), "/"); err != nil || len(l) != 1 {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
 // TestReadOn: a file whose reader was cut off is read on, if it is the same.
 func TestReadOn(t *testing.T) {
 	c, way := reached(t)
@@ -175,5 +207,43 @@ func TestModes(t *testing.T) {
 	}
 	if err := get(t.Context(), c, "/f", to); err != nil || mode(to) != 0o604 {
 		t.Errorf("%v, %v", mode(to), err)
+	}
+}
+
+// TestTokenIsLost: a node of several that finds no token does not make another one than the others have, as one that is alone does.
+func TestTokenIsLost(t *testing.T) {
+	c := dfs.Config{Dir: filepath.Join(t.TempDir(), "d"), Owner: "root", ScrubRate: -1, Log: slog.New(slog.DiscardHandler)}
+	f := &peerFlags{tokenFile: filepath.Join(t.TempDir(), "token")}
+	a := verbs{&cli.App{Out: io.Discard, Err: t.Output()}}
+	opens := func() error {
+		t.Helper()
+		os.Remove(f.tokenFile)
+		c := c
+		p, err := a.openPeers(t.Context(), f, netip.MustParseAddr("127.0.0.1"), "", &c)
+		p.close()
+		return err
+	}
+	for _, other := range []string{"", "another"} {
+		if err := opens(); err != nil {
+			t.Errorf("a node that is alone: %v", err)
+		}
+		node, err := dfs.Open(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other != "" {
+			if _, _, err := node.Admit(t.Context(), dfs.Member{Name: other, Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := node.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := opens(); err == nil || !strings.Contains(err.Error(), "there is no token in "+f.tokenFile+"; copy the file that another node of the file system has made") {
+		t.Errorf("a node of several: %v", err)
+	}
+	if _, err := os.Stat(f.tokenFile); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("there is one: %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -121,7 +120,7 @@ func (f *StartFlags) Define(cmd *cobra.Command, prefix string) {
 	flags := cmd.Flags()
 	f.prefix = prefix
 	flags.StringArrayVar(&f.disks, prefix+"disk", nil, "a `DIR` for blocks, one for each disk; may be repeated (default: blocks in the file system's)")
-	flags.StringArrayVar(&f.newDisks, prefix+"new-disk", nil, "a `DIR` of these that is empty because the disk that was there before is lost; may be repeated. Otherwise such a disk is left out, for it may just not be mounted")
+	flags.StringArrayVar(&f.newDisks, prefix+"new-disk", nil, "a `DIR` whose blocks are given up: it is empty because the disk that was there is lost, or it is no --disk any more; may be repeated. Otherwise an empty one is left out, for it may just not be mounted, and a start without one is refused")
 	flags.StringVar(&f.listen, prefix+"listen", "127.0.0.1", "the IP `ADDRESS` to listen on")
 	flags.StringVar(&f.advertise, prefix+"advertise", "", "the IP `ADDRESS` by which clients reach this machine (default: that of --"+prefix+"listen)")
 	flags.StringVar(&f.hostName, prefix+"host-name", "", "the `NAME` of this machine for those who run tasks near their data, as YARN's NodeManager on it has it (default: what the address by which clients reach it is called)")
@@ -150,11 +149,6 @@ func (f *StartFlags) Check() error {
 	}
 	if strings.ContainsAny(f.hostName, " /,\t\n") || len(f.hostName) > mostHostName {
 		return cli.UsageErrorf("--%shost-name %q: want the name of a machine", f.prefix, f.hostName)
-	}
-	for _, dir := range f.newDisks {
-		if !slices.Contains(f.disks, dir) && (len(f.disks) > 0 || filepath.Clean(dir) != filepath.Join(f.Dir, "blocks")) {
-			return cli.UsageErrorf("--%[1]snew-disk %[2]s: it is no --%[1]sdisk", f.prefix, dir)
-		}
 	}
 	return f.peers.check()
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,15 +93,11 @@ func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, h
 		return nil, err
 	}
 	if len(seeds) == 0 {
-		made, err := token.Make(f.tokenFile)
-		if err != nil {
+		if err := a.makeToken(f.tokenFile, c.Dir); err != nil {
 			return nil, err
 		}
-		if made {
-			a.Say("a token was made in %s; nodes that join need a copy of that file", f.tokenFile)
-		}
 	}
-	tokens, err := token.ReadAll(f.tokenFile, "a node of the file system")
+	tokens, err := token.ReadAll(f.tokenFile, "another node of the file system")
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +119,20 @@ func (a verbs) openPeers(ctx context.Context, f *peerFlags, listen netip.Addr, h
 	}
 	p.self, c.Send, c.Peers = c.Self, p.circle.Send, p.circle
 	return p, nil
+}
+
+// makeToken makes the token of a first node, unless it is there. With another one than the other nodes have a node of several would be a stranger to them.
+func (a verbs) makeToken(file, dir string) error {
+	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
+		if others, err := dfs.HasOthers(dir); err != nil || others {
+			return err // that there is none says who reads it
+		}
+	}
+	made, err := token.Make(file)
+	if made {
+		a.Say("a token was made in %s; nodes that join need a copy of that file", file)
+	}
+	return err
 }
 
 // knownTime is how long a node asks those that it is to join, which has joined them before.

@@ -240,8 +240,9 @@ func raiseVerb(a verbs) *cobra.Command {
 		Long: `Raise ends an update of all nodes to a newer version of Headrace. Until then they write
 only what nodes of the version before understand, so each may be taken back to it.
 After it what is new may be used, and a node of an older version is refused. It is
-itself refused as long as a node understands no newer version, or is away and has not
-said which: headrace dfs status shows that. A node that is out is not waited for.
+itself refused as long as a node understands no newer version, is down, or was not
+heard lately by the one that leads: headrace dfs status shows that. A node that is out
+is not waited for.
 
 Only who may do all may ask, on a machine that has a node, by the address of that one:
 who calls from elsewhere cannot prove who it is.`,
@@ -276,7 +277,7 @@ who calls from elsewhere cannot prove who it is.`,
 		},
 	}
 	fsFlag(cmd, &fs)
-	cmd.Flags().BoolVar(&q.DespiteAway, "despite-away", false, "do not wait for nodes that are down, or were not heard yet: if they are older they are refused when they are back, until they are updated")
+	cmd.Flags().BoolVar(&q.DespiteAway, "despite-away", false, "do not wait for nodes that are down: if they are older they are refused when they are back, until they are updated")
 	return cmd
 }
 
