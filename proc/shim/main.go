@@ -27,6 +27,8 @@ func Main(args []string) int {
 		err = runInCgroups(args[1:])
 	case "dump":
 		err = runDump(os.Stdin, os.Stdout)
+	case "take-locks":
+		err = runTakeLocks(os.Stdin)
 	case "swap-probe":
 		err = runSwapProbe(args[1:], os.Stdout)
 	case "--help", "-h", "help":

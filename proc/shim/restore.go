@@ -260,7 +260,7 @@ func (r *restoration) once(c candidate) error {
 	p.root.Store(int64(c.sv.InitPID))
 	err = r.runCRIU(c.sv, d.Path(), opened)
 	if err == nil {
-		err = r.adopt(c.sv, opened)
+		err = r.adopt(c.sv, opened, d.Path())
 	}
 	if err != nil { // what is left is ended
 		p.end(0)
@@ -274,8 +274,8 @@ func (r *restoration) once(c candidate) error {
 	return r.t.stops.cont()
 }
 
-// adopt takes the restored tree, still stopped, as the task.
-func (r *restoration) adopt(sv saved, opened *reopen.Opened) error {
+// adopt takes the tree that was restored from images, still stopped, as the task.
+func (r *restoration) adopt(sv saved, opened *reopen.Opened, images string) error {
 	if err := r.t.stops.awaitStopped(); err != nil {
 		return err
 	}
@@ -289,6 +289,9 @@ func (r *restoration) adopt(sv saved, opened *reopen.Opened) error {
 	remarks, err := sv.Supplement.PutBack(tree)
 	if err == nil {
 		err = opened.Bind()
+	}
+	if err == nil {
+		err = r.t.takeLocks(images)
 	}
 	if err != nil {
 		return err

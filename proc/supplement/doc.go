@@ -8,6 +8,8 @@
 //     slack, and what a process leaves out of core dumps.
 //   - whose the sockets are. CRIU makes them as root.
 //
+// Locks the images have, and a restore loses those on files that are mapped ([LostLocks]).
+//
 // A [Record] is made by [Take] just before the dump and is kept with the image.
 // [Record.PutBack] is called when CRIU has restored the tree, and before it is
 // continued. Both need the right to trace the processes.

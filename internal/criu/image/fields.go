@@ -63,6 +63,14 @@ const (
 	FdinfoType = 3
 	FdinfoFD   = 4
 
+	// file_lock_entry, of filelocks.img
+	LockFlags = 1
+	LockType  = 2 // as for fcntl(2)
+	LockPID   = 3
+	LockFD    = 4
+	LockStart = 5
+	LockLen   = 6
+
 	// fs_entry, of fs-PID.img
 	FSCwd  = 1
 	FSRoot = 2
@@ -148,6 +156,9 @@ const (
 	StateClosed = 7
 	StateListen = 10
 )
+
+// LockPOSIX is the LockFlags of a lock that belongs to a process.
+const LockPOSIX = 1
 
 // Values of RemapType.
 const (
