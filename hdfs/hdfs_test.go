@@ -359,6 +359,22 @@ func TestSemicolon(t *testing.T) {
 	}
 }
 
+// TestSemicolonIsQuoted: name nodes before Hadoop 3.5 take what follows one that is not for no part of the path, and answer about another file.
+func TestSemicolonIsQuoted(t *testing.T) {
+	var asked string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, _, _ = strings.Cut(r.RequestURI, "?")
+		fmt.Fprint(w, `{"FileStatus":{"type":"FILE","permission":"644"}}`)
+	}))
+	defer s.Close()
+	if _, err := newClient(t, Options{NameNodes: []string{s.URL}, User: "me"}).Stat(t.Context(), "/t/v=1;beta/a b"); err != nil {
+		t.Fatal(err)
+	}
+	if want := "/webhdfs/v1/t/v=1%3Bbeta/a%20b"; asked != want {
+		t.Errorf("%s is asked for, want %s", asked, want)
+	}
+}
+
 // TestStill: a data node that takes nothing any more is given up, and one that does not answer.
 func TestStill(t *testing.T) {
 	defer func(d time.Duration) { stillTime = d }(stillTime)

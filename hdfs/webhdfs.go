@@ -33,7 +33,8 @@ func (c *Client) call(ctx context.Context, method, path string, q url.Values, ou
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	at := (&url.URL{Path: "/webhdfs/v1" + path}).EscapedPath() + "?" + q.Encode()
+	at := (&url.URL{Path: "/webhdfs/v1" + path}).EscapedPath()
+	at = strings.ReplaceAll(at, ";", "%3B") + "?" + q.Encode() // name nodes before Hadoop 3.5 drop what follows one as a parameter of the path
 	var errs []error
 	first, all := int(c.active.Load()), len(c.o.NameNodes)
 	for i := range all {

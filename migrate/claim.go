@@ -261,11 +261,11 @@ func (a *Archive) offer(ctx context.Context, e Entry) error {
 
 // Reclaim serves a claimant whose process has died and was started again: what it had
 // claimed is offered again at once, instead of when the claim has become old; these ids it returns. It tells
-// how many entries it had begun to use; of these it may have run something. The name
+// which entries it had begun to use; of these it may have run something. The name
 // of the claimant must never be another's.
-func (a *Archive) Reclaim(ctx context.Context, claimant string) (offered []string, used int, err error) {
-	fail := func(err error) ([]string, int, error) {
-		return nil, 0, fmt.Errorf("claim again in %s: %w", a.place, err)
+func (a *Archive) Reclaim(ctx context.Context, claimant string) (offered []string, used []Entry, err error) {
+	fail := func(err error) ([]string, []Entry, error) {
+		return nil, nil, fmt.Errorf("claim again in %s: %w", a.place, err)
 	}
 	for _, st := range []State{Claimed, Used} {
 		list, err := a.names(ctx, st)
@@ -276,7 +276,7 @@ func (a *Archive) Reclaim(ctx context.Context, claimant string) (offered []strin
 			switch {
 			case e.Claimant != plainClaimant(claimant):
 			case st == Used:
-				used++
+				used = append(used, e)
 			default:
 				if err := a.offer(ctx, e); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) {
 					return fail(err)

@@ -46,9 +46,10 @@
 //   - A claimant that dies before Use has run nothing. Its claim is not renewed any
 //     more, and the next Sweep offers the entry again. If the claimant was only slow,
 //     its Use fails with ErrLost.
-//   - A claimant that dies after Use may have run the task, or not: nobody can tell.
-//     The entry is lost; its command starts afresh. A claimant whose restore has
-//     failed before anything ran may Return it.
+//   - A claimant that dies after Use may have run the task, or not: only whoever it
+//     asked to restore it can tell, and goes on from what was fetched (Mover.Take). Where
+//     that is gone as well the entry is lost; its command starts afresh. A claimant whose
+//     restore has failed before anything ran may Return it.
 //
 // # Trust
 //
@@ -77,7 +78,7 @@
 //
 // [Carry] takes the files below given roots along, and Fetch recreates them at the
 // same paths: contents with holes, permissions, times of modification, symbolic
-// links. What exists must be the same, or the fetch fails with ErrConflict. Both read
+// links. What exists must be the same, or, of a log, the beginning, or the fetch fails with ErrConflict. Both read
 // and write with the rights of the root's owner, and follow no symbolic links below
 // it, since users own these directories and may put links there. A link to what YARN
 // has localized leads to where the machine has that which fetches. Everything that was

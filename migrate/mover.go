@@ -156,7 +156,8 @@ func (m *Mover) Withdraw(ctx context.Context, id string) error {
 // there is none that can be used here, ErrUnknown when the archive does not answer. From
 // then on it is the task's, for as long as ctx lasts and this machine reaches the archive, and from
 // Taken.Use on for good. What an earlier daemon has begun to fetch for the task
-// is fetched again; ErrBegun when it may have begun to restore it. Where nothing waits it
+// is fetched again. What it has used is still here, and the task's to go on from, as only its supervisor can have begun to
+// restore it, which then refuses to do so again; ErrBegun when it is not here any more. Where nothing waits it
 // costs one look at the archive.
 func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 	// First the container, which no other machine has: names are cut off.
@@ -165,8 +166,8 @@ func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 	switch {
 	case err != nil:
 		return Taken{}, fmt.Errorf("%w: %w", ErrUnknown, err)
-	case found.used > 0:
-		return Taken{}, ErrBegun
+	case len(found.used) > 0:
+		return m.takeUp(ctx, at, found.used[0], p)
 	case p.Again:
 		if err := p.forget(); err != nil {
 			return Taken{}, err
@@ -219,7 +220,7 @@ const (
 type found struct {
 	ready   map[string]bool // the keys of checkpoints that wait
 	offered []string        // the ids of those among them that the claimant had claimed
-	used    int             // what the claimant had begun to use
+	used    []Entry         // what the claimant had begun to use
 }
 
 // survey tells what there is; again: what the claimant had claimed is offered before.
@@ -325,6 +326,29 @@ func (m *Mover) fetch(ctx context.Context, claim *Claim, p Parcel, launch yarn.L
 	_, mv.kept = claim.renewing(ctx)
 	from := claim.Manifest.Container + " on " + claim.Manifest.By
 	return Taken{From: from, TaskDir: meta.TaskDir, Image: mv.fetched.Image, Use: mv.use, End: mv.end}, nil
+}
+
+// takeUp is fetch for what an earlier daemon has fetched for the task and used.
+func (m *Mover) takeUp(ctx context.Context, at *Archive, used Entry, p Parcel) (Taken, error) {
+	var meta archivedMeta
+	of, err := at.manifest(ctx, used)
+	if err == nil {
+		err = json.Unmarshal(of.Meta, &meta)
+	}
+	im, noImage := p.newest()
+	if err = errors.Join(err, noImage); err != nil {
+		return Taken{}, fmt.Errorf("%w: %w", ErrBegun, err)
+	}
+	end := func(ctx context.Context, failed error) error {
+		switch {
+		case failed == nil:
+			return (&Claim{Manifest: of, a: at, entry: used}).Remove(ctx)
+		case errors.Is(failed, proc.ErrState): // it goes on from it, or the next daemon takes it up
+			return nil
+		}
+		return p.forget()
+	}
+	return Taken{From: of.Container + " on " + of.By, TaskDir: meta.TaskDir, Image: im, Use: func(context.Context) error { return nil }, End: end}, nil
 }
 
 // use implements Taken.Use.

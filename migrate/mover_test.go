@@ -200,6 +200,74 @@ func TestOwnDirectoriesComeAlong(t *testing.T) {
 	}
 }
 
+// TestComesAndGoes: a container leaves two machines in turn, on which only that goes which a NodeManager removes, and what is
+// cleared; to its logs it adds on each. Log files that are no beginning of its own keep it away.
+func TestComesAndGoes(t *testing.T) {
+	defer func(d time.Duration) { removalTime = d }(removalTime)
+	removalTime = 0
+	y := newYard(t)
+	machines := [2]string{filepath.Join(y.top, "here"), filepath.Join(y.top, "away")}
+	swap := func() { // which of two machines it is that has the directories
+		for _, dir := range []string{"disk1", "disk2", "logs"} {
+			for _, move := range [][2]string{{y.top, machines[0]}, {machines[1], y.top}} {
+				if err := errors.Join(os.MkdirAll(move[1], 0o700), os.Rename(filepath.Join(move[0], dir), filepath.Join(move[1], dir))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		machines[0], machines[1] = machines[1], machines[0]
+	}
+	layout(t, machines[1], "disk1/", "disk2/", "logs/")
+	p := y.launch(containerA)
+	stdout, part := filepath.Join(y.top, "logs", containerA, "stdout"), "disk2/"+containerA+"/part.1"
+	layout(t, y.top, part)
+	said, began := "", ""
+	for hop := range 5 {
+		line := fmt.Sprintf("line %d\n", hop)
+		f, err := os.OpenFile(stdout, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+		if err == nil {
+			_, err = f.WriteString(line)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		said += line
+		y.mustSend(p, containerA, fmt.Sprint("node", hop%2))
+		y.remove("disk1/"+string(p.Task), "disk2/"+string(p.Task))
+		if began != "" {
+			if err := errors.Join(p.ShowLogs(began), p.Clear(began)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		swap()
+		p = y.launch(fmt.Sprintf("container_1_0001_01_%06d", 10+hop))
+		taken := y.mustTake(p, fmt.Sprint("node", (hop+1)%2))
+		if err := errors.Join(taken.Use(t.Context()), taken.End(t.Context(), nil)); err != nil {
+			t.Fatal(err)
+		}
+		began = taken.TaskDir
+		if b, err := os.ReadFile(stdout); string(b) != said || err != nil {
+			t.Errorf("hop %d: it has said %q, %v", hop, b, err)
+		}
+		y.wantFiles(part)
+	}
+	y.mustSend(p, containerA, "node1")
+	if err := p.Clear(began); err != nil {
+		t.Fatal(err)
+	}
+	swap()
+	if err := os.WriteFile(stdout, []byte("other\n"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := y.mover("node0").Take(t.Context(), y.launch(containerB)); !errors.Is(err, ErrConflict) {
+		t.Errorf("with a log of another one: %v", err)
+	}
+	if b, err := os.ReadFile(stdout); string(b) != "other\n" || err != nil {
+		t.Errorf("it has made that %q, %v", b, err)
+	}
+}
+
 // ShowLogs leaves what YARN's own programs have written for the container, and adds what comes later.
 func TestShowLogs(t *testing.T) {
 	y := newYard(t)
@@ -304,6 +372,32 @@ func TestUsedLate(t *testing.T) {
 	}
 	if got := y.states(); len(got) > 0 {
 		t.Errorf("there is left what nobody can restore: %v", got)
+	}
+}
+
+// TestTakenUp: what a daemon has used when it dies is there for the next one, until nothing of it is left.
+func TestTakenUp(t *testing.T) {
+	y := newYard(t)
+	y.mustSend(y.launch(containerA), containerA, "node1")
+	y.remove("disk1/"+containerA, "disk2/"+containerA)
+	b := y.launch(containerB)
+	first := y.mustTake(b, "node2")
+	if err := first.Use(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Again = true
+	for _, end := range []error{proc.ErrState, proc.ErrNoImage} {
+		taken := y.mustTake(b, "node2")
+		if taken.From != first.From || taken.TaskDir != first.TaskDir || taken.Image.Seq != first.Image.Seq {
+			t.Errorf("%+v, want %+v", taken, first)
+		}
+		if err := errors.Join(taken.Use(t.Context()), taken.End(t.Context(), fmt.Errorf("restore: %w", end))); err != nil {
+			t.Error(err)
+		}
+		y.wantState(Used)
+	}
+	if _, err := y.mover("node2").Take(t.Context(), b); !errors.Is(err, ErrBegun) {
+		t.Errorf("when it is not here any more: %v", err)
 	}
 }
 

@@ -69,8 +69,9 @@ func (p Parcel) launch() (yarn.Launch, error) {
 
 func (p Parcel) roots(l yarn.Launch) []Root {
 	var roots []Root
+	_, logs := l.Dirs()
 	for _, dir := range l.Roots() {
-		roots = append(roots, Root{Path: dir, Owner: p.owner()})
+		roots = append(roots, Root{Path: dir, Owner: p.owner(), Grows: slices.Contains(logs, dir)})
 	}
 	return roots
 }
@@ -173,6 +174,31 @@ func (p Parcel) ShowLogs(taskDir string) error {
 	for _, dir := range logs {
 		root := Root{Path: dir, Owner: p.owner()}
 		errs = append(errs, root.as(func() error { return linkAll(root, filepath.Base(taskDir), string(p.Task)) }))
+	}
+	return errors.Join(errs...)
+}
+
+// Clear removes what lies here, beside its logs, of the container that a task began as, on another machine in taskDir
+// (Taken.TaskDir). No NodeManager knows of it, and while it is here the task cannot come again. Call it when the task has left or ended.
+func (p Parcel) Clear(taskDir string) error {
+	local, _ := yarn.Launch{Env: p.Spec.Env}.Dirs()
+	began := filepath.Base(taskDir)
+	if began == string(p.Task) {
+		return nil
+	}
+	var errs []error
+	for _, dir := range local {
+		errs = append(errs, Root{Path: dir, Owner: p.owner()}.as(func() error {
+			r, err := os.OpenRoot(dir)
+			if errors.Is(err, fs.ErrNotExist) { // its application has ended
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			return r.RemoveAll(began)
+		}))
 	}
 	return errors.Join(errs...)
 }

@@ -25,6 +25,9 @@ type Root struct {
 	// Owner is whose rights files are read and made with; what is made belongs to
 	// them. nil: those of this process, for a directory that no user can change.
 	Owner *linux.Credentials
+	// Grows says that files here are only written on, such as logs: one that is here from before may be the beginning of
+	// what is made in its place.
+	Grows bool
 }
 
 // as calls f with the rights of the root's owner.

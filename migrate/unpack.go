@@ -16,7 +16,7 @@ import (
 	"headrace/internal/crash"
 )
 
-// An unpacker recreates files below roots. It replaces nothing.
+// An unpacker recreates files below roots. It replaces nothing but what is the beginning of a file that grows (Root.Grows).
 type unpacker struct {
 	roots []Root
 	made  []File
@@ -89,29 +89,37 @@ func (u *unpacker) regular(root Root, rel string, f File, data *Contents) error 
 	temporary := filepath.Join(filepath.Dir(rel), ".headrace-"+randomHex(8))
 	err := root.as(func() (err error) {
 		have, err = root.at(rel, unix.O_RDONLY)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && root.Grows && f.mayExtend(have) {
 			file, err = createAt(root, temporary)
 		}
 		return err
 	})
+	if have != nil {
+		defer have.Close()
+	}
 	if err != nil {
 		if errors.Is(err, unix.ELOOP) {
 			return conflict(f, "is a symbolic link, not a file")
 		}
 		return err
 	}
-	if have != nil {
-		defer have.Close()
+	if file == nil {
 		return compare(have, f, data)
 	}
 	defer file.Close()
 	err = data.WriteToFile(file)
 	crash.Here("archive.making")
+	if err == nil && have != nil {
+		err = beginsWith(file, have, f)
+	}
 	if err == nil {
-		err = root.as(func() error { return place(root, temporary, rel, file, f) })
+		err = root.as(func() error { return place(root, temporary, rel, file, f, have != nil) })
 	}
 	if err != nil {
 		return errors.Join(err, root.as(func() error { return removeAt(root, temporary, 0) }))
+	}
+	if have != nil { // it stays if all is undone: it has what was there
+		return u.sync(filepath.Dir(f.Path))
 	}
 	u.made = append(u.made, f)
 	crash.Here("archive.made")
@@ -131,8 +139,8 @@ func createAt(root Root, rel string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(root.Path, rel)), nil
 }
 
-// place gives a complete file its mode, its times and its name.
-func place(root Root, from, to string, file *os.File, f File) error {
+// place gives a complete file its mode, its times and its name, in the place of another one if it may.
+func place(root Root, from, to string, file *os.File, f File, replace bool) error {
 	d, name, err := root.dir(to)
 	if err != nil {
 		return err
@@ -142,7 +150,11 @@ func place(root Root, from, to string, file *os.File, f File) error {
 	if err := cmp.Or(unix.Fchmod(fd, f.Mode), setMTime(fd, f.MTime), unix.Fsync(fd)); err != nil {
 		return &os.PathError{Op: "finish", Path: f.Path, Err: err}
 	}
-	err = unix.Renameat2(int(d.Fd()), filepath.Base(from), int(d.Fd()), name, unix.RENAME_NOREPLACE)
+	flags := uint(unix.RENAME_NOREPLACE)
+	if replace {
+		flags = 0
+	}
+	err = unix.Renameat2(int(d.Fd()), filepath.Base(from), int(d.Fd()), name, flags)
 	if errors.Is(err, unix.EEXIST) {
 		return conflict(f, "was made meanwhile")
 	}
@@ -195,6 +207,29 @@ func compare(have *os.File, f File, data *Contents) error {
 		return err
 	}
 	return sameZeros(have, at, f.Size, buf, f)
+}
+
+// mayExtend tells whether a file that would be made is more of one that exists, as far as can be told from outside.
+func (f File) mayExtend(have *os.File) bool {
+	var st unix.Stat_t
+	return unix.Fstat(int(have.Fd()), &st) == nil && st.Mode == unix.S_IFREG|f.Mode && st.Size < f.Size
+}
+
+// beginsWith tells whether a file that was made begins with all that an older one has.
+func beginsWith(file, older *os.File, f File) error {
+	chunk, buf := make([]byte, maxChunk), make([]byte, maxChunk)
+	for at := int64(0); ; {
+		n, err := older.ReadAt(chunk, at)
+		if serr := same(file, at, chunk[:n], buf, f); serr != nil {
+			return serr
+		}
+		if at += int64(n); err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func same(have *os.File, off int64, want, buf []byte, f File) error {

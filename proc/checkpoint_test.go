@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
 	"headrace/proc/shim"
@@ -666,5 +667,29 @@ func TestCheckpointRefusedWithoutCRIU(t *testing.T) {
 	}
 	if st := w.stats(task); st.State != headrace.Running {
 		t.Errorf("the task is %v", st.State)
+	}
+}
+
+// TestRestoreIsNoted: whether a task has run since its checkpoint is known when nobody is left who has restored it.
+func TestRestoreIsNoted(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s, task := w.counting()
+	w.checkpoint(task)
+	task.Close()
+	boot, err := linux.BootID()
+	w.must(err)
+	asked := linux.Clock()
+	begun := func(boot string, since time.Duration) bool {
+		begun, err := w.rt.Begun(s.ID, boot, since)
+		w.must(err)
+		return begun
+	}
+	if begun(boot, asked) {
+		t.Error("it has run since it was checkpointed")
+	}
+	task = w.restore(s, proc.RestoreOptions{})
+	w.must(task.Kill(w.ctx, time.Millisecond))
+	if !begun(boot, asked) || begun(boot, linux.Clock()) || begun("another", asked) {
+		t.Errorf("it has run: %v, since now: %v, in another boot: %v", begun(boot, asked), begun(boot, linux.Clock()), begun("another", asked))
 	}
 }

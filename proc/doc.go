@@ -27,7 +27,7 @@
 //
 // A task's directory holds its logs (stdout, stderr), the socket on which its
 // shim listens (shim.sock), its progress file, and, once it has ended, how it
-// ended (exit.json); begun says when its command was last about to be started. The daemon keeps nothing else that it could not find again.
+// ended (exit.json); begun says when its command was last about to be started or restored. The daemon keeps nothing else that it could not find again.
 //
 // All methods of Task are safe for concurrent use; operations on one task are
 // carried out one after the other, in the order in which the shim got them.

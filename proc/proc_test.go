@@ -605,13 +605,15 @@ func TestStartOutlivesWhoAsksForIt(t *testing.T) {
 	s := w.spec("t", "echo", "text")
 	s.Output = pipe // opened when somebody reads it
 	ctx, end := context.WithCancel(w.ctx)
+	boot, err := linux.BootID()
+	w.must(err)
 	asked := make(chan error, 1)
 	go func() {
 		_, err := w.rt.Start(ctx, s)
 		asked <- err
 	}()
 	w.await("the start", func() bool {
-		begun, err := w.rt.Begun(s.ID, 0)
+		begun, err := w.rt.Begun(s.ID, boot, 0)
 		return err == nil && begun
 	})
 	end()

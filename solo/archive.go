@@ -141,7 +141,8 @@ func (h *containers) takeBack(t *task, in *journal.Intent, c *call, then func())
 	}
 	id, step := t.rec.Sent.ID, *in
 	h.begin(t, headrace.TakingBack, &step, nil, func(ctx context.Context) func() error {
-		err := h.cfg.Elsewhere.Withdraw(ctx, id)
+		// A kill does not wait for an archive that hangs. Who wants it back does: what is withdrawn later must be known here.
+		_, err := atLatest(ctx, 0, func() error { return h.cfg.Elsewhere.Withdraw(ctx, id) })
 		return func() error {
 			if err != nil {
 				h.troubled(t, "its checkpoint cannot be taken back: "+err.Error(), 0)

@@ -73,6 +73,12 @@ func (h *containers) serve(ctx context.Context, from *serve.Peer) {
 	if a.cgroups, err = foreignCgroups(peer.PID); err != nil {
 		h.warn("cgroups", "the cgroups of a container are not known; it runs in those of the daemon", "id", q.ID, "err", err)
 	}
+	if err := peer.Still(); err != nil { // else another process's cgroups may be taken for its own
+		files.Close()
+		h.warn("attach", "a process that wanted to be a container has gone", "id", q.ID, "err", err)
+		attach.Answer(conn, attach.Reply{Error: err.Error()})
+		return
+	}
 	answer := attach.Reply{}
 	switch err := h.receive(ctx, a); {
 	case ctx.Err() != nil, errors.Is(err, serve.ErrStopping):

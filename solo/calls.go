@@ -91,7 +91,7 @@ func (s *calls) serve(t *task, c *call) {
 	}
 	if c.command == headrace.CommandKill {
 		switch t.op.kind {
-		case headrace.Checkpointing, headrace.PagingOut, headrace.Restoring, headrace.Suspending, headrace.Resuming, headrace.Attaching, headrace.Archiving:
+		case headrace.Checkpointing, headrace.PagingOut, headrace.Restoring, headrace.Suspending, headrace.Resuming, headrace.Attaching, headrace.Archiving, headrace.TakingBack:
 			t.op.cancel()
 		case headrace.Starting:
 			if !t.hosted() { // else the process that it was started for decides

@@ -173,7 +173,8 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 			}
 			// The supervisor that waits for the next attempt, if there is one.
 			idle, attachErr := o.attachOrGone(ctx, spec.ID)
-			if exit, _ := o.unseenEnd(spec.ID, opts.SeenExit); errors.Is(attachErr, proc.ErrGone) && exit != nil && exit.EndsRestore(opts.SeenExit) {
+			exit, _ := o.unseenEnd(spec.ID, opts.SeenExit)
+			if errors.Is(attachErr, proc.ErrGone) && exit != nil && exit.EndsRestore(opts.SeenExit) {
 				return func() error {
 					t.rec.State = headrace.Running // an earlier daemon's request had got through
 					o.exited(t, *exit, in)
@@ -187,7 +188,11 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 					return nil
 				}
 			}
-			return func() error { o.restoreFailed(t, live, err); return err }
+			end := proc.Exit{Lost: true}
+			if exit != nil {
+				end = *exit
+			}
+			return func() error { o.restoreFailed(t, live, err, end); return err }
 		}
 		return func() error {
 			o.restored(t, in, live, im, res, took, at)
@@ -257,12 +262,12 @@ func (o *operations) restored(t *task, in *journal.Intent, live Task, im journal
 }
 
 // restoreFailed leaves a task without processes; idle is its supervisor, if there is
-// one.
-func (o *operations) restoreFailed(t *task, idle Task, err error) {
+// one, and end how that has ended, if there is none.
+func (o *operations) restoreFailed(t *task, idle Task, err error, end proc.Exit) {
 	o.log.Error("restoring a task failed", "id", t.rec.ID, "err", err)
 	o.counts.restoreFailure.Inc()
 	if idle != nil {
 		o.attach(t, idle)
 	}
-	o.schedulerOf(t).notRestored(t, err)
+	o.schedulerOf(t).notRestored(t, err, end)
 }

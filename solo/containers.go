@@ -222,11 +222,12 @@ func (h *containers) notStarted(t *task, err error) {
 	h.final(t, headrace.Failed, nil, "could not be started here: "+err.Error(), false)
 }
 
-// notRestored leaves it to the scheduler whether it tries again.
-func (h *containers) notRestored(t *task, err error) {
+// notRestored leaves it to the scheduler whether it tries again. One whose supervisor has gone has not run: its process would
+// have been told, and does not come for another one then.
+func (h *containers) notRestored(t *task, err error, end proc.Exit) {
 	t.rec.Reason = "could not be restored: " + err.Error()
 	if t.live == nil {
-		h.final(t, headrace.Lost, nil, t.rec.Reason+"; its supervisor is gone", false)
+		h.idleEnded(t, end)
 	}
 }
 

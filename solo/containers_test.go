@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -36,6 +37,8 @@ import (
 type hostBed struct {
 	*bed
 	host wireconnect.HostServiceClient
+	// env is the environment of the processes that come.
+	env []string
 }
 
 func newHostBed(t *testing.T) *hostBed {
@@ -115,7 +118,7 @@ func (b *hostBed) knock(id string, again bool) net.Conn {
 	}
 	b.t.Cleanup(func() { unix.Close(pair[0]) })
 	defer unix.Close(pair[1])
-	body, err := json.Marshal(attach.Request{ID: id, Again: again, Argv: []string{"work"}, Env: []string{}, Cwd: "/", Umask: 0o22})
+	body, err := json.Marshal(attach.Request{ID: id, Again: again, Argv: []string{"work"}, Env: append([]string{}, b.env...), Cwd: "/", Umask: 0o22})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -539,6 +542,84 @@ func TestHostedCommittedAndNotAnswered(t *testing.T) {
 			b.awaitState(id, headrace.Done)
 		})
 	}
+}
+
+// TestSupervisorKilledDuringRestore: the supervisor of a container is killed while that is restored, with the daemon or
+// without. Nothing has run: its process gets another one, and it goes on.
+func TestSupervisorKilledDuringRestore(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		b := newHostBed(t)
+		b.shutdown()
+		b.comeBackTime = patience
+		var once atomic.Bool
+		dying := &conn{world: b.world}
+		dying.before = func(op string, id headrace.TaskID) error {
+			if op != "restore" || once.Swap(true) {
+				return nil
+			}
+			b.world.vanish(id)
+			if crash {
+				dying.cut()
+			}
+			return fmt.Errorf("restore task %s: %w", id, proc.ErrGone)
+		}
+		if err := b.startWith(dying); err != nil {
+			t.Fatal(err)
+		}
+		id := b.launch(someContainer)
+		b.mustOrder(id, "checkpoint")
+		if err := b.order(id, "resume"); err == nil {
+			t.Error("it was restored by a supervisor that is not there")
+		}
+		if crash {
+			b.crash()
+			b.start()
+		}
+		if why := b.comeBack(id); why != "" {
+			t.Fatal(why)
+		}
+		b.is(id, headrace.Checkpointed)
+		b.mustOrder(id, "resume")
+		b.is(id, headrace.Running)
+		b.finish(id, 0)
+		b.awaitState(id, headrace.Done)
+		b.shutdown()
+	}
+}
+
+// TestCallerHasGone: whoever hands on the connection of a container's process and ends has its place, and cgroups, taken by
+// whoever gets its number.
+func TestCallerHasGone(t *testing.T) {
+	b := newHostBed(t)
+	b.prepare(someContainer)
+	body, err := json.Marshal(attach.Request{ID: someContainer, Argv: []string{"work"}, Env: []string{}, Cwd: "/", Umask: 0o22})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("python3", "-c", `
+import fcntl, os, socket, struct, sys, termios, time
+body, caller = sys.argv[2].encode(), os.getpid()
+s = socket.socket(socket.AF_UNIX)
+s.connect(sys.argv[1])
+line, ours = socket.socketpair()
+socket.send_fds(s, [struct.pack(">I", len(body))], [line.fileno()])
+while struct.unpack("i", fcntl.ioctl(s, termios.TIOCOUTQ, bytes(4)))[0]:  # it is read after the caller was looked at
+    time.sleep(0.001)
+if os.fork():
+    os._exit(0)
+while os.path.exists("/proc/%d" % caller):
+    time.sleep(0.001)
+s.sendall(body)
+print(s.makefile("rb").read()[4:].decode())`, filepath.Join(b.cfg.StateDir, "attach.sock"), string(body))
+	said, err := cmd.Output()
+	if err != nil || !strings.Contains(string(said), "calling process") {
+		t.Errorf("it is answered %q, %v", said, err)
+	}
+	b.world.with(someContainer, func(x *thing) {
+		if x.starts > 0 {
+			t.Error("it was started")
+		}
+	})
 }
 
 func TestHostedAfterReboot(t *testing.T) {

@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +31,7 @@ type shelf struct {
 	mu      sync.Mutex
 	ready   map[string]migrate.Parcel // by id
 	claimed map[string]migrate.Parcel // before they are used
-	used    map[string]bool
+	used    map[string]migrate.Parcel
 	ended   []error // what the ends of what was taken were told
 	refuses error   // what Send says
 	// taking, if not nil, gets an element when Take begins, which then waits for its
@@ -40,10 +42,12 @@ type shelf struct {
 	// sending, if not nil, gets an element when Send begins, which then waits for its
 	// context, and, if there is one, for stuck.
 	sending, stuck chan struct{}
+	// withdrawing, if not nil, has room for one element, which the first Withdraw puts there: that waits for stuck.
+	withdrawing chan struct{}
 }
 
 func newShelf(w *world) *shelf {
-	return &shelf{world: w, ready: map[string]migrate.Parcel{}, claimed: map[string]migrate.Parcel{}, used: map[string]bool{}}
+	return &shelf{world: w, ready: map[string]migrate.Parcel{}, claimed: map[string]migrate.Parcel{}, used: map[string]migrate.Parcel{}}
 }
 
 func (s *shelf) String() string { return "shelf" }
@@ -69,6 +73,11 @@ func (s *shelf) Send(ctx context.Context, p migrate.Parcel, begun func() error) 
 }
 
 func (s *shelf) Withdraw(_ context.Context, id string) error {
+	select {
+	case s.withdrawing <- struct{}{}:
+		<-s.stuck
+	default:
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.ready[id]; !ok {
@@ -93,6 +102,19 @@ func (s *shelf) Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, erro
 	if p.Again { // what a dead daemon had claimed, and not used
 		maps.Copy(s.ready, s.claimed)
 		clear(s.claimed)
+	}
+	for id, q := range s.used {
+		if p.Again && q.Application == p.Application { // what a dead daemon had used is there still
+			end := func(_ context.Context, failed error) error {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.ended = append(s.ended, failed)
+				delete(s.used, id)
+				return nil
+			}
+			im := &checkpoint.Image{Seq: 1, Chain: 1, Size: 5 << 20}
+			return migrate.Taken{From: string(q.Task) + " on far", TaskDir: "/far/" + string(q.Task), Image: im, Use: func(context.Context) error { return nil }, End: end}, nil
+		}
 	}
 	for id, q := range s.ready {
 		if q.Application != p.Application {
@@ -122,7 +144,7 @@ func (s *shelf) Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, erro
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.claimed, id)
-			s.used[id] = true
+			s.used[id] = q
 			return nil
 		}
 		return migrate.Taken{From: string(q.Task) + " on far", TaskDir: "/far/" + string(q.Task), Image: im, Use: use, End: end}, nil
@@ -242,6 +264,36 @@ func endsBeforeItsTurn(t *testing.T, end func(*hostBed)) {
 	if !strings.Contains(task.Reason, "goes on where it was on "+someContainer) || task.Checkpoint == nil {
 		t.Errorf("%v", task)
 	}
+}
+
+// A daemon that dies before what it had used, and could not restore, is tried again leaves that to the next one.
+func TestDiesBeforeItTriesAgain(t *testing.T) {
+	defer func(p []time.Duration) { restorePauses = p }(restorePauses)
+	restorePauses = []time.Duration{time.Hour}
+	b, s := newShelfBed(t)
+	var failed atomic.Bool
+	b.conn.restoring = func(id headrace.TaskID) <-chan struct{} {
+		b.world.with(id, func(x *thing) { x.noRestore = proc.ErrNotNow })
+		failed.Store(true)
+		atOnce := make(chan struct{})
+		close(atOnce)
+		return atOnce
+	}
+	b.ends(func() {}, failed.Load, b.crash)
+	if len(s.used) != 1 {
+		t.Errorf("used: %v", s.used)
+	}
+	b.world.with(otherContainer, func(x *thing) { x.noRestore = nil })
+	b.start()
+	task := b.awaitState(otherContainer, headrace.Running)
+	if !strings.Contains(task.Reason, "goes on where it was on "+someContainer) || task.Checkpoint == nil {
+		t.Errorf("%v", task)
+	}
+	b.world.with(otherContainer, func(x *thing) {
+		if x.starts != 0 {
+			t.Errorf("%d starts", x.starts)
+		}
+	})
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -509,6 +561,61 @@ func TestSendingIsCalledOff(t *testing.T) {
 			}
 			s.mu.Unlock()
 		}
+	}
+}
+
+// An archive that hangs while a checkpoint is taken back from it holds up neither a kill nor the end of the container.
+func TestTakingBackIsCalledOff(t *testing.T) {
+	for _, wanted := range []string{"kill", "end"} {
+		b, s := newShelfBed(t)
+		s.withdrawing, s.stuck = make(chan struct{}, 1), make(chan struct{})
+		id := b.launch(someContainer)
+		b.mustOrder(id, "checkpoint")
+		b.mustOrder(id, "archive")
+		ordered := make(chan error, 1)
+		go func() { ordered <- b.order(id, "resume") }()
+		testkit.Await(t, "the resume", func() bool { return len(s.withdrawing) == 1 })
+		if wanted == "end" {
+			b.abandon(id)
+		} else if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitState(id, headrace.Killed)
+		if err := <-ordered; err == nil {
+			t.Errorf("%s: it was resumed", wanted)
+		}
+		close(s.stuck)
+		b.shutdown()
+	}
+}
+
+// What came with a container from another machine goes when it has ended: else it could not come again.
+func TestClearedAtTheEnd(t *testing.T) {
+	b, _ := newShelfBed(t)
+	top := t.TempDir()
+	file := filepath.Join(top, someContainer, "sub", "file")
+	for _, name := range []string{file, filepath.Join(top, "others")} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.env = []string{"LOCAL_DIRS=" + top}
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "archive")
+	next := b.launch(otherContainer)
+	b.is(next, headrace.Running)
+	if _, err := os.Stat(file); err != nil {
+		t.Fatal("it went too early:", err)
+	}
+	b.finish(next, 0)
+	b.awaitState(next, headrace.Done)
+	testkit.Await(t, "the end of its files", func() bool {
+		_, err := os.Stat(filepath.Join(top, someContainer))
+		return errors.Is(err, os.ErrNotExist)
+	})
+	if _, err := os.Stat(filepath.Join(top, "others")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // exitArrived takes in that a task's processes have ended.
 func (l *life) exitArrived(t *task, exit proc.Exit) {
 	if t.op != nil {
-		if t.exit = &exit; t.op.kind == headrace.Archiving {
-			t.op.cancel() // it was killed, and is not to go on elsewhere
+		if t.exit = &exit; t.op.kind == headrace.Archiving || t.op.kind == headrace.TakingBack {
+			t.op.cancel() // it was killed, and goes on nowhere
 		}
 		return
 	}
@@ -47,6 +47,8 @@ func (l *life) exited(t *task, exit proc.Exit, in *journal.Intent) {
 	switch {
 	case killing && in.User:
 		l.final(t, headrace.Killed, &exit, "killed by a user", false)
+	case killing && !in.Late && exit.Lost: // by the kill, as it did not answer
+		l.unlessSaved(t, func() { l.evicted(t, exit, in) })
 	case exit.Lost:
 		l.vanished(t, exit, "its supervisor was killed")
 	case exit.Abandoned:
@@ -104,13 +106,22 @@ func (l *life) evicted(t *task, exit proc.Exit, in *journal.Intent) {
 	l.requeue(t, fmt.Sprintf("%s; lost %s of work (%s of processor time)", in.Reason, short(wall), short(cpu)))
 }
 
-// vanished deals with a task whose processes are gone without an end. What a checkpoint that
-// nobody has answered may have saved is looked for first: else it would be removed.
+// vanished deals with a task whose processes are gone without an end.
 func (l *life) vanished(t *task, exit proc.Exit, why string) {
+	l.unlessSaved(t, func() { l.loseOrRequeue(t, exit, why) })
+}
+
+// unlessSaved does something with a task whose processes are gone. What a checkpoint that
+// nobody has answered may have saved is looked for first: else it would be removed.
+func (l *life) unlessSaved(t *task, do func()) {
 	if in := t.unanswered; in != nil && in.Dir != "" {
-		l.lookForImage(t, in, func() { l.vanished(t, exit, why) })
+		l.lookForImage(t, in, do)
 		return
 	}
+	do()
+}
+
+func (l *life) loseOrRequeue(t *task, exit proc.Exit, why string) {
 	cpu, wall := l.accountLoss(t, exit.Usage)
 	l.detach(t)
 	l.log.Warn("a task vanished", "id", t.rec.ID, "why", why)

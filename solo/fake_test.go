@@ -27,6 +27,7 @@ type world struct {
 	cpus   map[headrace.TaskID]float64
 	slots  float64       // never more may run; 0: whatever
 	clock  time.Duration // makes every recorded end distinct
+	boot   string        // of the present daemon
 }
 
 // thing is everything outside the daemon that belongs to one task.
@@ -37,7 +38,8 @@ type thing struct {
 	images    map[string][]ImageInfo
 	starts    int // attempts from the beginning
 	begun     time.Duration
-	completed int // ends of the command by itself
+	begunIn   string // which boot
+	completed int    // ends of the command by itself
 	seq       int
 	resident  int64
 	swapped   int64
@@ -236,7 +238,8 @@ func (c *conn) Start(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, err
 			c.fault("task %s is started without a reset", spec.ID)
 		}
 		t.starts++
-		t.begun, t.spec = linux.Clock(), spec
+		t.spec = spec
+		c.mark(t)
 		live = &fakeTask{c, spec.ID, c.begin(t, spec.ID)}
 		if spec.Argv[0] == "/does/not/exist" {
 			c.end(t, proc.Exit{Code: 127, StartError: "exec /does/not/exist: no such file or directory"})
@@ -317,9 +320,12 @@ func (c *conn) ExitOf(id headrace.TaskID) (e proc.Exit, ok bool, err error) {
 	return e, ok, err
 }
 
-func (c *conn) Begun(id headrace.TaskID, since time.Duration) (begun bool, err error) {
+// mark notes that a command begins.
+func (c *conn) mark(t *thing) { t.begun, t.begunIn = linux.Clock(), c.boot }
+
+func (c *conn) Begun(id headrace.TaskID, boot string, since time.Duration) (begun bool, err error) {
 	err = c.do("begun", id, func(t *thing) error {
-		begun = t.begun != 0 && t.begun >= since
+		begun = t.begunIn == boot && t.begun >= since
 		return nil
 	})
 	return begun, err
@@ -343,6 +349,9 @@ func (c *conn) Restore(ctx context.Context, spec proc.Spec, o proc.RestoreOption
 			return t.noRestore
 		}
 		im := images[len(images)-1]
+		if !spec.Attached {
+			c.mark(t)
+		}
 		if t.shim == nil {
 			c.begin(t, spec.ID)
 		}
@@ -533,7 +542,6 @@ func (f *fakeTask) Start(context.Context) error {
 			return err
 		}
 		t.starts++
-		t.begun = linux.Clock()
 		f.s.state = headrace.Running
 		return nil
 	})

@@ -103,7 +103,7 @@ func (b *bed) tryStart() error {
 }
 
 func (b *bed) startWith(c *conn) error {
-	b.conn = c
+	b.conn, b.world.boot = c, b.boot
 	clk := b.clock
 	if clk == nil {
 		clk = systemClock{}

@@ -150,7 +150,13 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	}
 	l.inputs.endLease(t)
 	if p, began := (migrate.Parcel{Task: t.rec.ID, Spec: t.spec}), t.rec.BeganIn; began != "" {
-		l.background(func(context.Context) func() { l.showLogs(p, began); return nil })
+		l.background(func(context.Context) func() {
+			l.showLogs(p, began)
+			if err := p.Clear(began); err != nil {
+				l.log.Warn("files of a container that came from another machine, and has ended, stay", "id", p.Task, "began as", began, "err", err)
+			}
+			return nil
+		})
 	}
 	t.rec.Checkpoint, t.rec.RanOn = nil, false
 	l.inputs.leave(t, l.tasks.all)

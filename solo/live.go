@@ -33,7 +33,7 @@ type Runtime interface {
 	ExitOf(id headrace.TaskID) (proc.Exit, bool, error)
 	// Begun reports whether the command of a task that has no supervisor may have been
 	// started since a time of the present boot.
-	Begun(id headrace.TaskID, since time.Duration) (bool, error)
+	Begun(id headrace.TaskID, boot string, since time.Duration) (bool, error)
 	// Restore continues a task from a checkpoint. It fails with proc.ErrNoImage
 	// when none can be used.
 	Restore(ctx context.Context, spec proc.Spec, opts proc.RestoreOptions) (Task, proc.RestoreResult, error)

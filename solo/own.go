@@ -215,7 +215,7 @@ const maxRestoreFailures = 3
 // notRestored tries again: for ever what the machine could not do, or had not enough for, at the moment,
 // some times what CRIU refused; then a user decides. Only a task whose checkpoints are
 // all unusable starts over, if that is allowed, or is lost.
-func (s *own) notRestored(t *task, err error) {
+func (s *own) notRestored(t *task, err error, _ proc.Exit) {
 	final := errors.Is(err, proc.ErrUnsupported) || errors.Is(err, proc.ErrState) || errors.Is(err, request.ErrRights)
 	switch {
 	case errors.Is(err, proc.ErrNoImage) && (t.rec.RestartOnLoss || t.rec.Forfeit):

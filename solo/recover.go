@@ -21,8 +21,9 @@ const (
 // recovery makes the records agree with what is true.
 type recovery struct {
 	*operations
-	// same: the machine has not been restarted since they were written.
-	same bool
+	// written is the boot in which they were written; same: the machine has not been restarted since.
+	written string
+	same    bool
 	// supervised are the supervisors that there were when the daemon started, those that cannot be reached too; nil: it is not known.
 	supervised map[headrace.TaskID]int
 }
@@ -174,7 +175,7 @@ type finding struct {
 	exit *proc.Exit
 	// err is why nobody knows; proc.ErrGone when there is no supervisor.
 	err error
-	// begun: it has no supervisor, and the start under way may have started its command.
+	// begun: it has no supervisor, and the start or restore under way may have begun its command.
 	begun bool
 	// image is a checkpoint newer than the recorded one.
 	image *journal.Image
@@ -190,7 +191,11 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 		f = finding{exit: exit}
 	}
 	if f.live == nil && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
-		if err := r.unreached(rec.ID); err != nil {
+		err := r.unreached(rec.ID)
+		if err == nil && rec.Op.Doing() == headrace.Restoring {
+			f.begun, err = r.rt.Begun(rec.ID, r.written, rec.Op.Began)
+		}
+		if err != nil {
 			f.err = err
 		}
 	}
@@ -230,7 +235,7 @@ func (r *recovery) findProcesses(ctx context.Context, rec journal.Record) (f fin
 	}
 	exit, err := r.unseenEnd(rec.ID, rec.SeenExit)
 	if exit == nil && err == nil && rec.Op.Doing() == headrace.Starting {
-		f.begun, err = r.rt.Begun(rec.ID, rec.Op.Began)
+		f.begun, err = r.rt.Begun(rec.ID, r.boot, rec.Op.Began)
 		if f.begun && err == nil { // without namespaces what was started may go on
 			err = r.rt.End(ctx, rec.ID)
 		}
@@ -301,7 +306,7 @@ func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 		t.rec.Held = t.rec.Held || in.User
 		r.enter(t, headrace.Checkpointed, journal.Event{Bytes: f.image.Stored, Reason: in.Reason})
 		r.awaitProcess(t, f)
-	case t.rec.State == headrace.Checkpointed && kind != headrace.Restoring:
+	case t.rec.State == headrace.Checkpointed && (kind != headrace.Restoring || !f.begun):
 		r.awaitProcess(t, f)
 	case kind == headrace.Killing:
 		r.evicted(t, proc.Exit{Usage: t.rec.Last}, in)

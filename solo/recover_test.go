@@ -77,7 +77,7 @@ func TestDeathDuringOperation(t *testing.T) {
 			[2]outcome{{headrace.Checkpointed, true}, {headrace.Checkpointed, true}},
 			[2]outcome{running, {headrace.Checkpointed, true}}, [2]outcome{lost, {headrace.Checkpointed, true}}},
 		{"restore", headrace.Checkpointed, resume,
-			[2]outcome{running, running}, [2]outcome{running, running}, [2]outcome{lost, lost}},
+			[2]outcome{running, running}, [2]outcome{running, running}, [2]outcome{running, lost}},
 		{"kill", headrace.Running, kill,
 			[2]outcome{{headrace.Killed, false}, {headrace.Killed, false}},
 			[2]outcome{{headrace.Killed, false}, {headrace.Killed, false}}, [2]outcome{{headrace.Killed, false}, {headrace.Killed, false}}},
@@ -180,6 +180,70 @@ func TestStartIsNotMadeTwice(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRestoresThatHadNotBegun: what waits for its turn to be restored when the daemon dies has not run, with no supervisor
+// left to say so, or after another restart of the machine.
+func TestRestoresThatHadNotBegun(t *testing.T) {
+	for _, boot := range []string{"boot-2", "boot-3"} {
+		t.Run(boot, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			b.cfg.Slots = 2
+			b.start()
+			ids := []headrace.TaskID{b.run(headrace.Normal, never), b.run(headrace.Normal, never)}
+			for _, id := range ids {
+				b.awaitState(id, headrace.Running)
+				if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.crash()
+			b.world.reboot()
+			b.boot = "boot-2"
+			stuck := &conn{world: b.world, restoring: func(headrace.TaskID) <-chan struct{} { return make(chan struct{}) }}
+			if err := b.startWith(stuck); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			for _, id := range ids {
+				go b.tasks.Resume(ctx, &wire.VerbRequest{Id: string(id)})
+				b.await(id, "being restored", func(t *wire.Task) bool { return t.Doing == headrace.Restoring.String() })
+			}
+			cancel()
+			b.crash()
+			if b.boot != boot {
+				b.world.reboot()
+				b.boot = boot
+			}
+			b.start()
+			for _, id := range ids {
+				b.awaitState(id, headrace.Running)
+			}
+		})
+	}
+}
+
+// TestEvictedWithItsSupervisor: a task that makes room, and whose supervisor has to be killed for that, as it does not
+// answer, waits for its next turn.
+func TestEvictedWithItsSupervisor(t *testing.T) {
+	b := newBed(t, policy.Kill)
+	silent := &conn{world: b.world}
+	silent.before = func(op string, id headrace.TaskID) error {
+		if op == "kill" {
+			b.world.vanish(id)
+		}
+		return nil
+	}
+	if err := b.startWith(silent); err != nil {
+		t.Fatal(err)
+	}
+	low := b.run(headrace.Normal, never)
+	b.awaitState(low, headrace.Running)
+	high := b.run(headrace.High, never)
+	b.awaitState(high, headrace.Running)
+	b.awaitState(low, headrace.Pending)
+	b.finish(high, 0)
+	b.awaitState(low, headrace.Running)
 }
 
 // A task whose start an earlier daemon had under way is killed while the next one

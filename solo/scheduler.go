@@ -14,9 +14,10 @@ type scheduler interface {
 	// does, or with why it waits.
 	release(t *task, c *call)
 	// notStarted deals with a machine that could not start the task at all, which is not
-	// the fault of the command, notRestored with a checkpoint that could not be used.
+	// the fault of the command, notRestored with a checkpoint that could not be used; end is
+	// that of its supervisor, if it has none any more.
 	notStarted(t *task, err error)
-	notRestored(t *task, err error)
+	notRestored(t *task, err error, end proc.Exit)
 	// lose ends a task whose processes and their end are not to be found.
 	lose(t *task, why string)
 	// idleEnded deals with the end of a supervisor whose task was only a checkpoint.

@@ -87,6 +87,10 @@ type Inputs struct {
 	running map[headrace.JobID]bool
 	heard   time.Time // of the scheduler that has told that
 	ran     map[headrace.JobID]bool
+	// left are the applications that were named until the last list, several that one of these was named again: it is not one scheduler
+	// that tells, as far as can be seen.
+	left    map[headrace.JobID]bool
+	several bool
 	// asked is when somebody has asked for or about a job last.
 	asked map[master.Name]time.Time
 }
@@ -213,12 +217,19 @@ func (in *Inputs) Running(applications map[string]*wire.Application) {
 	in.running = make(map[headrace.JobID]bool, len(applications))
 	for name := range applications {
 		in.running[headrace.JobID(name)] = true
+		if in.left[headrace.JobID(name)] && !in.several {
+			in.several = true
+			in.log.Warn("an application is named again that was not named any more: if two schedulers use this manager, each ends what is kept for jobs of the other; give each a manager of its own",
+				"application", name)
+		}
 	}
 	for name := range in.master.Names() { // also of those that have asked since they were named
 		if before[name.Job] {
 			in.ran[name.Job] = true
 		}
 	}
+	maps.DeleteFunc(before, func(job headrace.JobID, _ bool) bool { return in.running[job] })
+	in.left = before
 	in.over(time.Now())
 }
 

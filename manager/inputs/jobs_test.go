@@ -1,8 +1,10 @@
 package inputs
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -529,6 +531,33 @@ func TestRunning(t *testing.T) {
 	keptByBoth(t, "held", "alice/"+hold.Job, a, b)
 	if len(in.ran) != 0 || len(in.paths.of) != 1 {
 		t.Errorf("remembered: %v, %v", in.ran, in.paths.of)
+	}
+}
+
+// TestTwoSchedulers: that two use one manager is written, once.
+func TestTwoSchedulers(t *testing.T) {
+	var log bytes.Buffer
+	in := newInputs(t, Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	running := func(names ...string) {
+		m := map[string]*wire.Application{}
+		for _, n := range names {
+			m[n] = &wire.Application{}
+		}
+		in.Running(m)
+	}
+	running("application_1_0001")
+	running("application_1_0001", "application_1_0002")
+	running("application_1_0002")
+	running()
+	if strings.Contains(log.String(), "two schedulers") {
+		t.Error("one scheduler is taken for two")
+	}
+	for range 3 {
+		running("application_3_0001")
+		running("application_2_0001", "application_2_0002")
+	}
+	if n := strings.Count(log.String(), "two schedulers"); n != 1 {
+		t.Errorf("it is written %d times: %s", n, log.String())
 	}
 }
 

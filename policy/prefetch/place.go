@@ -46,7 +46,9 @@ type Replicated struct {
 	ID    headrace.BlockID
 	Bytes int64
 	// Busy: somebody is reading it. It counts as in memory when all of it is.
-	Busy   bool
+	Busy bool
+	// Bound: whoever reads it runs on a node that is there, which need not be among the copies: it may be unable to keep it.
+	Bound  bool
 	Copies []Copy
 }
 
@@ -85,7 +87,7 @@ const unknownSpeed = 100e6
 //     those of it that are not in memory, divided by the speed that the disk has left.
 //
 // A block of which it is known where its reader runs is read there or nowhere, unless that node is away: the reader would read it
-// there once more. Nothing is read that somebody is reading, nor where the job's input is being read: who reads needs the disk more, and would read
+// there once more. So it is where that node has no room for it. Nothing is read that somebody is reading, nor where the job's input is being read: who reads needs the disk more, and would read
 // the same block from another replica a moment later.
 //
 // A block is read only on a node that has room for all of it, and only while the job may
@@ -129,7 +131,7 @@ type placing struct {
 // readable returns the replicas that may be read ahead, as far as it depends on where the block's reader runs.
 func (p *placing) readable(b *Replicated) func(Copy) bool {
 	near := func(c Copy) bool { return c.Near && !p.hosts[c.Host].Away }
-	if slices.ContainsFunc(b.Copies, near) {
+	if b.Bound || slices.ContainsFunc(b.Copies, near) {
 		return near
 	}
 	return func(c Copy) bool { return !p.hosts[c.Host].Away }
@@ -272,6 +274,8 @@ func (p *placing) why(b *Replicated) string {
 	switch {
 	case len(b.Copies) == 0:
 		return "no node that could keep it has a replica"
+	case here == 0 && b.Bound:
+		return "the node on which it will be read cannot keep it"
 	case here == 0:
 		return fmt.Sprintf("all %d nodes that have a replica are away", len(b.Copies))
 	case near:

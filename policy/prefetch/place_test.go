@@ -60,6 +60,7 @@ func TestPlace(t *testing.T) {
 		{"in memory elsewhere", block(Copy{Host: 0, Resident: 10 * mb}, Copy{Host: 1, Near: true}), free("a b"), none, Choice{Refer, 0, 0, "already"}},
 		{"kept elsewhere", block(Copy{Host: 0, Kept: true}, Copy{Host: 1, Near: true}), free("a b"), none, Choice{Refer, 0, 0.1, "another job"}},
 		{"no room where it will be read", block(Copy{Host: 0}, Copy{Host: 1, Near: true}), with(free("a b"), 1, func(h *Host) { h.Room = 9 * mb }), none, Choice{Skip, -1, 0, "on which it will be read has no room for 10 MiB; it has room for 9 MiB"}},
+		{"where it will be read it cannot be kept", Replicated{Bytes: 10 * mb, Bound: true, Copies: []Copy{{Host: 0}}}, free("a b"), none, Choice{Skip, -1, 0, "on which it will be read cannot keep it"}},
 		{"a disk that is read where it will be read", block(Copy{Host: 0}, Copy{Host: 1, Near: true}), with(free("a b"), 1, func(h *Host) { h.Busy = true }), none, Choice{Wait, -1, 0, "left to those who read"}},
 		{"away where it would be read", block(Copy{Host: 0}, Copy{Host: 1, Near: true}), with(free("a b"), 1, func(h *Host) { h.Away = true }), none, Choice{Migrate, 0, 0.1, "first"}},
 		{"an empty block", Replicated{Copies: []Copy{{Host: 0}}}, with(free("a"), 0, func(h *Host) { h.Room = 0 }), none, Choice{Refer, 0, 0, "already"}},

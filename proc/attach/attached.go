@@ -44,7 +44,11 @@ func Wait(args []string) int {
 	}
 	line, err := takeLine(*fd)
 	if err == nil {
-		err = Send(line, Message{Go: true})
+		m := Message{Go: true}
+		if *again {
+			m.Saved = again // its new supervisor has not been told
+		}
+		err = Send(line, m)
 	}
 	if err != nil && *again {
 		fmt.Fprintf(os.Stderr, "headrace-shim attach: task %s: the supervisor that was to bring it back went away (%v)\n", *id, err)

@@ -22,7 +22,7 @@
 //
 //	supervisor           attach
 //	{"ready":true}  ->               nothing runs yet
-//	                <-   {"go":true}
+//	                <-   {"go":true}    with "saved":true when it asks for another supervisor
 //	                <-   {"signal":15}   any number, for the command's process group
 //	{"saved":true}  ->               a checkpoint is about to count
 //	{"saved":false} ->               it does not, or the command runs again

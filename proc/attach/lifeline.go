@@ -26,7 +26,8 @@ type Message struct {
 	Ready  bool           `json:"ready,omitempty"`
 	Go     bool           `json:"go,omitempty"`
 	Signal syscall.Signal `json:"signal,omitempty"`
-	// Saved says that from now on a checkpoint may be all that there is of the command, or no longer.
+	// Saved says that from now on a checkpoint may be all that there is of the command, or no longer; with Go, that it was so
+	// under an earlier supervisor.
 	Saved *bool `json:"saved,omitempty"`
 	// Exit is the code that attach is to exit with.
 	Exit *int `json:"exit,omitempty"`

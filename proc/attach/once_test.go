@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -266,4 +267,15 @@ func TestCrashOfReadySupervisor(t *testing.T) {
 		t.Errorf("code %d after %d runs", code, runs)
 	}
 	w.awaitNothingLeft()
+}
+
+// TestStartsWithoutAMark: who has let go of its command does not fail for what nobody reads of it, such as where the disk is
+// full.
+func TestStartsWithoutAMark(t *testing.T) {
+	w := newWorld(t, run)
+	w.must(os.MkdirAll(filepath.Join(w.rt.TaskDir("c1"), "begun"), 0o755))
+	c := w.attach(once...)
+	if code := c.wait(); code != 3 || w.runs() != 1 {
+		t.Errorf("code %d after %d runs; %s", code, w.runs(), &c.stderr)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,8 +21,8 @@ import (
 
 // Peer is who has connected, as the kernel tells.
 type Peer struct {
-	// PID is the process as this one's /proc knows it; it stays the same while
-	// it is attached.
+	// PID is the process as this one's /proc knows it. It may end, and another one get the number: what is read under that is
+	// the caller's if Still says so afterwards.
 	PID    int
 	UID    uint32
 	GID    uint32
@@ -31,6 +32,8 @@ type Peer struct {
 	Limits      []proc.Limit
 	Nice        int
 	OOMScoreAdj int
+	// started is when the process was, after boot.
+	started time.Duration
 }
 
 // resourceNames are the rows of /proc/PID/limits, each at the place of its
@@ -88,7 +91,12 @@ func peerGroups(fd uintptr) ([]uint32, error) {
 // number, a later one, is found out, and what is a set-user-id program by now: that may have raised its limits.
 func (p *Peer) look() error {
 	dir := "/proc/" + strconv.Itoa(p.PID)
-	limits, err := os.ReadFile(dir + "/limits")
+	stat, err := linux.ProcFS("").Stat(p.PID)
+	var limits []byte
+	if err == nil {
+		p.started = stat.Start
+		limits, err = os.ReadFile(dir + "/limits")
+	}
 	if err == nil {
 		p.Limits, err = parseLimits(limits)
 	}
@@ -112,6 +120,15 @@ func (p *Peer) look() error {
 func Look(pid int, uid uint32) (Peer, error) {
 	p := Peer{PID: pid, UID: uid}
 	return p, p.look()
+}
+
+// Still fails unless the process that has called is there yet, and its user's.
+func (p Peer) Still() error {
+	now, err := Look(p.PID, p.UID)
+	if err == nil && now.started != p.started {
+		err = fmt.Errorf("the calling process %d has ended, and another one has its number", p.PID)
+	}
+	return err
 }
 
 // shortNames are the names of resources as prlimit(1) has them.

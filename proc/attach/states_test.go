@@ -317,7 +317,8 @@ func TestSupervisorKilled(t *testing.T) {
 }
 
 // A supervisor that is killed when a checkpoint counts, and before it has said so, is not the end: its process
-// asks for another one, for as long as it takes, and the command goes on under that.
+// asks for another one, for as long as it takes, and the command goes on under that. So it is when that is told to end before
+// the command goes on.
 func TestSupervisorKilledWhenSaved(t *testing.T) {
 	held := make(chan *proc.Task, 1)
 	asked := 0
@@ -329,7 +330,7 @@ func TestSupervisorKilledWhenSaved(t *testing.T) {
 			}
 			task, err := w.rt.Hold(w.ctx, spec, files.Stdio())
 			if err != nil {
-				return attach.Reply{Error: err.Error()}
+				return attach.Reply{Error: err.Error(), Later: errors.Is(err, proc.ErrState)} // the last one is about to go
 			}
 			held <- task
 			return attach.Reply{}
@@ -344,15 +345,21 @@ func TestSupervisorKilledWhenSaved(t *testing.T) {
 		t.Fatalf("the checkpoint: %v", err)
 	}
 	w.end(s.task)
-	var second *proc.Task
-	select {
-	case second = <-held:
-	case <-c.done:
-		t.Fatalf("its process has ended: %s", &c.stderr)
-	case <-w.ctx.Done():
-		t.Fatal("nobody asks for another supervisor")
+	for _, ends := range []bool{true, false} {
+		var next *proc.Task
+		select {
+		case next = <-held:
+		case <-c.done:
+			t.Fatalf("its process has ended: %s", &c.stderr)
+		case <-w.ctx.Done():
+			t.Fatal("nobody asks for another supervisor")
+		}
+		if ends {
+			w.must(unix.Kill(w.supervisor(), unix.SIGTERM))
+			w.end(next)
+		}
+		next.Close()
 	}
-	second.Close()
 	if e := w.end(w.restore(spec)); e.Code != 9 {
 		t.Errorf("ended with %+v", e)
 	}

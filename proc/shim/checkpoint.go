@@ -98,7 +98,7 @@ func (d dump) undoStop() error {
 	case d.t.life.now() != stopped: // it has ended
 		return nil
 	case d.was == running:
-		return d.t.stops.cont()
+		return d.t.stops.contAtLast()
 	}
 	d.t.processes.group.lock()
 	return nil
@@ -221,20 +221,16 @@ func undumpable(tree []linux.Stat, init int, user uint32) error {
 // kill ends the processes of a committed dump and waits until the last of
 // them is reaped: a zombie would hold a pid that a restore needs. Only what a tracer keeps
 // as a zombie is left; the daemon, which sees the tracer, ends that when a restore fails.
+// The image counts, so that nothing makes it give up: a look at /proc may fail where memory is short.
 func (d dump) kill() error {
 	if err := d.t.life.beginEnd(); err != nil {
 		return err
 	}
 	deadline := linux.Clock() + heldPatience
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
-		if err := d.t.processes.signal(unix.SIGKILL); err != nil {
-			return err
-		}
+		d.t.processes.signal(unix.SIGKILL)
 		tree, err := d.t.processes.tree()
-		if err != nil {
-			return err
-		}
-		if len(tree) == 0 || linux.Clock() >= deadline && allEnded(tree) {
+		if err == nil && (len(tree) == 0 || linux.Clock() >= deadline && allEnded(tree)) {
 			break
 		}
 		time.Sleep(pause)

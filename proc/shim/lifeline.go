@@ -28,7 +28,7 @@ type lifeline struct {
 	started, gone chan struct{}
 
 	mu      sync.Mutex
-	saved   bool   // as the other side was told last
+	saved   bool   // as the other side knows it
 	pending uint64 // signals that were not delivered yet, as bits from 0 for signal 1
 	kick    chan struct{}
 }
@@ -80,6 +80,9 @@ func (l *lifeline) read() {
 		}
 		if m.Go && !started {
 			started = true
+			l.mu.Lock()
+			l.saved = m.Saved != nil && *m.Saved
+			l.mu.Unlock()
 			close(l.started)
 		}
 		if started && attach.Forwarded(m.Signal) {

@@ -217,6 +217,11 @@ func (r *restoration) from(c candidate) error {
 			fmt.Fprintf(os.Stderr, "clean up after checkpoint %d: %v\n", c.seq, err)
 		}
 	}()
+	if r.t.lifeline == nil { // else nobody asks
+		if err := proc.MarkRestored("."); err != nil {
+			return err
+		}
+	}
 	for attempt := 1; ; attempt++ {
 		if err := putBack(c.sv.PerfData, r.spec); err != nil {
 			return err
@@ -271,7 +276,7 @@ func (r *restoration) once(c candidate) error {
 	p.leavePIDs()
 	r.t.lifeline.tellSaved(false)
 	unlock(r.t.home.dir) // it may have come back from an older image than the last
-	return r.t.stops.cont()
+	return r.t.stops.contAtLast()
 }
 
 // adopt takes the tree that was restored from images, still stopped, as the task.

@@ -91,6 +91,17 @@ func (s *stopper) cont() error {
 	return nil
 }
 
+// contAtLast is cont for a task that nobody would continue later, as it is taken for running. That a look at /proc fails, for
+// want of memory say, passes.
+func (s *stopper) contAtLast() error {
+	err := s.cont()
+	for pause := time.Millisecond; err != nil && s.life.now() == stopped && !s.op.isKilled(); pause = min(2*pause, 100*time.Millisecond) {
+		time.Sleep(pause)
+		err = s.cont()
+	}
+	return err
+}
+
 // contAllBut continues every process but those that the task had stopped itself.
 func (s *stopper) contAllBut(own map[int]bool) error {
 	tree, err := s.processes.tree()

@@ -376,6 +376,15 @@ func TestNear(t *testing.T) {
 	f.migrate(anna("a"), nil, a)
 	f.keeps("n2", "a:1 a:2 a:3")
 	f.keeps("n1", "a:4")
+	f.report("n2", anna("a"), 1, NotFit, "memory is short")
+	f.report("n2", anna("a"), 2, Failed, "it cannot be read")
+	f.Look(f.now)
+	f.keeps("n2", "a:3")
+	f.keeps("n3", "a:2") // for its reader will read it there
+	if s := f.status(anna("a")); s.NotFit != 20 {
+		t.Errorf("%+v", s)
+	}
+	f.report("n2", anna("a"), 3, NotFit, "memory is short")
 	f.Leave("n2")
 	f.Look(f.now)
 	f.keeps("n3", "a:1 a:2 a:3")

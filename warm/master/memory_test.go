@@ -1,6 +1,7 @@
 package master
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -123,6 +124,37 @@ func TestDropped(t *testing.T) {
 	f.Look(f.now)
 	if s := f.status(anna("a")); s.Resident != 40 || s.Left != 50 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestLeavesRoom: what a job has read, what users hold, and what others have beyond an owner's share of a node keeps nothing from being read
+// for others, however much of it is in memory anyhow.
+func TestLeavesRoom(t *testing.T) {
+	m := memory{{id(1), "n1"}: 60, {id(2), "n1"}: 60}
+	for name, facts := range map[string]Facts{"app": {}, "holds": {Hold: true}} {
+		f := with(t, Config{JobShare: 1, OwnerShare: 0.75, Resident: m.resident}, "n1")
+		f.migrate(anna("a"), func(x *Facts) { x.Hold = facts.Hold }, file("/a", "1:60@n1", "2:60@n1"))
+		f.report("n1", anna("a"), 1, Resident, "")
+		f.report("n1", anna("a"), 2, Resident, "")
+		b := Name{"ben", "b"}
+		f.migrate(b, func(x *Facts) { x.Input = 200 }, file("/b", "3:20@n1", "4:10@n1"))
+		keeps := func(want string) {
+			t.Helper()
+			f.Look(f.now)
+			if got := strings.Join(f.tell("n1"), " "); got != want {
+				t.Errorf("%s: it keeps %q, want %q", name, got, want)
+			}
+		}
+		if facts.Hold {
+			keeps("a:1 a:2 b:3 b:4")
+			continue
+		}
+		keeps("a:1 a:2 b:3")
+		f.migrate(anna("a"), nil, file("/later", "5:20@n1"))
+		f.must(f.Report("n1", 1, hundred, nil, []Reads{{anna("a"), 50, 0}}, f.now))
+		keeps("a:1 a:2 a:5 b:3")
+		f.must(f.Report("n1", 1, hundred, nil, []Reads{{anna("a"), 120, 0}}, f.now))
+		keeps("a:1 a:2 a:5 b:3 b:4")
 	}
 }
 

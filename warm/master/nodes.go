@@ -138,6 +138,7 @@ func (m *Master) Leave(name string) {
 	}
 	m.rename(n, nil)
 	delete(m.nodes, name)
+	m.freed = true // its readers run elsewhere
 }
 
 // Report is how a node stands with a block that it is to keep for a job, or that a job has read there.
@@ -174,7 +175,9 @@ func (m *Master) Report(name string, session uint64, load Load, reports []Report
 	}
 	for _, t := range totals {
 		if j := m.jobs[t.Name]; j != nil {
-			j.count(name, reads{max(0, t.Memory), max(0, t.Disk)}, now)
+			is := reads{max(0, t.Memory), max(0, t.Disk)}
+			m.freed = m.freed || n.resident[j] > 0 && is.memory > j.reads[name].memory
+			j.count(name, is, now)
 		}
 	}
 	return nil
@@ -233,6 +236,9 @@ func (m *Master) cannot(n *node, r ref, q *Report) {
 	} else {
 		if len(j.failures) < keptFailures {
 			j.failures = append(j.failures, Failure{j.name(w), w.block.id(), n.name, q.Reason})
+		}
+		if w.near != 0 && at&(1<<(w.near-1)) != 0 {
+			w.near = 0 // its reader will read another replica
 		}
 		if w.given(m.cfg.Attempts) {
 			to = Failed

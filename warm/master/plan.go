@@ -62,8 +62,10 @@ func (p *planning) add(r ref) {
 	b := w.block
 	one := prefetch.Replicated{ID: b.id(), Bytes: b.bytes, Busy: b.isRead(p.now)}
 	for i, name := range b.hosts {
-		if n := p.m.hosts[name]; n != nil && w.tried&(1<<i) == 0 {
-			one.Copies = append(one.Copies, prefetch.Copy{Host: p.host(n), Near: int(w.near) == i+1})
+		n, near := p.m.hosts[name], int(w.near) == i+1
+		one.Bound = one.Bound || near && n != nil
+		if n != nil && w.tried&(1<<i) == 0 {
+			one.Copies = append(one.Copies, prefetch.Copy{Host: p.host(n), Near: near})
 		}
 	}
 	at := func(n *node) *prefetch.Copy {
@@ -97,27 +99,46 @@ func (p *planning) add(r ref) {
 }
 
 // host returns the index of a node. Its queue is what goes before the job: blocks of jobs behind
-// it do not hold it up, and room that they have not taken yet is free. So it is with what they find in memory.
+// it do not hold it up, and room that they have not taken yet is free.
 func (p *planning) host(n *node) int {
 	if i, ok := p.index[n]; ok {
 		return i
 	}
-	before := func(of map[*job]int64) (sum int64) {
-		for j, bytes := range of {
-			if j == p.j || p.m.cfg.before(j, p.j) {
-				sum += bytes
-			}
+	var queued int64
+	for j, bytes := range n.queued {
+		if j == p.j || p.m.cfg.before(j, p.j) {
+			queued += bytes
 		}
-		return sum
 	}
-	queued := before(n.queued)
 	i := len(p.hosts)
 	p.index[n] = i
 	p.nodes = append(p.nodes, n)
 	p.hosts = append(p.hosts, prefetch.Host{
-		Name: n.name, Queued: queued, Room: n.load.Budget - n.pinned - queued - before(n.resident), Speed: n.load.Speed, Reads: n.load.Reads, Busy: p.j.readsOn(n, p.now),
+		Name: n.name, Queued: queued, Room: n.load.Budget - n.pinned - queued - n.unread(p.m, p.j), Speed: n.load.Speed, Reads: n.load.Reads, Busy: p.j.readsOn(n, p.now),
 	})
 	return i
+}
+
+// unread returns how much of what is in a node's memory unpinned is to stay there before more is read for a job: what it, and jobs
+// before it, have not read yet. Of each other owner's, or of the job's owner's other jobs, that is no more than an owner's share, and nothing of what
+// users hold, of which nobody knows when it will be read.
+func (n *node) unread(m *Master, j *job) (sum int64) {
+	others := map[string]int64{}
+	for o, bytes := range n.resident {
+		if !o.Implicit { // else what was read is in the account no more
+			bytes = max(0, bytes-o.reads[n.name].memory)
+		}
+		switch {
+		case o == j:
+			sum += bytes
+		case !o.Hold && m.cfg.before(o, j):
+			others[o.Owner] += bytes
+		}
+	}
+	for _, bytes := range others {
+		sum += min(bytes, int64(float64(n.load.Budget)*m.cfg.OwnerShare))
+	}
+	return sum
 }
 
 // left returns how many more bytes may be kept for a job. What has not been read yet for larger jobs

@@ -583,11 +583,12 @@ func (w *world) noRoom(j *job, v *want) error {
 			x := r.want()
 			kept = kept || x.block == v.block
 			_, as := n.charged(w.m, x.block)
-			if counts := x.state == Pinned || x.state == as && (r.job == j || w.m.cfg.before(r.job, j)); counts && !counted[x.block] {
+			if counts := x.state == Pinned || as == Planned && x.state == as && (r.job == j || w.m.cfg.before(r.job, j)); counts && !counted[x.block] {
 				counted[x.block] = true
 				used += x.block.bytes
 			}
 		}
+		used += n.unread(w.m, j)
 		over := job+v.block.bytes > most || owner+v.block.bytes > int64(float64(budget)*w.cfg.OwnerShare)
 		switch {
 		case over:

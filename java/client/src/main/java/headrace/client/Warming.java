@@ -56,6 +56,10 @@ public final class Warming {
     private static final long LONGEST_PAUSE = 500;
     /** Requests that wait for the thread. */
     private static final int QUEUE = 1000;
+    /** With so many waiting those that pass are not taken. */
+    private static final int PASSING_QUEUE = 100;
+    /** What passes is asked for within that time, or within the job's lead. */
+    private static final Duration PASSING = Duration.ofMinutes(1);
 
     private static final Logger LOG = LoggerFactory.getLogger(Warming.class);
 
@@ -92,6 +96,14 @@ public final class Warming {
         /** These were asked for. Called by the thread. */
         default void accepted(List<String> files) { }
 
+        /**
+         * Whether they are read soon or not at all, and it keeps much until then, such as the plan of a query: so it is not taken
+         * while many wait, and passed over when it has waited for long.
+         */
+        default boolean passes() {
+            return false;
+        }
+
         /** Returns where parts of the files will be read, as far as that is known. Called after the files were. */
         default Collection<InputsClient.Reader> readers() {
             return List.of();
@@ -117,22 +129,25 @@ public final class Warming {
     private final Leases leases;
     private final Duration unhurried;
     private final Duration refusal;
+    private final Duration passing;
     /** By System.nanoTime; null: nobody is refused. Tasks of the thread use it. */
     private volatile Long refusedUntil;
     private boolean failing;
 
     public Warming() {
-        this(Leases.USUAL_BEAT, UNHURRIED, REFUSAL);
+        this(Leases.USUAL_BEAT, UNHURRIED, REFUSAL, PASSING);
     }
 
     /**
      * @param beat between renewals of leases
      * @param unhurried for an answer that no job waits for
      * @param refusal how long nothing is asked after a silence
+     * @param passing after which time what passes is not asked for any more
      */
-    Warming(Duration beat, Duration unhurried, Duration refusal) {
+    Warming(Duration beat, Duration unhurried, Duration refusal, Duration passing) {
         this.unhurried = unhurried;
         this.refusal = refusal;
+        this.passing = passing;
         thread.allowCoreThreadTimeOut(true);
         leases = new Leases(beat, Warming::daemon);
     }
@@ -291,8 +306,12 @@ public final class Warming {
 
     private Asked ask(Job job, Duration lease, long began, Inputs inputs) {
         long submitted = System.currentTimeMillis();
-        CompletableFuture<Long> left = run(() -> {
+        CompletableFuture<Long> left = run(inputs.passes() ? PASSING_QUEUE : QUEUE, () -> {
             refuse();
+            long waited = System.nanoTime() - began;
+            if (inputs.passes() && waited > Math.max(passing.toNanos(), job.lead.toNanos())) {
+                throw new IOException("what a query reads was not asked for within " + waited / 1_000_000_000 + " s");
+            }
             long rest = 0;
             boolean some = false;
             RefusedException refused = null;
@@ -370,7 +389,7 @@ public final class Warming {
     public void end(Job job, Duration patience) throws InterruptedException {
         leases.remove(job);
         try {
-            run(() -> {
+            run(QUEUE, () -> {
                 client(job, unhurried).cool(job.id);
                 return null;
             }).get(patience.toNanos(), TimeUnit.NANOSECONDS);
@@ -410,8 +429,13 @@ public final class Warming {
         T call() throws Exception;
     }
 
-    private <T> CompletableFuture<T> run(Work<T> work) {
+    /** @param most that may wait before it */
+    private <T> CompletableFuture<T> run(int most, Work<T> work) {
         CompletableFuture<T> result = new CompletableFuture<>();
+        if (thread.getQueue().size() >= most) {
+            result.completeExceptionally(new IOException(most + " requests wait for Headrace's answer already"));
+            return result;
+        }
         ClassLoader classes = Thread.currentThread().getContextClassLoader();
         try {
             thread.execute(() -> {

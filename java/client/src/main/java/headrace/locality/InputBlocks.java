@@ -40,17 +40,16 @@ final class InputBlocks {
 
     private static final class Known {
         final List<Located> blocks;
+        /** Up to where the file was looked up, also where none of its blocks can be followed. */
+        final long end;
         final long asked;
         long used;
 
-        Known(List<Located> blocks, long now) {
+        Known(List<Located> blocks, long end, long now) {
             this.blocks = blocks;
+            this.end = end;
             this.asked = now;
             this.used = now;
-        }
-
-        long end() {
-            return blocks.isEmpty() ? 0 : blocks.get(blocks.size() - 1).end();
         }
     }
 
@@ -98,11 +97,6 @@ final class InputBlocks {
         return failed;
     }
 
-    /** Whether so many files can be remembered at a time. Who reads more would only have the file system asked again and again. */
-    boolean holds(Collection<Path> list) {
-        return 2L * list.size() <= most;
-    }
-
     /** These files will be looked up next. When the first of a directory is, others that are there are found as well. */
     void expect(Collection<Path> list, long now) {
         expected.clear();
@@ -130,9 +124,9 @@ final class InputBlocks {
         if (stale(known, now) && mayAsk(file, now) && list(file.getParent(), now)) {
             known = files.get(file);
         }
-        boolean lacking = stale(known, now) || length > 0 && end > known.end() && now - known.asked > SECOND;
+        boolean lacking = stale(known, now) || length > 0 && end > known.end && now - known.asked > SECOND;
         if (lacking && mayAsk(file, now)) {
-            known = keep(file, new Known(ask(file), now));
+            known = keep(file, ask(file, now));
         }
         if (known == null) {
             return List.of();
@@ -191,25 +185,28 @@ final class InputBlocks {
         return scheme != null && SCHEMES.contains(scheme);
     }
 
-    private List<Located> ask(Path file) {
+    private Known ask(Path file, long now) {
         List<Located> blocks = new ArrayList<>();
         if (!hasBlocks(file)) {
-            return blocks;
+            return new Known(blocks, Long.MAX_VALUE, now);
         }
+        long end = 0;
         long began = System.nanoTime();
         try {
             for (BlockLocation at : file.getFileSystem(conf).getFileBlockLocations(file, 0, Long.MAX_VALUE)) {
+                end = Math.max(end, at.getOffset() + at.getLength());
                 if (at instanceof HdfsBlockLocation) {
                     add(at, ((HdfsBlockLocation) at).getLocatedBlock(), blocks);
                 }
             }
         } catch (IOException | RuntimeException e) { // the tasks that read it will tell
             failed++;
+            end = Long.MAX_VALUE;
             LOG.debug("The blocks of {} are not known", file, e);
         } finally {
             answered(file, began);
         }
-        return blocks;
+        return new Known(blocks, end, now);
     }
 
     private void add(BlockLocation at, LocatedBlock of, List<Located> blocks) throws IOException {
@@ -242,7 +239,7 @@ final class InputBlocks {
                     for (int i = 0; i < blocks.locatedBlockCount(); i++) {
                         add(status.getBlockLocations()[i], blocks.get(i), located);
                     }
-                    keep(file, new Known(located, now));
+                    keep(file, new Known(located, Math.max(status.getLen(), blocks.getFileLength()), now));
                 }
             }
         } catch (IOException | RuntimeException e) { // it may not be listed; its files are asked for one by one

@@ -38,6 +38,8 @@ public final class LocalityInputs implements AutoCloseable {
     private static final long QUERY_NANOS = 60_000_000_000L;
     /** About 50 MB. */
     private static final int MOST_BLOCKS = 200_000;
+    /** So many files can be remembered at a time. Who reads more would only have the file system asked again and again. */
+    public static final int MOST_FILES = MOST_BLOCKS / 2;
     /** What was found in between is followed, and ordered by. */
     private static final int BATCH = 1000;
     private static final long BATCH_NANOS = 100_000_000;
@@ -94,10 +96,13 @@ public final class LocalityInputs implements AutoCloseable {
 
     private void begin(WeakReference<StageInputs.Stage> waiting) throws ReflectiveOperationException, IOException, InterruptedException {
         StageInputs.Stage stage = waiting.get();
-        if (stage != null && residency.silent()) { // a name node would be asked in vain, and the stage would wait for that
+        if (stage == null || stage.over()) {
+            return;
+        }
+        if (residency.silent()) { // a name node would be asked in vain, and the stage would wait for that
             putOff.add(waiting);
             stage.known();
-        } else if (stage != null) {
+        } else {
             begin(new StageInputs(stage));
         }
     }
@@ -188,7 +193,7 @@ public final class LocalityInputs implements AutoCloseable {
     }
 
     private Collection<Path> expect(Collection<Path> files) throws IOException {
-        if (!blocks.holds(files)) {
+        if (files.size() > MOST_FILES) {
             throw new IOException(files.size() + " files are read at a time, more than are looked up");
         }
         blocks.expect(files, System.nanoTime());
@@ -196,7 +201,7 @@ public final class LocalityInputs implements AutoCloseable {
     }
 
     private void begin(StageInputs stage) throws ReflectiveOperationException, IOException, InterruptedException {
-        expect(stage.files());
+        expect(stage.files(MOST_FILES));
         synchronized (stages) {
             stages.add(stage);
         }
@@ -236,7 +241,7 @@ public final class LocalityInputs implements AutoCloseable {
 
     private void goOn(StageInputs stage, int from) {
         enqueue(() -> {
-            blocks.expect(stage.files(from), System.nanoTime());
+            blocks.expect(stage.filesFrom(from), System.nanoTime());
             lookUp(stage, from);
             return null;
         });

@@ -67,20 +67,22 @@ public final class StageInputs {
         return stage.over();
     }
 
-    /** Returns the files that the tasks read. Not guarded. */
-    Set<Path> files() throws ReflectiveOperationException, IOException {
-        Set<Path> files = new HashSet<>();
+    /** Returns the files that the tasks read; throws when they are more than most, before it makes the rest. Not guarded. */
+    Set<Path> files(int most) throws ReflectiveOperationException, IOException {
+        Map<Path, Path> files = new HashMap<>(); // parts of one file share its path: that may be most of what they take
         for (int task = 0; task < ranges.length && !over(); task++) {
             List<Range> parts = new ArrayList<>();
-            stage.ranges(task, (file, start, length) -> parts.add(new Range(file, start, length)));
-            parts.forEach(part -> files.add(part.file));
+            stage.ranges(task, (file, start, length) -> parts.add(new Range(files.computeIfAbsent(file, f -> f), start, length)));
             ranges[task] = parts.toArray(Range[]::new);
+            if (files.size() > most) {
+                throw new IOException("more than " + most + " files are read at a time, more than are looked up");
+            }
         }
-        return files;
+        return files.keySet();
     }
 
     /** Returns those of the tasks from a number on, which were not looked up. Not guarded. */
-    Set<Path> files(int from) {
+    Set<Path> filesFrom(int from) {
         Set<Path> files = new HashSet<>();
         for (int task = from; task < ranges.length; task++) {
             for (Range range : ranges[task]) {

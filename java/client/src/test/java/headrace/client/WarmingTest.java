@@ -8,9 +8,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.lang.ref.Reference;
+import java.lang.ref.WeakReference;
 import java.net.URI;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -191,8 +194,8 @@ class WarmingTest {
             listed.incrementAndGet();
             return FILES;
         };
-        Warming refusing = new Warming(LONG, PATIENCE, LONG);
-        Warming soon = new Warming(LONG, PATIENCE, Duration.ofMillis(1));
+        Warming refusing = new Warming(LONG, PATIENCE, LONG, LONG);
+        Warming soon = new Warming(LONG, PATIENCE, Duration.ofMillis(1), LONG);
         try (UnixServer node = new UnixServer(socket, (in, out) -> {
             asked.incrementAndGet();
             over.await();
@@ -211,6 +214,48 @@ class WarmingTest {
             while (soon.asked() == 0) { // else the test's time is over
                 soon.ask(job(LONG, Duration.ZERO), System.nanoTime(), inputs).answered();
             }
+        }
+    }
+
+    /** Such as the plans of queries, each of which may have a list of all files of a table. */
+    @Test
+    void whatPassesDoesNotWaitForLong() throws Exception {
+        class Query implements Warming.Inputs {
+            @Override
+            public Collection<String> files() {
+                throw new AssertionError("it is over");
+            }
+
+            @Override
+            public boolean passes() {
+                return true;
+            }
+        }
+
+        Warming passing = new Warming(LONG, LONG, LONG, Duration.ZERO);
+        CountDownLatch busy = new CountDownLatch(1);
+        try (UnixServer node = node("200 OK", "{}")) {
+            passing.ask(job(LONG, Duration.ZERO), System.nanoTime(), () -> {
+                busy.countDown();
+                over.await();
+                return FILES;
+            });
+            busy.await();
+            List<WeakReference<Query>> queries = new ArrayList<>();
+            for (int i = 0; i < 300; i++) {
+                Query query = new Query();
+                passing.ask(job(LONG, Duration.ZERO), System.nanoTime(), query);
+                queries.add(new WeakReference<>(query));
+            }
+            assertEquals(200, passing.failed());
+            await(() -> {
+                System.gc();
+                return queries.stream().filter(query -> !query.refersTo(null)).count();
+            }, 100);
+            passing.ask(job(LONG, Duration.ZERO), System.nanoTime(), () -> FILES); // of those that stay more may wait
+            over.countDown();
+            await(passing::asked, 2);
+            assertEquals(300, passing.failed());
         }
     }
 
@@ -349,7 +394,7 @@ class WarmingTest {
 
     @Test
     void saysThatJobsWithALeaseGoOn() throws Exception {
-        Warming leasing = new Warming(Duration.ofMillis(20), LONG, LONG);
+        Warming leasing = new Warming(Duration.ofMillis(20), LONG, LONG, LONG);
         Object[] owner = {new Object()};
         Warming.Job other = new Warming.Job(socket, "other", LONG, Duration.ZERO, true);
         try (UnixServer node = node("200 OK", "{}")) {
@@ -379,7 +424,7 @@ class WarmingTest {
 
     @Test
     void whoRunsAJobHearsThatItIsLost() throws Exception {
-        Warming watching = new Warming(Duration.ofMillis(20), LONG, LONG);
+        Warming watching = new Warming(Duration.ofMillis(20), LONG, LONG, LONG);
         BlockingQueue<Boolean> lost = new LinkedBlockingQueue<>();
         Warming.Owner owner = lost::add;
         AtomicReference<String> state = new AtomicReference<>("{\"job\":\"application_1_0001\",\"state\":\"warming\"}");

@@ -25,6 +25,7 @@ import org.apache.hadoop.fs.HdfsBlockLocation;
 import org.apache.hadoop.fs.LocatedFileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
+import org.apache.hadoop.fs.StorageType;
 import org.apache.hadoop.hdfs.DFSUtilClient;
 import org.apache.hadoop.hdfs.protocol.DatanodeInfo;
 import org.apache.hadoop.hdfs.protocol.ExtendedBlock;
@@ -32,6 +33,7 @@ import org.apache.hadoop.hdfs.protocol.HdfsFileStatus;
 import org.apache.hadoop.hdfs.protocol.HdfsLocatedFileStatus;
 import org.apache.hadoop.hdfs.protocol.LocatedBlock;
 import org.apache.hadoop.hdfs.protocol.LocatedBlocks;
+import org.apache.hadoop.hdfs.protocol.LocatedStripedBlock;
 import org.apache.hadoop.util.functional.RemoteIterators;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -51,23 +53,30 @@ class LocalityInputsTest {
     public static final class Counted extends ClaimedFiles {
         private static LocatedBlock block(FileStatus file) {
             DatanodeInfo on = new DatanodeInfo.DatanodeInfoBuilder().setIpAddr("127.0.0.2").setHostName("h1").setXferPort(9866).build();
-            LocatedBlock block = new LocatedBlock(
-                new ExtendedBlock("BP-1", Long.parseLong(file.getPath().getName())), new DatanodeInfo[] {on});
+            ExtendedBlock id = new ExtendedBlock("BP-1", Long.parseLong(file.getPath().getName()));
+            LocatedBlock block = !of(file, "coded") ? new LocatedBlock(id, new DatanodeInfo[] {on})
+                : new LocatedStripedBlock(id, new DatanodeInfo[] {on}, new String[] {"s1"}, new StorageType[] {StorageType.DISK}, new byte[] {0}, 0, false, null);
             block.getBlock().setNumBytes(file.getLen());
             block.setStartOffset(0);
             return block;
         }
 
         @Override
-        public BlockLocation[] getFileBlockLocations(FileStatus file, long start, long length) {
+        public BlockLocation[] getFileBlockLocations(FileStatus file, long start, long length) throws IOException {
             int number = FILES.incrementAndGet();
             LocatedBlock block = block(file);
-            if (file.getPath().getParent().getName().startsWith("slow")) {
+            if (of(file, "gone")) {
+                throw new IOException("it cannot be looked up");
+            } else if (of(file, "slow")) {
                 pause();
             } else {
                 LAST_QUICK.set(number);
             }
             return new BlockLocation[] {new HdfsBlockLocation(DFSUtilClient.locatedBlocks2Locations(List.of(block))[0], block)};
+        }
+
+        private static boolean of(FileStatus file, String directories) {
+            return file.getPath().getParent().getName().startsWith(directories);
         }
 
         private static void pause() {
@@ -269,6 +278,41 @@ class LocalityInputsTest {
         assertEquals(1, FILES.get());
     }
 
+    @Test
+    void ofAStageThatReadsMoreNoMorePathsAreMade() throws Exception {
+        AtomicInteger made = new AtomicInteger();
+        class Huge implements StageInputs.Stage {
+            private boolean over;
+
+            @Override
+            public int tasks() {
+                return 200_000;
+            }
+
+            @Override
+            public void ranges(int task, StageInputs.Taker taker) {
+                made.incrementAndGet();
+                taker.take(new Path("hdfs://c/" + task), 0, 1);
+            }
+
+            @Override
+            public void publish(ResidentShares now) { }
+
+            @Override
+            public boolean over() {
+                return over;
+            }
+        }
+
+        Huge ended = new Huge();
+        ended.over = true;
+        add(ended);
+        add(new Huge());
+        await(() -> inputs.doubts() == 1);
+        assertEquals(100_001, made.get());
+        assertEquals(0, FILES.get());
+    }
+
     /** So a file system that does not answer costs no memory, however many stages of others come and go. */
     @Test
     void whatWaitsKeepsNoStageThatHasEnded() throws Exception {
@@ -335,6 +379,27 @@ class LocalityInputsTest {
         assertEquals(1, inputs.residency().failed()); // which is written
         node = UnixServer.answering(dir.resolve("s"), manager);
         await(() -> inputs.residency().followed() == 3);
+    }
+
+    @Test
+    void whereNothingCanBeFollowedItIsNotAskedForEachTask() throws Exception {
+        List<Path> all = new ArrayList<>(files("coded", 0, 20));
+        all.addAll(files("codedfew", 0, 2));
+        all.addAll(files("gone", 0, 2));
+        InputBlocks blocks = new InputBlocks(conf, inputs.residency(), 100, Long.MAX_VALUE);
+        long now = System.nanoTime();
+        for (int stage = 0; stage < 3; stage++, now += 2_000_000_000L) {
+            blocks.expect(all, now);
+            for (Path file : all) {
+                assertEquals(List.of(), blocks.of(file, 0, 1, now));
+            }
+        }
+        assertEquals(1, LISTED.get());
+        assertEquals(4, FILES.get());
+        blocks.of(all.get(0), 0, 2, now); // it has grown
+        assertEquals(5, FILES.get());
+        blocks.of(all.get(22), 0, 1, now + 400_000_000_000L);
+        assertEquals(6, FILES.get());
     }
 
     @Test

@@ -1,6 +1,7 @@
 package headrace.mapreduce;
 
 import headrace.locality.FirstTask;
+import headrace.locality.LocalityInputs;
 import headrace.locality.ResidentShares;
 import headrace.locality.StageInputs;
 import java.io.IOException;
@@ -15,6 +16,9 @@ import org.apache.hadoop.mapreduce.JobID;
 
 /** What the maps of a job read: its splits. One thread reads them and asks for them; what is published all threads see. */
 final class MapInputs implements StageInputs.Stage {
+    /** Of more the paths alone would be a good part of a master's memory: about 0.7 KB each. */
+    private static final int MOST_PARTS = 200_000;
+
     private final JobID job;
     private final Path dir;
     private final Configuration conf;
@@ -32,17 +36,32 @@ final class MapInputs implements StageInputs.Stage {
         this.conf = conf;
     }
 
-    /** Reads the splits, and returns the files that they are of. */
+    /** Reads the splits, and returns the files that they are of. Of too many none is kept, and the maps are not ordered. */
     Collection<Path> files() throws IOException {
-        splits = SplitFiles.parts(job, dir, conf);
-        // Those come first of which the largest read most: they would be last of all otherwise, and the job wait for them.
+        splits = null;
+        try {
+            return read(SplitFiles.parts(job, dir, conf, MOST_PARTS));
+        } catch (SplitFiles.TooManyException e) {
+            end();
+            throw e;
+        }
+    }
+
+    private Collection<Path> read(List<List<SplitFiles.Part>> all) throws IOException {
+        Set<Path> files = new LinkedHashSet<>();
+        for (List<SplitFiles.Part> parts : all) {
+            parts.forEach(part -> files.add(part.path()));
+            if (files.size() > LocalityInputs.MOST_FILES) {
+                throw new SplitFiles.TooManyException("the splits of " + job + " are of more than " + LocalityInputs.MOST_FILES + " files");
+            }
+        }
+        splits = all;
+        // Those that are a little smaller count as equal; of others the larger come first: the job would wait for them in the end.
         large = 0;
-        while (large < splits.size() && 2 * bytes(large) >= bytes(0)) {
+        while (large < splits.size() && 10 * bytes(large) >= 9 * bytes(0)) {
             large++;
         }
         first = FirstTask.of(job.getId(), large);
-        Set<Path> files = new LinkedHashSet<>();
-        splits.forEach(parts -> parts.forEach(part -> files.add(part.path())));
         return files;
     }
 

@@ -26,11 +26,14 @@ import org.apache.hadoop.mapreduce.split.SplitMetaInfoReader;
  */
 final class SplitFiles {
     private final Configuration conf;
+    /** How many more parts may be found. */
+    private int left;
     private List<Part> parts;
     private String host;
 
-    private SplitFiles(Configuration conf) {
+    private SplitFiles(Configuration conf, int most) {
         this.conf = conf;
+        this.left = most;
     }
 
     /**
@@ -64,10 +67,24 @@ final class SplitFiles {
             .map(part -> new InputsClient.Reader(part.file, part.start, part.length, part.host)).toList();
     }
 
+    /** There are more parts than are wanted. */
+    static final class TooManyException extends IOException {
+        private static final long serialVersionUID = 1;
+
+        TooManyException(String text) {
+            super(text);
+        }
+    }
+
     /** Returns what each split has of files of HDFS, in the order of the splits. */
     static List<List<Part>> parts(JobID job, Path dir, Configuration conf) throws IOException {
+        return parts(job, dir, conf, Integer.MAX_VALUE);
+    }
+
+    /** Returns the same if it is no more than most parts, and throws TooManyException otherwise, without having read the rest. */
+    static List<List<Part>> parts(JobID job, Path dir, Configuration conf, int most) throws IOException {
         FileSystem fs = dir.getFileSystem(conf);
-        SplitFiles found = new SplitFiles(conf);
+        SplitFiles found = new SplitFiles(conf, most);
         List<List<Part>> splits = new ArrayList<>();
         try (FSDataInputStream in = fs.open(JobSubmissionFiles.getJobSplitFile(dir))) {
             for (TaskSplitMetaInfo split : SplitMetaInfoReader.readSplitMetaInfo(job, fs, conf, dir)) {
@@ -77,6 +94,10 @@ final class SplitFiles {
                 found.host = hosts != null && hosts.length == 1 ? hosts[0] : null;
                 found.add(found.read(in, Text.readString(in)));
                 splits.add(found.parts);
+                found.left -= found.parts.size();
+                if (found.left < 0) {
+                    throw new TooManyException("the splits of " + job + " have more than " + most + " parts of files");
+                }
             }
         } catch (ReflectiveOperationException e) {
             throw new IOException("a split cannot be read: " + e, e);

@@ -6,8 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import headrace.client.InputsClient;
 import java.io.DataInput;
 import java.io.DataOutput;
+import java.io.EOFException;
 import java.io.IOException;
+import java.io.RandomAccessFile;
 import java.lang.reflect.Constructor;
+import java.nio.file.Files;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
@@ -124,6 +127,19 @@ class SplitFilesTest {
         assertEquals(List.of("hdfs://c/a", "hdfs://c/b"), files(combined, rack, split("/b", 0)));
         assertEquals(List.of(new InputsClient.Reader("hdfs://c/a", 0, 5, "h1"), new InputsClient.Reader("hdfs://c/b", 7, 6, "h1")),
             SplitFiles.readers(SplitFiles.parts(JOB, dir, conf)));
+    }
+
+    @Test
+    void stopsWhereThereAreTooMany() throws Exception {
+        InputSplit[] splits = {split("/a", 0), split("/b", 0), split("/c", 0), split("/d", 0)};
+        JobSplitWriter.createSplitFiles(dir, conf, local(), splits);
+        assertEquals(4, SplitFiles.parts(JOB, dir, conf, 4).size());
+        try (RandomAccessFile file = new RandomAccessFile(temporary.resolve("job.split").toFile(), "rw")) {
+            file.setLength(file.length() - 20); // so that it fails when the last one is read
+        }
+        Files.delete(temporary.resolve(".job.split.crc"));
+        assertThrows(EOFException.class, () -> SplitFiles.parts(JOB, dir, conf, 3));
+        assertThrows(SplitFiles.TooManyException.class, () -> SplitFiles.parts(JOB, dir, conf, 2));
     }
 
     @Test

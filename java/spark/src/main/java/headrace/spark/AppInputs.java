@@ -54,9 +54,16 @@ final class AppInputs extends SparkListener implements Warming.Owner {
     /** Files that were not asked for yet. */
     private final class New implements Warming.Inputs {
         private final Callable<Collection<String>> all;
+        private final boolean passes;
 
-        New(Callable<Collection<String>> all) {
+        New(Callable<Collection<String>> all, boolean passes) {
             this.all = all;
+            this.passes = passes;
+        }
+
+        @Override
+        public boolean passes() {
+            return passes;
         }
 
         @Override
@@ -80,12 +87,12 @@ final class AppInputs extends SparkListener implements Warming.Owner {
     void query(String query, Callable<Collection<String>> files) {
         Duration left = leadOf(query);
         if (left.isNegative() || left.isZero()) {
-            ask(job, new New(files));
+            ask(job, new New(files, true));
             return;
         }
         try {
             Warming.Job waiting = new Warming.Job(job.socket(), job.id(), job.patience(), left, job.implicit());
-            if (!ask(waiting, new New(files)).warm()) {
+            if (!ask(waiting, new New(files, true)).warm()) {
                 giveUp(query);
             }
         } catch (InterruptedException e) {
@@ -138,7 +145,7 @@ final class AppInputs extends SparkListener implements Warming.Owner {
                 ask(job, new New(() -> {
                     ActiveJob still = running.get();
                     return still == null ? List.of() : JobFiles.of(still);
-                }));
+                }, false));
             }
         } catch (RuntimeException | LinkageError e) {
             LOG.debug("It is not known what job {} reads", event.jobId(), e);

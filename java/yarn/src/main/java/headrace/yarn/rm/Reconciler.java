@@ -414,6 +414,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
             LOG.warn("{} is killed as by preemption: {}", s.id, why);
             suspensions.remove(s.id);
             books.kill(s.id);
+            books.forget(s.id);
         }
     }
 

@@ -82,5 +82,6 @@ class StrandedTest extends OneApplication {
         cluster.rm.waitForState(node.getNodeId(), NodeState.DECOMMISSIONING);
         letGo(id);
         awaitPreempted(id);
+        cluster.await("it is forgotten", () -> cluster.scheduler().demoted().isEmpty());
     }
 }
