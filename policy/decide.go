@@ -38,9 +38,11 @@ type Planner struct {
 	queue   queue.Queue
 	fleet   *fleet.Fleet
 
-	orders  []headrace.Order
-	keeping keeping
-	marks   marks
+	orders []headrace.Order
+	// waitsFor is how many wait for devices that are expected to be free (patient).
+	waitsFor int
+	keeping  keeping
+	marks    marks
 
 	explain bool
 	notes   []Note
@@ -118,7 +120,7 @@ func (p *Planner) begin(v *headrace.View) []*queue.Waiter {
 }
 
 func (p *Planner) load(v *headrace.View) {
-	p.orders, p.notes, p.keeping = p.orders[:0], p.notes[:0], keeping{}
+	p.orders, p.notes, p.keeping, p.waitsFor = p.orders[:0], p.notes[:0], keeping{}, 0
 	p.fleet.Load(v)
 }
 
@@ -181,6 +183,8 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 	}
 	if way := p.search(u, s); way != nil {
 		switch {
+		case p.patient(u, s, way):
+			return served
 		case !way.Waits():
 			p.displace(u, way)
 		case !p.await(u, s, way):
@@ -252,6 +256,19 @@ func (p *Planner) await(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
 	return true
 }
 
+// patient lets u, which needs devices, wait for the first that are free instead of having others
+// lose what they have done, if Cost expects room for it, and for those before it that wait so, by when
+// it would have waited for as much as the plan costs. It reports false where the plan is cheaper.
+func (p *Planner) patient(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
+	if u.Counted == nil || !p.chooser.Weighs() || way.Waits() || !p.fleet.Opens(u, s, p.waitsFor+1, way.Cost.Total/p.model.Urgency(u)) {
+		return false
+	}
+	p.waitsFor++
+	p.note(u, "waits for others to end, which is expected soon: cheaper than to preempt")
+	p.keep(u, s, p.keeper(u, s))
+	return true
+}
+
 // search finds the policy's plan for u, or nil.
 func (p *Planner) search(u *books.Task, s fleet.Spots) *victims.Plan {
 	if u.NoVictims || !books.Begun(u.TaskView) && p.fleet.Planless(u) {
@@ -319,7 +336,12 @@ func (p *Planner) block(u *books.Task, s fleet.Spots) {
 		return
 	}
 	p.noteRefusal(u, s)
-	if taken {
+	p.keep(u, s, kept)
+}
+
+// keep keeps what is free for u, which counts for kept (keeper), unless that is for somebody already.
+func (p *Planner) keep(u *books.Task, s fleet.Spots, kept *bool) {
+	if kept != nil && *kept {
 		return
 	}
 	if n := p.fleet.NearestFit(u, s); n != nil {

@@ -106,6 +106,13 @@
 // suspended. So for whom needs it only a kill, a checkpoint of who can be written, or waiting
 // helps; Cost kills also who is suspended for it. Policies that never kill wait.
 //
+// With Cost it waits where that is cheaper than the plan that has others leave: where, by when
+// waiting would cost as much, as many rooms are expected to be free in the mean, because any of
+// those that run have ended, as it and those before it that wait so need, but for half a one.
+// Each that runs has ended within t with a chance of t/(t+remaining); what takes several of a node,
+// by the chance that all of them have. Room is kept for it as for others (see Placement).
+// Who needs nothing that is counted starts on a node that has nothing, if it fits on one.
+//
 // # Gangs
 //
 // Tasks that run only together (TaskView.Gang) are decided about as one, at the place in the

@@ -26,6 +26,7 @@ type Fleet struct {
 	scratch []asked
 
 	far, near []*books.Node
+	odds      odds
 
 	Slots Slots // of the task that was planned for last
 }

@@ -38,28 +38,68 @@ func (f *Fleet) algorithm2(u *books.Task) (n *books.Node, stay bool) {
 		}
 		return remote, false
 	}
-	if remote != nil && f.drains(u, local, far, near) {
+	if remote != nil && f.odds.drains(u, local, far, near) {
 		return nil, true
 	}
 	return remote, false
 }
+
+// odds says what those that run on a node are expected to free. Parts is of ending.
+type odds struct{ parts []freed }
 
 // drains reports whether u is expected to fit on n, because others have ended, early
 // enough for what takes so much time after that to be over by the given time: whether by
 // then half of all courses would have freed enough. A task that does not say how much
 // of it is done ends within its age with a chance of one half, and within t with one of
 // t/(t+age) (price.Remaining); of many the first ends soon.
-func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
+func (o *odds) drains(u *books.Task, n *books.Node, by, after float64) bool {
 	b := n.Balance(u)
 	if b.Fits(n.Swap) {
 		return after <= by
 	}
-	n.Open()
 	t := by - after
-	if t <= 0 {
+	if t <= 0 || b.Rest.Lacking() > 0 {
 		return false
 	}
-	cpus, mem := freed{missing: max(0, b.CPUs)}, freed{missing: float64(b.Short(n.Swap))}
+	for _, part := range o.ending(n, b, t) {
+		if !part.enough() {
+			return false
+		}
+	}
+	return true
+}
+
+// Opens reports whether so many rooms for u are expected on its spots within t seconds, because
+// others have ended: in the mean, but for half a one, as with drains.
+func (f *Fleet) Opens(u *books.Task, s Spots, rooms int, t float64) bool {
+	missing := float64(rooms) - 0.5
+	for _, n := range f.List(u, s) {
+		b := n.Balance(u)
+		if missing <= 0 {
+			break
+		}
+		if !n.Possible(u) || b.Fits(n.Swap) {
+			continue
+		}
+		least := math.Inf(1)
+		for _, part := range f.odds.ending(n, b, t) {
+			least = min(least, part.rooms())
+		}
+		missing -= least
+	}
+	return missing <= 0
+}
+
+// ending says what those that run on n free within t seconds of what is missing by b: CPUs,
+// memory, and what is counted. It is valid until the next call.
+func (o *odds) ending(n *books.Node, b books.Balance, t float64) []freed {
+	o.parts = append(o.parts[:0], freed{missing: max(0, b.CPUs)}, freed{missing: float64(b.Short(n.Swap))})
+	if b.Rest != nil {
+		for _, m := range b.Rest.Counted {
+			o.parts = append(o.parts, freed{missing: max(0, m)})
+		}
+	}
+	n.Open()
 	for _, v := range n.Running {
 		if v.Settled {
 			continue
@@ -72,10 +112,15 @@ func (f *Fleet) drains(u *books.Task, n *books.Node, by, after float64) bool {
 				ended = 1
 			}
 		}
-		cpus.add(v.CPUs, ended)
-		mem.add(float64(books.Held(v.TaskView)), ended)
+		o.parts[0].add(v.CPUs, ended)
+		o.parts[1].add(float64(books.Held(v.TaskView)), ended)
+		for r := range o.parts[2:] {
+			if r < len(v.Counted) {
+				o.parts[2+r].add(v.Counted[r], ended)
+			}
+		}
 	}
-	return cpus.enough() && mem.enough() && b.Rest.Lacking() == 0
+	return o.parts
 }
 
 // freed adds up what tasks free that may end.
@@ -95,6 +140,21 @@ func (f *freed) enough() bool {
 		return f.missing <= books.Slack
 	}
 	return f.mean+f.squares/f.mean/2 >= f.missing
+}
+
+// rooms says how often what is missing is free in the mean: where several have to end for one
+// room, by the chance that all do, of as many as it takes.
+func (f *freed) rooms() float64 {
+	switch {
+	case f.missing <= books.Slack:
+		return math.Inf(1)
+	case f.mean <= 0:
+		return 0
+	}
+	if share := f.mean / f.missing; share < 1 {
+		return math.Pow(share, f.missing*f.mean/f.squares)
+	}
+	return f.mean / f.missing
 }
 
 // unmeasured brings u back on its own node when the bandwidth of its store is
@@ -187,7 +247,7 @@ func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 		return m, false
 	}
 	takes := read + from.Wait(u.TaskView) + books.Dump(u.TaskView, from.StoreView)
-	if in := u.Home.SwapIn; f.drains(u, u.Home, takes, float64(u.Swapped)/max(in, 1)) {
+	if in := u.Home.SwapIn; f.odds.drains(u, u.Home, takes, float64(u.Swapped)/max(in, 1)) {
 		return m, false
 	}
 	m.Takes = words.Seconds(takes)

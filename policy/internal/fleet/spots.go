@@ -135,15 +135,26 @@ func (f *Fleet) List(u *books.Task, s Spots) []*books.Node {
 	return f.far
 }
 
-// firstFit returns the first node on which u, which has not been begun, fits at once.
+// firstFit returns the first node on which u, which has not been begun, fits at once: who needs
+// no device goes to one that has none, if it fits there.
 func (f *Fleet) firstFit(u *books.Task) *books.Node {
 	mem := f.leastDemand(u)
+	var rest *books.Node
 	for i := f.free.next(0, u.CPUs, mem); i >= 0; i = f.free.next(i+1, u.CPUs, mem) {
-		if n := &f.Nodes[i]; n.Fits(u) {
+		switch n := &f.Nodes[i]; {
+		case !n.Fits(u):
+		case u.Counted != nil || !hasCounted(n):
 			return n
+		case rest == nil:
+			rest = n
 		}
 	}
-	return nil
+	return rest
+}
+
+// hasCounted reports whether n has any counted resource.
+func hasCounted(n *books.Node) bool {
+	return slices.ContainsFunc(n.NodeView.Counted, func(has float64) bool { return has > books.Slack })
 }
 
 // FitsLater returns the first spot on which u fits once those that are leaving now are
