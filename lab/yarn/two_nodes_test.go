@@ -77,8 +77,9 @@ func inPlaceOnBoth(t *testing.T, j *jobs, state string) {
 
 // endWhenAskedCommand ends when it is to be suspended: at once, or up to some tenths
 // of a second later, when it is perhaps not running any more. It leaves a file in a
-// directory when it can be asked.
-const endWhenAskedCommand = `trap 'for ((i = RANDOM * (RANDOM %% 2) * 4; i > 0; i--)); do :; done; exit 0' TSTP; : > %s/$CONTAINER_ID; while :; do sleep 0.1 & wait $!; done`
+// directory when it can be asked. On a busy machine it may be stopped before it has run; then the signal is gone when it goes on, and it
+// ends when there is a file beside the directory.
+const endWhenAskedCommand = `trap 'for ((i = RANDOM * (RANDOM %% 2) * 4; i > 0; i--)); do :; done; exit 0' TSTP; : > %[1]s/$CONTAINER_ID; while [ ! -e %[1]s.over ]; do sleep 0.1 & wait $!; done`
 
 // Containers end at the moment of their suspension.
 func endWhenAsked(t *testing.T, j *jobs, name string) {
@@ -100,6 +101,9 @@ func endWhenAsked(t *testing.T, j *jobs, name string) {
 		// It takes all the room, so that all of them have to give way.
 		high := j.start(t, ShellJob{Name: fmt.Sprint("high-ends-", name, round), Queue: "high", Containers: 2, Memory: 2048}, 3)
 		high.finished(t)
+		if err := os.WriteFile(ready+".over", nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		e := must(j.Await(within(t, patience), low.Name, "finished"))(t)
 		if !e.Good {
 			t.Errorf("round %d: the low job has failed", round)
