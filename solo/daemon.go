@@ -186,7 +186,7 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if try := d.parts.swap; try != nil && state.Meta.SwapBoot != l.boot {
 		l.memory.measure(ctx, l.boot, try, l.log)
 	}
-	if err := (&recovery{operations: l.operations, written: state.Meta.Boot, same: state.Meta.Boot == l.boot}).run(ctx, state); err != nil {
+	if err := (&recovery{operations: l.operations, written: state.Meta.Boot}).run(ctx, state); err != nil {
 		return err
 	}
 	if l.sweepRest != nil {

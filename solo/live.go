@@ -32,7 +32,7 @@ type Runtime interface {
 	// ExitOf reads the recorded end of a task that has no supervisor.
 	ExitOf(id headrace.TaskID) (proc.Exit, bool, error)
 	// Begun reports whether the command of a task that has no supervisor may have been
-	// started since a time of the present boot.
+	// started or restored since a time of a boot.
 	Begun(id headrace.TaskID, boot string, since time.Duration) (bool, error)
 	// Restore continues a task from a checkpoint. It fails with proc.ErrNoImage
 	// when none can be used.

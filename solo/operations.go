@@ -376,7 +376,7 @@ func (o *operations) discard(t *task, c *call) {
 				o.log.Error("killing a task failed", "id", id, "err", err)
 				t.rec.Kill = in
 				o.troubled(t, "could not be killed: "+err.Error(), o.clk.boot()+time.Minute)
-				(&recovery{operations: o, written: o.boot, same: true}).reattach(t, err) // its end may come yet
+				(&recovery{operations: o, written: o.boot}).reattach(t, err) // its end may come yet
 				return err
 			}
 			o.final(t, headrace.Killed, nil, "killed by a user", false)

@@ -21,12 +21,14 @@ const (
 // recovery makes the records agree with what is true.
 type recovery struct {
 	*operations
-	// written is the boot in which they were written; same: the machine has not been restarted since.
+	// written is the boot in which they were written.
 	written string
-	same    bool
 	// supervised are the supervisors that there were when the daemon started, those that cannot be reached too; nil: it is not known.
 	supervised map[headrace.TaskID]int
 }
+
+// same tells whether the machine has not been restarted since the records were written.
+func (r *recovery) same() bool { return r.written == r.boot }
 
 // run makes the records agree with what is true, before anybody is served.
 //
@@ -56,7 +58,7 @@ func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 			if rec.Checkpoint == nil {
 				r.images.drop(t)
 			}
-			if r.same {
+			if r.same() {
 				over = append(over, t)
 			}
 			if rec.Checkpoint == nil {
@@ -112,7 +114,7 @@ func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 	}
 	r.rebase()
 	r.metaChanged = true // the boot
-	r.log.Info("state read", "tasks", len(r.tasks.all), "unended", len(r.tasks.active), "same boot", r.same)
+	r.log.Info("state read", "tasks", len(r.tasks.all), "unended", len(r.tasks.active), "same boot", r.same())
 	return nil
 }
 
@@ -144,7 +146,7 @@ func (t *task) waitedBefore(wall time.Time) time.Duration {
 func (r *recovery) rebase() {
 	now, wall := r.clk.boot(), r.clk.wall()
 	for _, t := range r.tasks.active {
-		if r.same && t.rec.Boot == r.boot && t.rec.Since <= now {
+		if r.same() && t.rec.Boot == r.boot && t.rec.Since <= now {
 			continue
 		}
 		if t.rec.Boot != r.boot {
@@ -159,7 +161,7 @@ func (r *recovery) rebase() {
 // daemon: nothing of them can come back, unless they are saved and their processes are still there.
 func (r *recovery) endUnsupervised() {
 	why := "its supervisor was gone when the daemon came back"
-	if !r.same {
+	if !r.same() {
 		why = "the machine was restarted"
 	}
 	for _, t := range append([]*task(nil), r.tasks.active...) {
@@ -183,7 +185,7 @@ type finding struct {
 
 func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 	f := finding{err: proc.ErrGone}
-	if r.same {
+	if r.same() {
 		f = r.findProcesses(ctx, rec)
 	} else if live := r.alive(ctx, rec.ID); live != nil { // the records are from before the reboot, the task is not
 		f = finding{live: live}
@@ -291,13 +293,13 @@ func before(exit proc.Exit, in *journal.Intent) bool {
 // gone deals with a task that has no supervisor and no recorded end.
 func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 	why := "its supervisor was killed while no daemon was running"
-	if !r.same {
+	if !r.same() {
 		why = "the machine was restarted"
 	}
 	switch kind := in.Doing(); {
 	case kind == headrace.Killing && in.User:
 		r.final(t, headrace.Killed, nil, "killed by a user", false)
-	case kind == headrace.Starting && r.same && !f.begun:
+	case kind == headrace.Starting && r.same() && !f.begun:
 		// The next start begins by ending whatever this one has left.
 	case kind == headrace.Starting:
 		r.vanished(t, proc.Exit{}, why+" while it was being started: its command may have begun")
@@ -317,7 +319,7 @@ func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 
 // awaitProcess has a container that is saved wait for its process, which has not ended as far as is known.
 func (r *recovery) awaitProcess(t *task, f finding) {
-	if t.hosted() && r.same && (f.exit == nil || f.exit.Lost) && t.rec.Checkpoint != nil {
+	if t.hosted() && r.same() && (f.exit == nil || f.exit.Lost) && t.rec.Checkpoint != nil {
 		r.orphaned(t)
 	}
 }

@@ -36,8 +36,8 @@ another directory).
 	experimentFlags(cmd, &o.Options)
 	flags := cmd.Flags()
 	flags.Lookup("solo-flag").Usage = "one more `FLAG` for headrace dfs start; may be repeated"
-	flags.StringSliceVar(&o.Only, "only", nil, "the parts to run: read, names, write, loss, device (default: all)")
-	flags.StringSliceVar(&o.Systems, "systems", nil, "what to compare: hdfs, headrace (default: both)")
+	flags.StringSliceVar(&o.Only, "only", nil, "the parts to run: "+cli.List(dfs.Parts)+" (default: all)")
+	flags.StringSliceVar(&o.Systems, "systems", nil, "what to compare: "+cli.List(dfs.Systems)+" (default: both)")
 	cli.CompleteValues(cmd, "only", dfs.Parts...)
 	cli.CompleteValues(cmd, "systems", dfs.Systems...)
 	return cmd

@@ -37,8 +37,8 @@ directory).
 	experimentFlags(cmd, &o.Options)
 	flags := cmd.Flags()
 	flags.Lookup("solo-flag").Usage = "one more `FLAG` for the node daemons; may be repeated"
-	flags.StringSliceVar(&o.Only, "only", nil, "the parts to run: swim, sort, wordcount, queries (default: all)")
-	flags.StringSliceVar(&o.Modes, "modes", nil, "what to compare: stock, warmed, delayed, ram (default: all)")
+	flags.StringSliceVar(&o.Only, "only", nil, "the parts to run: "+cli.List(hdfs.Parts)+" (default: all)")
+	flags.StringSliceVar(&o.Modes, "modes", nil, "what to compare: "+cli.List(hdfs.Modes)+" (default: all)")
 	flags.IntVar(&o.Jobs, "jobs", 0, "how many jobs of the day (default 24; 6 with --quick)")
 	flags.DurationVar(&o.Span, "span", 0, "the time in which they are submitted (default 100s; 6s with --quick)")
 	flags.IntVar(&o.Replication, "replication", 1, "how many machines have each block of the inputs of MapReduce's jobs")

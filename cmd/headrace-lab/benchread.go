@@ -34,7 +34,7 @@ a modelled hard disk and on a device of this machine. It needs root.
 		},
 	}
 	experimentFlags(cmd, &o.Options)
-	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "the parts to run: consumers, own, shared, spread, slow (default: all)")
+	cmd.Flags().StringSliceVar(&o.Only, "only", nil, "the parts to run: "+cli.List(read.Parts)+" (default: all)")
 	cmd.Flags().StringSliceVar(&o.Places, "places", nil, "where to read: modelled, device (default: both)")
 	cli.CompleteValues(cmd, "only", read.Parts...)
 	cli.CompleteValues(cmd, "places", "modelled", "device")

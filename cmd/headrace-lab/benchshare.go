@@ -1,8 +1,6 @@
 package main
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"headrace/cli"
@@ -40,8 +38,8 @@ directory).
 	experimentFlags(cmd, &o.Options)
 	flags := cmd.Flags()
 	flags.Lookup("solo-flag").Usage = "one more `FLAG` for the node daemons; may be repeated"
-	flags.StringSliceVar(&o.Only, "only", nil, "the parts to run: row, apart, frameworks (default: all)")
-	flags.StringSliceVar(&o.Modes, "modes", nil, "what to compare: "+strings.Join(share.Modes, ", ")+" (default: all)")
+	flags.StringSliceVar(&o.Only, "only", nil, "the parts to run: "+cli.List(share.Parts)+" (default: all)")
+	flags.StringSliceVar(&o.Modes, "modes", nil, "what to compare: "+cli.List(share.Modes)+" (default: all)")
 	cli.CompleteValues(cmd, "only", share.Parts...)
 	cli.CompleteValues(cmd, "modes", share.Modes...)
 	return cmd

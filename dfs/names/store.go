@@ -265,12 +265,19 @@ func (s bolted) keepView(v *View) error {
 
 func (s bolted) keptView() (v *View, err error) {
 	err = s.db.View(func(tx *bolt.Tx) error {
-		if b := tx.Bucket(nodeBucket).Get(keptKey); b != nil {
-			v, err = DecodeView(b)
-		}
+		v, err = keptIn(tx.Bucket(nodeBucket))
 		return err
 	})
 	return v, err
+}
+
+// keptIn returns the view that was kept in the bucket of the node; nil: none.
+func keptIn(node *bolt.Bucket) (*View, error) {
+	b := node.Get(keptKey)
+	if b == nil {
+		return nil, nil
+	}
+	return DecodeView(b)
 }
 
 // Stored returns the view that a database has, of which a node may have learnt more since; nil: it has none.
@@ -288,9 +295,7 @@ func Stored(db *bolt.DB) (v *View, err error) {
 				}
 				return err
 			}
-			if b := node.Get(keptKey); b != nil {
-				v, err = DecodeView(b)
-			}
+			v, err = keptIn(node)
 			return err
 		})
 	})

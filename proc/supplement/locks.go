@@ -53,7 +53,7 @@ func LostLocks(dir string) ([]Lock, error) {
 			return nil, errors.New("filelocks.img: an entry lacks a field")
 		}
 		if _, seen := held[l.Descriptor]; !seen {
-			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", l.PID, l.FD))
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", l.PID, l.FD)) // its lines are fields, but for several of the same name: lock
 			if err != nil {
 				return nil, fmt.Errorf("look for a lock: %w", err)
 			}

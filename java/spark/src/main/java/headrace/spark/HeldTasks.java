@@ -4,7 +4,6 @@ import headrace.locality.ResidentShares;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.Function;
 import java.util.function.ToIntFunction;
 import scala.collection.mutable.ArrayBuffer;
@@ -49,8 +48,8 @@ final class HeldTasks {
     /** Puts back what a host waits for, if it does, and returns its list. */
     ArrayBuffer<Object> putBack(String name) {
         ArrayBuffer<Object> list = listOf.apply(name);
-        Host host = hosts.get(name);
-        if (host != null && !host.tasks.isEmpty()) {
+        if (keeps(name)) {
+            Host host = hosts.get(name);
             list.insertAll(0, CollectionConverters.asScala(host.tasks));
             host.tasks = List.of();
         }
@@ -62,9 +61,10 @@ final class HeldTasks {
         hosts.keySet().forEach(this::putBack);
     }
 
-    /** Returns the hosts that wait for tasks. */
-    Set<String> hosts() {
-        return hosts.keySet();
+    /** Whether tasks are kept from a host. */
+    boolean keeps(String name) {
+        Host host = hosts.get(name);
+        return host != null && !host.tasks.isEmpty();
     }
 
     /** Takes from the beginning of a host's list, which is in order and has all of its tasks, those that are to wait. */

@@ -295,7 +295,7 @@ final class TaskSetOrder implements StageInputs.Stage {
         left.clear();
         for (String host : hosts) {
             scala.Option<ArrayBuffer<Object>> waiting = pending.forHost().get(host);
-            if (waiting.isDefined() || held.hosts().contains(host)) {
+            if (waiting.isDefined() || held.keeps(host)) {
                 left.add(new Left(listOf(host), machineOf.getOrDefault(host, -1), host));
             }
         }
