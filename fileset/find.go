@@ -62,7 +62,8 @@ type Visitor struct {
 //
 // Special files and those of the kernel's own file systems are a problem where
 // they are named, and passed over below a directory. Files that vanish meanwhile
-// are passed over. Find uses no other goroutine: what it looks at is looked at
+// are passed over. A directory that cannot be read, or not to its end, is a problem, also where a pattern only leads
+// through it. Find uses no other goroutine: what it looks at is looked at
 // with the rights of this thread, and no magic link of /proc is followed, by which
 // that would be more than a user's (linux.Lookup).
 //
@@ -210,7 +211,8 @@ func (f *finder) pattern(pattern string) error {
 }
 
 // match finds what matches the parts of a pattern below a directory, and reports
-// whether anything does. Directories that cannot be read have no matches.
+// whether anything does, or may: a directory that cannot be read is a problem, for what matches in it would be missing
+// without a word. What is no directory, and the kernel's own, have no matches.
 func (f *finder) match(path string, parts []string) (any bool, err error) {
 	if err := f.ctx.Err(); err != nil {
 		return false, err
@@ -228,7 +230,7 @@ func (f *finder) match(path string, parts []string) (any bool, err error) {
 	if !isPattern(parts[0]) {
 		return f.match(filepath.Join(path, parts[0]), parts[1:])
 	}
-	_, err = f.each(path, func(name string) error {
+	unread, err := f.each(path, func(name string) error {
 		if fits, _ := filepath.Match(parts[0], name); !fits {
 			return nil
 		}
@@ -236,10 +238,13 @@ func (f *finder) match(path string, parts []string) (any bool, err error) {
 		any = any || one
 		return err
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return any, err
+	case unread == nil, errors.Is(unread, fs.ErrNotExist), errors.Is(unread, unix.ENOTDIR), errors.Is(unread, linux.ErrKernelFile):
+		return any, f.ctx.Err()
 	}
-	return any, f.ctx.Err()
+	return true, f.problem(path, unread)
 }
 
 // root finds what is meant by a path that was named or matched.

@@ -205,6 +205,44 @@ func TestRights(t *testing.T) {
 	})
 }
 
+// TestPatternThroughWhatCannotBeRead: what a pattern would match there is not left out without a word.
+func TestPatternThroughWhatCannotBeRead(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("not root: there is no other user to act as")
+	}
+	dir, err := os.MkdirTemp("/tmp", "fileset")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	write(t, dir+"/a/x", "x")
+	write(t, dir+"/b/x", "x")
+	write(t, dir+"/file", "x")
+	for name, mode := range map[string]os.FileMode{dir: 0o755, dir + "/b": 0o700} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	denied := []string{dir + "/b: permission denied"}
+	for _, c := range []struct {
+		pattern         string
+		files, problems []string
+	}{
+		{dir + "/*/x*", []string{dir + "/a/x"}, denied},
+		{dir + "/a/*", []string{dir + "/a/x"}, nil},
+		{dir + "/b/*", nil, []string{dir + "/b/*: permission denied"}},
+		{"/proc/self/fd/*", nil, []string{"/proc/self/fd/*: no file matches it"}},
+	} {
+		linux.AsUser(linux.Credentials{UID: 65534, GID: 65534}, func() error {
+			files, problems := found(t, c.pattern)
+			if !slices.Equal(files, c.files) || !slices.Equal(problems, c.problems) {
+				t.Errorf("%s: %q, problems %q; want %q and %q", c.pattern, files, problems, c.files, c.problems)
+			}
+			return nil
+		})
+	}
+}
+
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	name := write(t, dir+"/x", "hello")
