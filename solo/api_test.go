@@ -350,6 +350,38 @@ func TestLogs(t *testing.T) {
 			t.Errorf("%v: %q, %v; want %q", c.q, text, stream.Err(), c.want)
 		}
 	}
+	// Whoever comes back with an offset in the log of an attempt before gets all of the new one.
+	last := func(q *wire.LogsRequest) (text string, at *wire.LogChunk) {
+		q.Id, q.Stream = string(id), wire.Stream_STREAM_STDOUT
+		stream, err := b.tasks.Logs(b.ctx(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for stream.Receive() {
+			at = stream.Msg()
+			text += string(at.Data)
+		}
+		if stream.Err() != nil {
+			t.Fatal(stream.Err())
+		}
+		return text, at
+	}
+	_, old := last(&wire.LogsRequest{})
+	seen := old.Offset + int64(len(old.Data))
+	if text, at := last(&wire.LogsRequest{StdoutFrom: &seen, StdoutLog: old.Log}); text != "" || at.Log != old.Log || at.Offset != seen {
+		t.Errorf("%q comes again of the same log: %v", text, at)
+	}
+	for _, again := range []string{"short\n", "longer than the attempt before\n"} {
+		if err := os.Remove(out); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(out, []byte(again), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if text, at := last(&wire.LogsRequest{StdoutFrom: &seen, StdoutLog: old.Log}); text != again || at.Log == old.Log {
+			t.Errorf("of a new log comes %q, want %q", text, again)
+		}
+	}
 	refused, err := b.tasks.Logs(b.ctx(), &wire.LogsRequest{Id: string(id), StdoutFrom: proto.Int64(-1)})
 	if err != nil || refused.Receive() || connect.CodeOf(refused.Err()) != connect.CodeInvalidArgument {
 		t.Errorf("an offset below 0: %v, %v", err, refused.Err())

@@ -70,8 +70,8 @@ func (s *service) logsOf(id headrace.TaskID, q *wire.LogsRequest) ([]*logReader,
 		return nil, serve.Refusal("the offsets to go on from are below 0")
 	}
 	stdout, stderr := s.loop.rt.Logs(id)
-	out := &logReader{tasklog.Reader{Path: stdout, From: q.StdoutFrom, Tail: q.Tail}, wire.Stream_STREAM_STDOUT}
-	errs := &logReader{tasklog.Reader{Path: stderr, From: q.StderrFrom, Tail: q.Tail}, wire.Stream_STREAM_STDERR}
+	out := &logReader{tasklog.Reader{Path: stdout, From: q.StdoutFrom, FromLog: q.StdoutLog, Tail: q.Tail}, wire.Stream_STREAM_STDOUT}
+	errs := &logReader{tasklog.Reader{Path: stderr, From: q.StderrFrom, FromLog: q.StderrLog, Tail: q.Tail}, wire.Stream_STREAM_STDERR}
 	switch q.Stream {
 	case wire.Stream_STREAM_BOTH:
 		return []*logReader{out, errs}, nil
@@ -92,6 +92,6 @@ type logReader struct {
 // send sends what is there and has not been sent.
 func (l *logReader) send(ctx context.Context, to *connect.ServerStream[wire.LogChunk]) error {
 	return l.Read(ctx, func(data []byte, offset int64) error {
-		return to.Send(&wire.LogChunk{Data: data, Stream: l.stream, Offset: offset})
+		return to.Send(&wire.LogChunk{Data: data, Stream: l.stream, Offset: offset, Log: l.ID()})
 	})
 }

@@ -20,11 +20,14 @@ const readerBlock = 64 << 10
 type Reader struct {
 	Path string
 	// From is the offset in bytes to begin at, Tail how many of the last lines to begin with; nil: it is not said,
-	// or Read has been there.
-	From *int64
-	Tail *uint32
+	// or Read has been there. FromLog is the log that From is an offset of, as ID told: another one is read from its
+	// beginning. Empty: the one that is there.
+	From    *int64
+	FromLog string
+	Tail    *uint32
 
 	file   *os.File
+	id     string
 	offset int64
 	buf    []byte
 }
@@ -35,6 +38,9 @@ func (l *Reader) Close() {
 		l.file.Close()
 	}
 }
+
+// ID tells the log that Read was in last from others that have had or will have its path. Empty: there was none.
+func (l *Reader) ID() string { return l.id }
 
 // Read gives each what is there and has not been given, with its offset; data is good during the call. The first
 // time, if From or Tail is set, it begins with where it begins, and no data. A log that is not there has nothing. The
@@ -83,7 +89,9 @@ func (l *Reader) begin(ctx context.Context, each func(data []byte, offset int64)
 	}
 	if l.file != nil {
 		size, err := l.file.Seek(0, io.SeekEnd)
-		if from != nil {
+		if from != nil && l.FromLog != "" && l.FromLog != l.id {
+			l.offset = 0
+		} else if from != nil {
 			l.offset = min(*from, size)
 		} else if err == nil {
 			l.offset, err = tail(ctx, l.file, *lines)
@@ -115,7 +123,7 @@ func (l *Reader) open() error {
 			return nil
 		}
 		l.file.Close()
-		l.file, l.offset = nil, 0
+		l.file, l.id, l.offset = nil, "", 0
 	}
 	// The file belongs to the task's user: it must not lead elsewhere.
 	fd, err := unix.Open(l.Path, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -125,6 +133,16 @@ func (l *Reader) open() error {
 	if err != nil {
 		return fmt.Errorf("open the log: %w", err)
 	}
-	l.file = os.NewFile(uintptr(fd), l.Path)
+	l.file, l.id = os.NewFile(uintptr(fd), l.Path), idOf(fd)
 	return nil
+}
+
+// idOf names an open file: a new file soon gets the inode of one that was removed, but was born later. Empty if the
+// kernel does not tell.
+func idOf(fd int) string {
+	var st unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x-%x.%x", st.Ino, st.Btime.Sec, st.Btime.Nsec)
 }

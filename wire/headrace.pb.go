@@ -1148,8 +1148,12 @@ type LogsRequest struct {
 	Tail *uint32 `protobuf:"varint,4,opt,name=tail,proto3,oneof" json:"tail,omitempty"`
 	// The offsets to go on from, in place of tail: where the last chunk that was had
 	// ends. Of a log that has become shorter, what it has not yet is sent.
-	StdoutFrom    *int64 `protobuf:"varint,5,opt,name=stdout_from,json=stdoutFrom,proto3,oneof" json:"stdout_from,omitempty"`
-	StderrFrom    *int64 `protobuf:"varint,6,opt,name=stderr_from,json=stderrFrom,proto3,oneof" json:"stderr_from,omitempty"`
+	StdoutFrom *int64 `protobuf:"varint,5,opt,name=stdout_from,json=stdoutFrom,proto3,oneof" json:"stdout_from,omitempty"`
+	StderrFrom *int64 `protobuf:"varint,6,opt,name=stderr_from,json=stderrFrom,proto3,oneof" json:"stderr_from,omitempty"`
+	// Of which logs they are: the log of that chunk. If there is another one by now, since the task has begun anew, that is
+	// sent from its beginning. Empty: they are of what log there is.
+	StdoutLog     string `protobuf:"bytes,7,opt,name=stdout_log,json=stdoutLog,proto3" json:"stdout_log,omitempty"`
+	StderrLog     string `protobuf:"bytes,8,opt,name=stderr_log,json=stderrLog,proto3" json:"stderr_log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1226,12 +1230,29 @@ func (x *LogsRequest) GetStderrFrom() int64 {
 	return 0
 }
 
+func (x *LogsRequest) GetStdoutLog() string {
+	if x != nil {
+		return x.StdoutLog
+	}
+	return ""
+}
+
+func (x *LogsRequest) GetStderrLog() string {
+	if x != nil {
+		return x.StderrLog
+	}
+	return ""
+}
+
 type LogChunk struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Data   []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
 	Stream Stream                 `protobuf:"varint,2,opt,name=stream,proto3,enum=headrace.v1.Stream" json:"stream,omitempty"`
 	// Where in the log the data is.
-	Offset        int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	Offset int64 `protobuf:"varint,3,opt,name=offset,proto3" json:"offset,omitempty"`
+	// Tells this log from that of other attempts of the task. Empty where there is none yet, and from daemons that do
+	// not tell.
+	Log           string `protobuf:"bytes,4,opt,name=log,proto3" json:"log,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1285,6 +1306,13 @@ func (x *LogChunk) GetOffset() int64 {
 		return x.Offset
 	}
 	return 0
+}
+
+func (x *LogChunk) GetLog() string {
+	if x != nil {
+		return x.Log
+	}
+	return ""
 }
 
 type VerbRequest struct {
@@ -6166,7 +6194,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\n" +
 	"WatchEvent\x12'\n" +
 	"\x05tasks\x18\x01 \x03(\v2\x11.headrace.v1.TaskR\x05tasks\x12\x1c\n" +
-	"\tforgotten\x18\x02 \x03(\tR\tforgotten\"\xf0\x01\n" +
+	"\tforgotten\x18\x02 \x03(\tR\tforgotten\"\xae\x02\n" +
 	"\vLogsRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06follow\x18\x02 \x01(\bR\x06follow\x12+\n" +
@@ -6175,14 +6203,19 @@ const file_headrace_proto_rawDesc = "" +
 	"\vstdout_from\x18\x05 \x01(\x03H\x01R\n" +
 	"stdoutFrom\x88\x01\x01\x12$\n" +
 	"\vstderr_from\x18\x06 \x01(\x03H\x02R\n" +
-	"stderrFrom\x88\x01\x01B\a\n" +
+	"stderrFrom\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"stdout_log\x18\a \x01(\tR\tstdoutLog\x12\x1d\n" +
+	"\n" +
+	"stderr_log\x18\b \x01(\tR\tstderrLogB\a\n" +
 	"\x05_tailB\x0e\n" +
 	"\f_stdout_fromB\x0e\n" +
-	"\f_stderr_from\"c\n" +
+	"\f_stderr_from\"u\n" +
 	"\bLogChunk\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12+\n" +
 	"\x06stream\x18\x02 \x01(\x0e2\x13.headrace.v1.StreamR\x06stream\x12\x16\n" +
-	"\x06offset\x18\x03 \x01(\x03R\x06offset\"_\n" +
+	"\x06offset\x18\x03 \x01(\x03R\x06offset\x12\x10\n" +
+	"\x03log\x18\x04 \x01(\tR\x03log\"_\n" +
 	"\vVerbRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05grace\x18\x02 \x01(\x01R\x05grace\x12\x14\n" +

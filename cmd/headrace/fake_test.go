@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -34,6 +35,9 @@ type fakeDaemon struct {
 	fail     map[string]error
 	ends     map[string]string // what becomes of a task when the next verb is for it: done or forgotten
 	follows  int               // how many Watch and Logs streams there may be at a time; 0: any number
+	patience time.Duration     // how long what is written of an answer may take to be fetched; 0: for ever
+	cut      chan struct{}     // gets one when an answer took longer
+	attempt  string            // which logs there are
 	lastRun  *wire.RunRequest
 	lastVerb *wire.VerbRequest
 	together int // how many calls of verbs wait for each other before they are answered
@@ -116,8 +120,43 @@ func (f *fakeDaemon) bounded(next http.Handler) http.Handler {
 			}
 			defer count(-1)
 		}
+		if f.patience > 0 {
+			w = &impatient{w, f}
+		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// impatient breaks off an answer that nobody fetches, as the daemon does.
+type impatient struct {
+	http.ResponseWriter
+	f *fakeDaemon
+}
+
+func (i *impatient) Unwrap() http.ResponseWriter { return i.ResponseWriter }
+
+func (i *impatient) Flush() {
+	i.within(func(c *http.ResponseController) error { return c.Flush() })
+}
+
+func (i *impatient) Write(p []byte) (n int, err error) {
+	i.within(func(*http.ResponseController) error {
+		n, err = i.ResponseWriter.Write(p)
+		return err
+	})
+	return n, err
+}
+
+func (i *impatient) within(do func(*http.ResponseController) error) {
+	control := http.NewResponseController(i.ResponseWriter)
+	control.SetWriteDeadline(time.Now().Add(i.f.patience))
+	if do(control) != nil {
+		select {
+		case i.f.cut <- struct{}{}:
+		default:
+		}
+	}
+	control.SetWriteDeadline(time.Time{})
 }
 
 // stop breaks all connections at once, as the death of a daemon does.
@@ -287,10 +326,10 @@ func (f *fakeDaemon) Logs(ctx context.Context, req *wire.LogsRequest, out *conne
 		}
 	}()
 	from, at := map[wire.Stream]int64{}, map[wire.Stream]int64{}
-	if req.StdoutFrom != nil {
+	if req.StdoutFrom != nil && (req.StdoutLog == "" || req.StdoutLog == f.attempt) {
 		from[wire.Stream_STREAM_STDOUT] = *req.StdoutFrom
 	}
-	if req.StderrFrom != nil {
+	if req.StderrFrom != nil && (req.StderrLog == "" || req.StderrLog == f.attempt) {
 		from[wire.Stream_STREAM_STDERR] = *req.StderrFrom
 	}
 	if req.Tail != nil && len(from) == 0 { // each chunk is a line
@@ -317,7 +356,7 @@ func (f *fakeDaemon) Logs(ctx context.Context, req *wire.LogsRequest, out *conne
 		over := t == nil || ended(t) || !req.Follow
 		f.mu.Unlock()
 		for _, c := range all[sent:] {
-			c = &wire.LogChunk{Data: c.Data, Stream: c.Stream, Offset: at[c.Stream]}
+			c = &wire.LogChunk{Data: c.Data, Stream: c.Stream, Offset: at[c.Stream], Log: f.attempt}
 			at[c.Stream] += int64(len(c.Data))
 			if req.Stream != wire.Stream_STREAM_BOTH && req.Stream != c.Stream || c.Offset < from[c.Stream] {
 				continue

@@ -39,23 +39,25 @@ func patienceFlag(cmd *cobra.Command, patience *cli.Span) {
 func (f *follower) keep(ctx context.Context, once func(alive func()) error) error {
 	pause := shortestPause
 	var lost time.Time
-	refused := false
-	alive := func() { lost, pause, refused = time.Time{}, shortestPause, false }
+	refused, said := false, false
+	alive := func() { lost, pause, refused, said = time.Time{}, shortestPause, false, false }
 	for {
 		err := once(alive)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case notNow(err):
-			lost = time.Time{}
+			lost, said = time.Time{}, false
 			if !refused {
 				refused = true
 				sayRefused(f.say, err)
 			}
 		case err == nil || !severed(err):
 			return err
-		case lost.IsZero():
+		case lost.IsZero(): // it may be back at once
 			lost = time.Now()
+		case !said:
+			said = true
 			why := "no answer from the daemon any more"
 			if connect.IsWireError(err) { // it is somebody behind the daemon that is away
 				why = err.Error()
@@ -143,22 +145,22 @@ func (f *follower) mustHaveEnded(ctx context.Context, id string) (*wire.Task, er
 	return t, nil
 }
 
-// logs copies what the task writes, to its end. After a reconnection it goes
-// on where it was. It changes req.
+// logs copies what the task has written, and what it writes to its end if that is to be followed. After a reconnection it
+// goes on where it was: also whoever reads what is copied may have stood still for longer than the daemon waits. It
+// changes req.
 func (f *follower) logs(ctx context.Context, req *wire.LogsRequest, out, errOut io.Writer) error {
-	req.Follow = true
 	return f.keep(ctx, func(alive func()) error {
 		err := f.logsOnce(ctx, req, func(c *wire.LogChunk) error {
 			alive()
 			seen := c.Offset + int64(len(c.Data))
 			if c.Stream == wire.Stream_STREAM_STDERR {
-				req.StderrFrom = &seen
+				req.StderrFrom, req.StderrLog = &seen, c.Log
 			} else {
-				req.StdoutFrom = &seen
+				req.StdoutFrom, req.StdoutLog = &seen, c.Log
 			}
 			return writeChunk(c.Stream, c.Data, req.Stream, out, errOut)
 		})
-		if err != nil {
+		if err != nil || !req.Follow {
 			return err
 		}
 		_, err = f.mustHaveEnded(ctx, req.Id)

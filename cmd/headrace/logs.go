@@ -33,17 +33,12 @@ lines before the end, of each of the two.`,
 			if err != nil {
 				return err
 			}
-			req := &wire.LogsRequest{Id: task.Id, Stream: streamOf(onlyOut, onlyErr)}
+			req := &wire.LogsRequest{Id: task.Id, Stream: streamOf(onlyOut, onlyErr), Follow: follow}
 			if cmd.Flags().Changed("tail") {
 				req.Tail = &tail
 			}
-			if follow {
-				f := &follower{daemon: d, patience: patience, say: a.Say}
-				return f.logs(cmd.Context(), req, a.Out, a.Err)
-			}
-			return d.logsOnce(cmd.Context(), req, func(c *wire.LogChunk) error {
-				return writeChunk(c.Stream, c.Data, req.Stream, a.Out, a.Err)
-			})
+			f := &follower{daemon: d, patience: patience, say: a.Say}
+			return f.logs(cmd.Context(), req, a.Out, a.Err)
 		},
 	}
 	flags := cmd.Flags()

@@ -109,7 +109,7 @@ func (w *runWait) showLogs(ctx context.Context) error {
 
 // showLog fails if what is shown cannot be written here. All else it says, and run fails in the end.
 func (w *runWait) showLog(ctx context.Context, id string, out, errOut io.Writer) error {
-	err := w.follower.logs(ctx, &wire.LogsRequest{Id: id}, out, errOut)
+	err := w.follower.logs(ctx, &wire.LogsRequest{Id: id, Follow: true}, out, errOut)
 	if errors.As(err, new(*cli.ExitError)) { // nobody else makes such a one here
 		return err
 	}
