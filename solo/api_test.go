@@ -419,6 +419,7 @@ func TestMetrics(t *testing.T) {
 	b.awaitState(low, headrace.Running)
 	b.awaitState(b.run(headrace.High), headrace.Running)
 	b.awaitState(low, headrace.Checkpointed)
+	b.run(headrace.Low, func(q *wire.RunRequest) { q.Held = true })
 	res, err := http.Get("http://" + b.cfg.Metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -431,7 +432,7 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		`headrace_tasks{state="running"} 1`, `headrace_tasks{state="checkpointed"} 1`,
 		`headrace_preemptions_total{mechanism="checkpoint"} 1`, `headrace_preemptions_total{mechanism="kill"} 0`,
-		"headrace_dumps_total 1", "headrace_dump_bytes_total 1.048576e+08", "headrace_queue_length 1",
+		"headrace_dumps_total 1", "headrace_dump_bytes_total 1.048576e+08", "headrace_queue_length 1", "headrace_tasks_held 1",
 		"headrace_slots 1", "headrace_slots_used 1", `headrace_store_away{store="state"} 0`, "headrace_restore_failures_total 0", `headrace_store_write_bytes_per_second{store="state"}`,
 	} {
 		if !strings.Contains(string(text), want) {

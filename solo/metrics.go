@@ -77,7 +77,8 @@ type boardCollector struct {
 
 var (
 	tasksDesc     = prometheus.NewDesc("headrace_tasks", "Tasks by state.", []string{"state"}, nil)
-	queueDesc     = prometheus.NewDesc("headrace_queue_length", "Tasks that wait to run.", nil, nil)
+	queueDesc     = prometheus.NewDesc("headrace_queue_length", "Tasks that wait to run, held ones not counted.", nil, nil)
+	heldDesc      = prometheus.NewDesc("headrace_tasks_held", "Tasks that are held until somebody resumes or restores them.", nil, nil)
 	slotsDesc     = prometheus.NewDesc("headrace_slots", "Slots of the machine.", nil, nil)
 	slotsUsedDesc = prometheus.NewDesc("headrace_slots_used", "Slots that tasks hold.", nil, nil)
 	memoryDesc    = prometheus.NewDesc("headrace_memory_bytes", "Memory budget of the tasks.", nil, nil)
@@ -105,6 +106,7 @@ func (b boardCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(tasksDesc, float64(n), headrace.TaskState(state).String())
 	}
 	gauge(queueDesc, float64(s.waiting))
+	gauge(heldDesc, float64(s.held))
 	gauge(slotsDesc, s.slots)
 	gauge(slotsUsedDesc, s.slotsUsed)
 	gauge(memoryDesc, float64(s.memory))

@@ -20,6 +20,8 @@ type nodeStatus struct {
 	states              [headrace.Lost + 1]int
 	// waiting is how many tasks wait to run, held ones not counted.
 	waiting int
+	// held is how many tasks that have not ended are held.
+	held    int
 	policy  string
 	started time.Time
 	host    string
@@ -60,6 +62,9 @@ func (l *loop) nodeStatus() nodeStatus {
 			s.slotsUsed += t.rec.CPUs
 		} else if !t.rec.Held && !t.hosted() {
 			s.waiting++
+		}
+		if t.rec.Held && !t.hosted() {
+			s.held++
 		}
 		if t.known {
 			s.memoryUsed += t.stats.Resident

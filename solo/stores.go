@@ -56,8 +56,10 @@ type stores struct {
 	promised []*promise
 	// space says how many bytes checkpoints may take yet; freeSpace, but for tests.
 	space func(dir string) int64
-	clk   clock
-	log   *slog.Logger
+	// patience is how long a start waits for all stores to answer.
+	patience time.Duration
+	clk      clock
+	log      *slog.Logger
 }
 
 // store is a checkpoint store and what is known of it.
@@ -78,7 +80,7 @@ type store struct {
 }
 
 func newStores(cfg *Config, clk clock) *stores {
-	a := &stores{known: map[string]journal.Measure{}, renewing: map[string]bool{}, disks: &disk.Scheduler{Log: cfg.Log}, space: freeSpace, clk: clk, log: cfg.Log}
+	a := &stores{known: map[string]journal.Measure{}, renewing: map[string]bool{}, disks: &disk.Scheduler{Log: cfg.Log}, space: freeSpace, patience: presence.Patience, clk: clk, log: cfg.Log}
 	for _, c := range cfg.Stores {
 		a.all = append(a.all, &store{StoreConfig: c, disks: a.disks})
 	}
@@ -176,7 +178,7 @@ func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images)
 	for dir, m := range a.known {
 		a.Set(dir, m.ID, nil)
 	}
-	seen := make(chan func() error, len(a.all))
+	seen, inTime := make(chan func() error, len(a.all)), true
 	for _, s := range a.all {
 		known, had := a.known[s.Dir], []headrace.TaskID(nil)
 		for _, r := range was.Records {
@@ -191,7 +193,7 @@ func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images)
 				f.speed = a.speed(u.driver.ctx, s.StoreConfig, known, img)
 			}
 			seen <- func() error {
-				if f.err != nil && known.ID == "" && !errors.Is(f.err, proc.ErrNotNow) {
+				if inTime && f.err != nil && known.ID == "" && !errors.Is(f.err, proc.ErrNotNow) {
 					return fmt.Errorf("checkpoint store %s: %w; choose a directory that can be written", s.Name, f.err)
 				}
 				a.take(u, s, f)
@@ -199,7 +201,7 @@ func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images)
 			}
 		}()
 	}
-	late := time.After(presence.Patience)
+	late := time.After(a.patience)
 	for i := range a.all {
 		select {
 		case take := <-seen:
@@ -207,6 +209,7 @@ func (a *stores) open(u *turn, was journal.Contents, renew []string, img Images)
 				return err
 			}
 		case <-late:
+			inTime = false
 			a.log.Warn("a checkpoint store does not answer; the daemon starts without it", "stores", len(a.all)-i)
 			for range a.all[i:] {
 				u.driver.run(func(ctx context.Context) func() { return a.takeLate(ctx, seen) })
@@ -247,11 +250,7 @@ func (a *stores) begin(s *store, known journal.Measure) {
 func (a *stores) takeLate(ctx context.Context, seen <-chan func() error) func() {
 	select {
 	case take := <-seen:
-		return func() {
-			if err := take(); err != nil {
-				a.log.Error("a checkpoint store cannot be used", "err", err)
-			}
-		}
+		return func() { take() } // it fails only in time; now the store is looked for like others
 	case <-ctx.Done():
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,6 +18,7 @@ import (
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
+	"headrace/solo/journal"
 	"headrace/solo/presence"
 	"headrace/wire"
 )
@@ -400,4 +402,45 @@ func TestRealStoreDoesNotAnswer(t *testing.T) {
 	end()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 30)
+}
+
+// TestNewStoreAnswersLateWithAnError: a store that was never there before, does not answer when the daemon starts, and then with what
+// a person can put right, is looked for like others, and the true reason is told.
+func TestNewStoreAnswersLateWithAnError(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	if _, err := checkpoint.Mark(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d := newDriver()
+	defer d.cancel()
+	u := newTurn(d)
+	cfg := &Config{Log: slog.New(slog.DiscardHandler), StoresConfig: StoresConfig{Stores: []StoreConfig{{Name: "s", Dir: dir}}}}
+	a, answer := newStores(cfg, systemClock{}), make(chan struct{})
+	a.Owner.ID, a.patience = "we", time.Millisecond
+	a.space = func(dir string) int64 {
+		<-answer
+		return freeSpace(dir)
+	}
+	if err := a.open(u, journal.Contents{}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	close(answer)
+	(<-d.mail)()
+	if away := a.Away(dir); away == nil || !strings.Contains(away.Error(), "chmod 700") {
+		t.Errorf("it is away: %v; want what to do", away)
+	}
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a.watch(u, func(string) []headrace.TaskID { return nil })
+	for a.all[0].looking {
+		u.perform()
+		(<-d.mail)()
+	}
+	if a.Away(dir) != nil {
+		t.Errorf("when it can be used it is away: %v", a.Away(dir))
+	}
 }

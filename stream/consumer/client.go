@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"slices"
 	"sync"
 
@@ -20,6 +21,8 @@ type Options struct {
 	// Away, if not nil, is called once for each time that the daemon does not
 	// answer for some seconds, by a goroutine of the client, with the reason.
 	Away func(error)
+	// dial connects to a socket; nil: dialSocket. Tests have it fail.
+	dial func(path string) (*net.UnixConn, error)
 }
 
 var (
@@ -102,6 +105,9 @@ func (c *Client) buffer() []byte {
 
 // open begins to connect.
 func open(socketPath string, o Options) *Client {
+	if o.dial == nil {
+		o.dial = dialSocket
+	}
 	c := &Client{
 		path: socketPath, opt: o,
 		kick: make(chan struct{}, 1), failed: make(chan struct{}), ended: make(chan struct{}),

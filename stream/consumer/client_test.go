@@ -527,6 +527,24 @@ func TestDaemonIsAway(t *testing.T) {
 	}
 }
 
+// TestShortOfSomething: a moment without descriptors or memory while a consumer connects does not end its attempt.
+func TestShortOfSomething(t *testing.T) {
+	units := someUnits(9)
+	d := newDealer(t, units...).listen()
+	short := []error{unix.ENFILE, unix.EMFILE, unix.ENOMEM, unix.ENOBUFS}
+	c := dial(t, d, Options{dial: func(path string) (*net.UnixConn, error) {
+		if len(short) > 0 {
+			err := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("socket", short[0])}
+			short = short[1:]
+			return nil, err
+		}
+		return dialSocket(path)
+	}})
+	if got, err := readAll(testContext(t), c, 0); err != nil || !bytes.Equal(got, concat(units)) {
+		t.Errorf("read %d bytes, %v", len(got), err)
+	}
+}
+
 // Nothing is waited for that waiting does not mend.
 func TestDialGivesUp(t *testing.T) {
 	dir := t.TempDir()

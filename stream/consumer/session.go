@@ -53,8 +53,12 @@ type session struct {
 	}
 }
 
-// errCut: a connection ended that nobody had asked to end.
-var errCut = errors.New("the connection was cut")
+var (
+	// errCut: a connection ended that nobody had asked to end.
+	errCut = errors.New("the connection was cut")
+	// errShort: there was too little of something to connect, as when everybody comes back to a daemon at once.
+	errShort = errors.New("the machine is short of something")
+)
 
 // run keeps the connection until the client is closed or has failed.
 func (c *Client) run() {
@@ -117,13 +121,18 @@ func (c *Client) pause(tries int) {
 // temporary tells whether a daemon that starts again may mend an error.
 func temporary(err error) bool {
 	for _, e := range []error{
-		errCut, unix.ENOENT, unix.ECONNREFUSED, unix.EAGAIN, unix.EINTR, unix.ECONNRESET, unix.EPIPE, unix.ENOTDIR,
+		errCut, errShort, unix.ENOENT, unix.ECONNREFUSED, unix.EAGAIN, unix.EINTR, unix.ECONNRESET, unix.EPIPE, unix.ENOTDIR,
 	} {
 		if errors.Is(err, e) {
 			return true
 		}
 	}
 	return false
+}
+
+// short tells whether connecting failed for want of what there may be again in a moment.
+func short(err error) bool {
+	return linux.Lacking(err) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ETIMEDOUT) || errors.Is(err, unix.ECONNABORTED)
 }
 
 func denied(err error) bool { return errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) }
@@ -140,7 +149,10 @@ func dialSocket(path string) (*net.UnixConn, error) {
 
 // connect connects once and serves the connection until it ends.
 func (c *Client) connect() (welcomed bool, err error) {
-	sock, err := dialSocket(c.path)
+	sock, err := c.opt.dial(c.path)
+	if err != nil && short(err) {
+		err = fmt.Errorf("%w: %w", errShort, err)
+	}
 	if err != nil {
 		return false, err
 	}
