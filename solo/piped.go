@@ -44,6 +44,15 @@ func MakePiped(stateDir string) (*os.File, error) {
 	return f, nil
 }
 
+// KeepPiped gives a file of MakePiped a second name, durably, by which it is its owner's and no daemon removes it.
+func KeepPiped(f *os.File) (path string, err error) {
+	path = filepath.Join(pipedDir, strings.Replace(filepath.Base(f.Name()), "headrace-stdin-", "headrace-kept-", 1))
+	if err := os.Link(f.Name(), path); err != nil {
+		return "", err
+	}
+	return path, linux.SyncDir(pipedDir)
+}
+
 // isPiped tells whether a path is that of something piped to a task of this daemon.
 func (c *core) isPiped(path string) bool {
 	return filepath.Dir(path) == pipedDir && filepath.Clean(path) == path &&

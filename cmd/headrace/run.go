@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"connectrpc.com/connect"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
@@ -35,7 +36,8 @@ type runFlags struct {
 	cwd, output, stdin string
 	restart, held      bool
 	wait, logs, quiet  bool
-	piped              *os.File // what stdin names, while it is ours; nil: it is somebody else's
+	pipes              bool     // the command gets what is piped to this program
+	piped              *os.File // the file with that, while it is ours; nil: it is somebody else's
 	patience           cli.Span
 	input              inputFlags
 }
@@ -126,10 +128,9 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if err := a.openStdin(ctx, f, filepath.Dir(d.socket)); err != nil {
+	if err := a.chooseStdin(f); err != nil {
 		return err
 	}
-	defer f.dropPiped()
 	req, err := f.request(argv, a.Say)
 	if err != nil {
 		return err
@@ -137,6 +138,10 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 	if err := checkPaths(req); err != nil {
 		return err
 	}
+	if err := a.readStdin(ctx, d, f, req); err != nil {
+		return err
+	}
+	defer a.keepPiped(f)
 	resp, err := a.submit(ctx, d, f, req)
 	if err != nil {
 		return err
@@ -156,9 +161,32 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 	return w.run(ctx)
 }
 
-// submit hands the tasks to the daemon. Who is interrupted meanwhile waits a while for the
-// answer all the same: without it nobody knows whether there are tasks.
+// submit hands the tasks to the daemon. What was piped may have taken long to come: a daemon that is away meanwhile, or
+// refuses more for now, is asked again for a while.
 func (a taskVerbs) submit(ctx context.Context, d *daemon, f *runFlags, req *wire.RunRequest) (*wire.RunResponse, error) {
+	said := false
+	for began, pause := time.Now(), shortestPause; ; pause = min(2*pause, longestPause) {
+		resp, err := a.submitOnce(ctx, d, f, req)
+		passes := errors.As(err, new(*wire.NoDaemonError)) || connect.CodeOf(err) == connect.CodeResourceExhausted
+		if err == nil || f.piped == nil || !passes || time.Since(began) > time.Duration(f.patience) {
+			return resp, err
+		}
+		if !said {
+			said = true
+			_, line := cli.Outcome(err)
+			a.Say("%s; trying again for up to %s", line, time.Duration(f.patience))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// submitOnce does so once. Who is interrupted meanwhile waits a while for the
+// answer all the same: without it nobody knows whether there are tasks.
+func (a taskVerbs) submitOnce(ctx context.Context, d *daemon, f *runFlags, req *wire.RunRequest) (*wire.RunResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -168,36 +196,13 @@ func (a taskVerbs) submit(ctx context.Context, d *daemon, f *runFlags, req *wire
 	resp, err := d.Run(late, req)
 	maybe := err != nil && severed(err) && !errors.As(err, new(*wire.NoDaemonError))
 	if maybe && f.piped != nil {
-		a.Say("what was piped is kept in %s, for the task may have been accepted; the daemon removes it when that has ended, or, if there is none, when it is started again", f.stdin)
+		a.tellPiped(f.piped, "whether the task was accepted is not known: see headrace ps. If it was not, hand it in with --stdin %[1]s, which holds what was piped; else remove %[1]s")
 	}
 	if err == nil || maybe { // it is the daemon's
 		f.piped.Close()
 		f.piped = nil
 	}
 	return resp, err
-}
-
-// openStdin makes a file of what is piped to a command, if that was asked for.
-func (a taskVerbs) openStdin(ctx context.Context, f *runFlags, stateDir string) (err error) {
-	switch {
-	case f.stdin == "-" && f.input.split.Rule != wire.Split_SPLIT_NONE:
-		return cli.UsageErrorf("--stdin and --split %s: the command has one standard input; leave one of them out", f.input.split.String())
-	case f.stdin == "-":
-		if f.piped, err = a.spool(ctx, stateDir, f.user); err == nil {
-			f.stdin = f.piped.Name()
-		}
-	case f.logs && f.stdin == "" && f.input.split.Rule == wire.Split_SPLIT_NONE:
-		err = a.checkStdin()
-	}
-	return err
-}
-
-// dropPiped removes what was piped to a task that was not accepted.
-func (f *runFlags) dropPiped() {
-	if f.piped != nil {
-		os.Remove(f.piped.Name())
-		f.piped.Close()
-	}
 }
 
 // tellIDs prints the ids of the tasks: on standard output, but where that is the

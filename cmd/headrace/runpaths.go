@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/cli"
+	"headrace/internal/linux"
 	"headrace/wire"
 )
 
@@ -32,6 +33,12 @@ func checkPaths(req *wire.RunRequest) error {
 	}
 	if err := may(req.Cwd, unix.X_OK); err != nil {
 		return cli.UsageErrorf("--cwd: %w", err)
+	}
+	if linux.IsDescriptor(req.Stdin) {
+		return cli.UsageErrorf("--stdin %s: that is a descriptor of this program, which the command has not: hand over with --stdin - what is piped to headrace run", req.Stdin)
+	}
+	if linux.IsDescriptor(req.Output) {
+		return cli.UsageErrorf("--output %s: that is a descriptor of this program, which the command has not: name a file, or see with headrace run -f what it writes", req.Output)
 	}
 	if req.Stdin != "" {
 		if err := may(req.Stdin, unix.R_OK); err != nil {

@@ -61,6 +61,7 @@ func TestMain(m *testing.M) {
 //	fake warming ID             wait until somebody waits for the warm request
 //	fake warm ID JSON           fields of its status change
 //	fake spooled FILE           the standard input of the last run request is a file that holds the same
+//	fake kept FILE              what was piped and is kept for its owner is one file that holds the same; it is removed
 //	fake unspooled              nothing is left of what was piped, but to the last run request
 //	fake data FILE              write the last request about files to FILE as JSON
 //
@@ -186,6 +187,15 @@ func cmdFake(ts *testscript.TestScript, neg bool, args []string) {
 		if got, want := string(got), ts.ReadFile(args[0]); got != want {
 			ts.Fatalf("the task is given %q, want %q", got, want)
 		}
+	case "kept":
+		paths, _ := filepath.Glob(strings.Replace(f.pipedPrefix(), "headrace-stdin-", "headrace-kept-", 1) + "*")
+		if len(paths) != 1 {
+			ts.Fatalf("%q are kept, want one", paths)
+		}
+		if got, want := ts.ReadFile(paths[0]), ts.ReadFile(args[0]); got != want {
+			ts.Fatalf("%q is kept, want %q", got, want)
+		}
+		ts.Check(os.Remove(paths[0]))
 	case "unspooled":
 		left := slices.DeleteFunc(f.piped(), func(path string) bool { return path == f.stdin() })
 		if len(left) > 0 {
@@ -257,15 +267,20 @@ func (f *fakeDaemon) stdin() string {
 
 // piped returns the files with what was piped to tasks of the daemon.
 func (f *fakeDaemon) piped() []string {
+	paths, _ := filepath.Glob(f.pipedPrefix() + "*")
+	return paths
+}
+
+// pipedPrefix begins the paths of such files.
+func (f *fakeDaemon) pipedPrefix() string {
 	one, err := solo.MakePiped(filepath.Dir(f.socket))
 	if err != nil {
-		return []string{err.Error()}
+		return err.Error()
 	}
 	defer one.Close()
 	os.Remove(one.Name())
 	name := one.Name()
-	paths, _ := filepath.Glob(name[:strings.LastIndexByte(name, '-')] + "-*")
-	return paths
+	return name[:strings.LastIndexByte(name, '-')+1]
 }
 
 // save writes a request; of the environment only variables that begin with HR_.

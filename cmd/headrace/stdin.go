@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"connectrpc.com/connect"
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
@@ -18,6 +19,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/report"
 	"headrace/solo"
+	"headrace/wire"
 )
 
 const (
@@ -80,9 +82,68 @@ func (a taskVerbs) checkStdin() error {
 	return nil
 }
 
+// chooseStdin finds out whether the command gets what is piped to this program, by the names that this has.
+func (a taskVerbs) chooseStdin(f *runFlags) error {
+	dealt := f.input.split.Rule != wire.Split_SPLIT_NONE
+	switch f.stdin {
+	case "-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0":
+		if dealt {
+			return cli.UsageErrorf("--stdin and --split %s: the command has one standard input; leave one of them out", f.input.split.String())
+		}
+		f.pipes, f.stdin = true, ""
+	case "":
+		if f.logs && !dealt {
+			return a.checkStdin()
+		}
+	}
+	return nil
+}
+
+// readStdin makes a file of what is piped to a command, if it is to get that. Nothing is read before the daemon has
+// answered: who makes it may take hours for that, and cannot make it again.
+func (a taskVerbs) readStdin(ctx context.Context, d *daemon, f *runFlags, req *wire.RunRequest) error {
+	if !f.pipes {
+		return nil
+	}
+	owner, err := ownerOf(f.user)
+	if err != nil {
+		return err
+	}
+	if _, err := d.node.Info(ctx, &wire.InfoRequest{}); err != nil && !notNow(err) && connect.CodeOf(err) != connect.CodeUnimplemented {
+		return err
+	}
+	if f.piped, err = a.spool(ctx, filepath.Dir(d.socket), owner); err == nil {
+		req.Stdin = f.piped.Name()
+	}
+	return err
+}
+
+// keepPiped keeps what was piped to a task that was not accepted, and tells where.
+func (a taskVerbs) keepPiped(f *runFlags) {
+	if f.piped == nil {
+		return
+	}
+	if info, err := f.piped.Stat(); err != nil || info.Size() > 0 {
+		a.tellPiped(f.piped, "what was piped is in %[1]s: hand it in with --stdin %[1]s, or remove it")
+	}
+	os.Remove(f.piped.Name())
+	f.piped.Close()
+}
+
+// tellPiped keeps a file for its owner, and tells by a format of its path what it is for.
+func (a taskVerbs) tellPiped(f *os.File, format string) {
+	path, err := solo.KeepPiped(f)
+	if err != nil {
+		a.Say("what was piped cannot be kept: %v", err)
+		return
+	}
+	a.Say(format, path)
+}
+
 // spool copies standard input into a file that the task can read, which is the daemon's once it
-// has accepted the task. While it is open a daemon that starts leaves it alone.
-func (a taskVerbs) spool(ctx context.Context, stateDir, owner string) (f *os.File, err error) {
+// has accepted the task. While it is open a daemon that starts leaves it alone. owner is the number of another
+// user, to whom it is given; -1: nobody.
+func (a taskVerbs) spool(ctx context.Context, stateDir string, owner int) (f *os.File, err error) {
 	if term.IsTerminal(int(a.In.Fd())) {
 		a.Say("reading standard input up to its end (Ctrl-D)")
 	}
@@ -119,23 +180,22 @@ func (a taskVerbs) spool(ctx context.Context, stateDir, owner string) (f *os.Fil
 	if err != nil {
 		return f, err
 	}
-	return f, give(f, owner)
+	if owner >= 0 {
+		if err := f.Chown(owner, -1); err != nil {
+			return f, fmt.Errorf("give what was piped to the task's user: %w", err)
+		}
+	}
+	return f, nil
 }
 
-// give makes another user the owner of a file, for root who runs a task as them.
-func give(f *os.File, name string) error {
+// ownerOf returns the number of another user as whom root runs a task; -1: there is none.
+func ownerOf(name string) (int, error) {
 	if name == "" {
-		return nil
+		return -1, nil
 	}
 	who, err := accounts.Here.Find(name)
 	if errors.Is(err, accounts.ErrUnknown) {
-		return cli.UsageErrorf("there is no user %q on this machine", name)
+		return -1, cli.UsageErrorf("there is no user %q on this machine", name)
 	}
-	if err == nil {
-		err = f.Chown(int(who.UID), -1)
-	}
-	if err != nil {
-		return fmt.Errorf("give %s to %s: %w", f.Name(), name, err)
-	}
-	return nil
+	return int(who.UID), err
 }

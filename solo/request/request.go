@@ -12,6 +12,7 @@ import (
 
 	"headrace"
 	"headrace/internal/accounts"
+	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/serve"
 	"headrace/solo/journal"
@@ -109,6 +110,8 @@ func checkPaths(q *wire.RunRequest) error {
 			return serve.Refusal("the %s has %d bytes; the kernel takes at most %d", what, len(p), maxPath)
 		case !filepath.IsAbs(p):
 			return serve.Refusal("the %s %q is relative; the daemon has another working directory, so give an absolute path", what, p)
+		case linux.IsDescriptor(p):
+			return serve.Refusal("the %s %q is a descriptor of whoever opens it; the task has others, so name a file", what, p)
 		}
 	}
 	if q.GetUmask() > 0o777 {
