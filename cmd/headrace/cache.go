@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,15 +78,20 @@ func (d *daemon) cache(ctx context.Context, paths []string, r *cacheReport) erro
 		return err
 	}
 	defer stream.Close()
+	var still stillness
 	for stream.Receive() {
-		if err := r.chunk(stream.Msg()); err != nil {
+		if err := still.during(func() error { return r.chunk(stream.Msg()) }); err != nil {
 			return err
 		}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return stream.Err()
+	err = stream.Err()
+	if err != nil && severed(err) {
+		err = cmp.Or(still.brokeOff(time.Now()), err)
+	}
+	return err
 }
 
 // localCache asks the kernel without a daemon, with the rights of this process.

@@ -165,34 +165,50 @@ func (a taskVerbs) psInPlace(ctx context.Context, d *daemon, f *psFlags, every t
 	})
 }
 
-// psChanges writes a line for every task and then for every change of one.
+// psChanges writes a line for every task and then for every change of one. What had ended before is left out unless it
+// is asked for; a task that begins and ends between two messages is first heard of when it has ended, and is not.
 func (a taskVerbs) psChanges(ctx context.Context, d *daemon, f *psFlags) error {
+	before, err := d.List(ctx, &wire.ListRequest{All: true})
+	if err != nil {
+		return err
+	}
+	past := map[string]bool{}
+	for _, t := range before.Tasks {
+		if !f.shows(t) {
+			past[t.Id] = ended(t)
+		}
+	}
 	stream, err := d.Watch(ctx, &wire.WatchRequest{})
 	if err != nil {
 		return err
 	}
 	defer stream.Close()
 	shown := map[string]string{}
+	var still stillness
 	for stream.Receive() {
 		for _, t := range stream.Msg().Tasks {
 			line := fmt.Sprintf("%-8s %-20s %-16s %s", t.Id, nameOf(t), stateOf(t), t.Reason)
-			_, before := shown[t.Id]
-			if shown[t.Id] == line || !before && !f.shows(t) {
+			_, known := shown[t.Id]
+			if shown[t.Id] == line || !known && (past[t.Id] || !f.picks(t)) {
 				continue
 			}
 			shown[t.Id] = line
-			if err := a.psChange(t, line); err != nil {
+			if err := still.during(func() error { return a.psChange(t, line) }); err != nil {
 				return err
 			}
 		}
 		for _, id := range stream.Msg().Forgotten {
 			delete(shown, id)
+			delete(past, id)
 		}
 	}
 	if ctx.Err() != nil {
 		return nil
 	}
 	if err := stream.Err(); err != nil && !severed(err) {
+		return err
+	}
+	if err := still.brokeOff(time.Now()); err != nil {
 		return err
 	}
 	return &wire.NoDaemonError{Socket: d.socket, Err: errSevered}

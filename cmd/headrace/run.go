@@ -211,7 +211,7 @@ func (a taskVerbs) tellIDs(f *runFlags, resp *wire.RunResponse, ids []string) er
 	switch {
 	case f.quiet:
 		return nil
-	case a.Format == cli.FormatJSON && f.logs:
+	case a.Format == cli.FormatJSON && (f.logs || f.wait):
 		return jsonout.Write(a.Err, resp)
 	case a.Format == cli.FormatJSON:
 		return jsonout.Write(a.Out, resp)

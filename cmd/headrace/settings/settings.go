@@ -24,8 +24,8 @@ import (
 	"headrace/report"
 )
 
-// defaultConfig is read by a daemon of root's if it is there.
-const defaultConfig = "/etc/headrace/headrace.conf"
+// defaultConfig is read by a daemon of root's if it is there. A variable for tests.
+var defaultConfig = "/etc/headrace/headrace.conf"
 
 // Flags say where the settings of a daemon come from.
 type Flags struct {
@@ -66,6 +66,9 @@ func Load(flags *pflag.FlagSet, own *Flags, known []string) (*Settings, error) {
 	if s.byDefault() {
 		s.path = defaultFile()
 	}
+	if err := own.checksNothing(flags.Changed("config"), os.Geteuid()); err != nil {
+		return nil, err
+	}
 	flags.Visit(func(f *pflag.Flag) { s.from[f.Name] = "flag" })
 	file, unreadable := s.read()
 	wrong := s.set(file)
@@ -78,6 +81,15 @@ func Load(flags *pflag.FlagSet, own *Flags, known []string) (*Settings, error) {
 	}
 	s.Limits, s.unknown = limits.NewSource(table), unknown
 	return s, nil
+}
+
+// checksNothing is an error where somebody asks whether the settings are right who has not root's by default: what root's
+// daemon reads would be said to be right without a look.
+func (f *Flags) checksNothing(given bool, euid int) error {
+	if !f.Check || given || euid == 0 || defaultFile() == "" {
+		return nil
+	}
+	return cli.UsageErrorf("root's daemon reads %[1]s: check it with sudo, or with --config %[1]s; --config '' checks the flags alone", defaultConfig)
 }
 
 // byDefault reports whether the daemon reads the default file, if there is one.

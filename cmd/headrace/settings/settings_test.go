@@ -128,3 +128,27 @@ func TestHangupWithoutAFile(t *testing.T) {
 		t.Errorf("%q, %v", line, err)
 	}
 }
+
+// TestCheckWithoutRoot: who is not root is not told that nothing is wrong with a file that only root's daemon reads.
+func TestCheckWithoutRoot(t *testing.T) {
+	defer func(path string) { defaultConfig = path }(defaultConfig)
+	there := filepath.Join(t.TempDir(), "headrace.conf")
+	if err := os.WriteFile(there, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file         string
+		check, given bool
+		euid         int
+		refused      bool
+	}{
+		{there, true, false, 1000, true}, {there, true, true, 1000, false}, {there, false, false, 1000, false},
+		{there, true, false, 0, false}, {there + ".none", true, false, 1000, false},
+	} {
+		defaultConfig = c.file
+		err := (&Flags{Check: c.check}).checksNothing(c.given, c.euid)
+		if (err != nil) != c.refused {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
