@@ -487,6 +487,8 @@ type fullDisk struct {
 	recorder
 	mu   sync.Mutex
 	full bool
+	// by is a file that takes the room; empty: it is taken for good.
+	by string
 }
 
 func (f *fullDisk) set(full bool) {
@@ -495,9 +497,20 @@ func (f *fullDisk) set(full bool) {
 	f.full = full
 }
 
+// takenBy makes it full as long as a file is there.
+func (f *fullDisk) takenBy(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.full, f.by = true, path
+}
+
 func (f *fullDisk) Commit(b journal.Batch) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.by != "" {
+		_, err := os.Lstat(f.by)
+		f.full = f.full && err == nil
+	}
 	if f.full {
 		return errors.Join(journal.ErrNoSpace, unix.ENOSPC)
 	}

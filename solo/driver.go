@@ -13,8 +13,8 @@ import (
 type driver struct {
 	mail chan func()
 	dead chan struct{} // closed when the loop has ended
-	// stands, if set, says why the loop stands still.
-	stands func() error
+	// stands, if set, says why the loop stands still and a call must not wait for it.
+	stands func(*call) error
 	// ctx ends when the daemon ends; wg counts what runs under it.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -55,7 +55,7 @@ func (d *driver) run(work func(ctx context.Context) func()) {
 // await has the loop do something that answers a call, and waits for that.
 func (d *driver) await(ctx context.Context, c *call, do func()) (*snapshot, error) {
 	if d.stands != nil {
-		if err := d.stands(); err != nil {
+		if err := d.stands(c); err != nil {
 			return nil, err
 		}
 	}

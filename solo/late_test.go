@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 
 	"headrace"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/wire"
@@ -215,6 +216,37 @@ func TestLongReasons(t *testing.T) {
 	got := b.awaitState(id, headrace.Failed)
 	if n := len(got.String()); n > 20<<10 || !strings.HasPrefix(got.Reason, "éé") {
 		t.Errorf("%d bytes of the task are kept", n)
+	}
+}
+
+// TestForgetMakesRoom: what root may do while nothing can be recorded is to forget tasks that have ended: their logs go before that.
+func TestForgetMakesRoom(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	full := &fullDisk{}
+	b.wrap = func(j recorder) recorder { full.recorder = j; return full }
+	b.start()
+	old := b.run(headrace.Normal)
+	b.awaitState(old, headrace.Running)
+	b.finish(old, 0)
+	b.awaitState(old, headrace.Done)
+	log, _ := b.conn.Logs(old)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o711), os.WriteFile(log, []byte("much"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	id := b.run(headrace.Normal)
+	b.awaitState(id, headrace.Running)
+	full.takenBy(log)
+	b.finish(id, 0)
+	testkit.Await(t, "the loop to wait", b.loop.ledger.stuck.Load)
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); connect.CodeOf(err) != connect.CodeResourceExhausted {
+		t.Errorf("a kill: %v", err)
+	}
+	if _, err := b.tasks.Forget(b.ctx(), &wire.VerbRequest{Id: string(old)}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Done)
+	if _, err := b.tasks.Get(b.ctx(), &wire.GetRequest{Id: string(old)}); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("it is not forgotten: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -38,6 +39,9 @@ type ledger struct {
 	stuck atomic.Bool
 	// relieve, if set, makes room where that takes no record.
 	relieve func()
+	// unwanted are the tasks that were asked to be forgotten while the loop waits.
+	mu       sync.Mutex
+	unwanted []headrace.TaskID
 }
 
 // reserver is a journal that keeps space for bad times.
@@ -82,12 +86,28 @@ func (g *ledger) write(ctx context.Context, b journal.Batch) error {
 	}
 }
 
-// stands is the error of calls that come while the loop waits for room. It may be called from anywhere.
-func (g *ledger) stands() error {
+// stands is the error of calls that come while the loop waits for room. Root's that a task be forgotten waits with it: the
+// logs of that go at once, and it may be these that take the room. It may be called from anywhere.
+func (g *ledger) stands(c *call) error {
 	if !g.stuck.Load() {
 		return nil
 	}
-	return fmt.Errorf("%w: the file system of %s is full, and what is done cannot be recorded; make room and ask again", serve.ErrBusy, g.dir)
+	if c.command == headrace.CommandForget && c.by.All {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.unwanted = append(g.unwanted, c.id)
+		return nil
+	}
+	return fmt.Errorf("%w: the file system of %s is full, and what is done cannot be recorded; make room and ask again (root's headrace forget of tasks that have ended makes some)", serve.ErrBusy, g.dir)
+}
+
+// takeUnwanted hands over the tasks that were asked to be forgotten.
+func (g *ledger) takeUnwanted() []headrace.TaskID {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := g.unwanted
+	g.unwanted = nil
+	return all
 }
 
 // keepReserve takes the reserve back once there is room for it.

@@ -2,6 +2,9 @@ package solo
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 
@@ -37,6 +40,24 @@ func (k *logKeeping) keep() {
 		k.busy.Store(false)
 		return func() { k.did(cuts, err) }
 	})
+}
+
+// makeRoom is for a loop that cannot go on because the disk is full: the logs of ended tasks that are to be forgotten go now, the
+// rest of that when it can be recorded, and other logs are kept within limits.
+func (k *logKeeping) makeRoom() {
+	for _, id := range k.ledger.takeUnwanted() {
+		t := k.tasks.all[id]
+		if t == nil || !t.rec.State.Final() {
+			continue
+		}
+		stdout, stderr := k.rt.Logs(id)
+		for _, path := range []string{stdout, stderr} {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				k.log.Warn("a log cannot be removed", "id", id, "err", err)
+			}
+		}
+	}
+	k.keepNow()
 }
 
 // keepNow is keep, for a loop that cannot go on because the disk is full: what the keeper gives back may be all that it takes.

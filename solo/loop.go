@@ -46,7 +46,7 @@ func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 		logs:       newLogKeeping(c, admission),
 		every:      p.tick, stopWait: p.stopWait, host: hostname(), started: c.clk.wall(),
 	}
-	l.ledger.relieve = l.logs.keepNow
+	l.ledger.relieve = l.logs.makeRoom
 	l.own = &own{operations: operations, admission: admission, measuring: l.measuring, policy: p.policy}
 	l.measuring.emptied = operations.emptied
 	life.own, life.foreign, life.idle = l.own, l.containers, l.calls.nextCall
