@@ -25,7 +25,7 @@ func stoppedProgram(t *testing.T, args ...string) (pid int) {
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("there is no gcc: ", err)
 	}
-	if out, err := exec.Command("gcc", "-O1", "-static", "-nostdlib", "-no-pie", "-fno-stack-protector", "-fcf-protection=none", "-Wl,-N", "-Wl,--no-warn-rwx-segments",
+	if out, err := exec.Command("gcc", "-O1", "-static", "-nostdlib", "-no-pie", "-fno-stack-protector", "-mno-red-zone", "-fcf-protection=none", "-Wl,-N", "-Wl,--no-warn-rwx-segments",
 		"-o", program, "testdata/int80.c").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v: %s", err, out)
 	}
