@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -42,6 +43,7 @@ type Planner struct {
 	// waitsFor is how many wait for devices that are expected to be free (patient).
 	waitsFor int
 	keeping  keeping
+	moving   []books.Moving // those for which no room is kept yet, the most urgent first
 	marks    marks
 
 	explain bool
@@ -89,7 +91,10 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 		p.redeemGang(g)
 	}
 	p.marks.load(marks, v, p.ageing)
+	p.moving = p.fleet.Moving
+	slices.SortStableFunc(p.moving, func(a, b books.Moving) int { return cmp.Compare(b.Priority, a.Priority) })
 	for _, w := range queue {
+		p.expect(w.Priority)
 		got := served
 		switch {
 		case w.Whole != nil && w.Whole.Done:
@@ -104,6 +109,16 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 		p.marks.pass(w.Task, got)
 	}
 	return p.orders
+}
+
+// expect keeps room for tasks of a priority or a higher one that are on their way to another node,
+// before one of that priority is served. It is not kept from who is more urgent: to write, send and
+// read a task may take long, and nobody runs there who could leave.
+func (p *Planner) expect(from headrace.Priority) {
+	for ; len(p.moving) > 0 && p.moving[0].Priority >= from; p.moving = p.moving[1:] {
+		p.moving[0].Expect()
+		p.fleet.Touch(p.moving[0].To)
+	}
 }
 
 // begin takes in v, relieves its nodes, and lines up the tasks that wait.
@@ -258,9 +273,15 @@ func (p *Planner) await(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
 
 // patient lets u, which needs devices, wait for the first that are free instead of having others
 // lose what they have done, if Cost expects room for it, and for those before it that wait so, by when
-// it would have waited for as much as the plan costs. It reports false where the plan is cheaper.
+// it will have waited, since this wait began, for as much as the plan costs. It reports false where the
+// plan is cheaper. What it has waited so counts because the ages from which the rest of the others is
+// guessed grow as fast as what a kill costs: who began anew at each decision might wait for ever.
 func (p *Planner) patient(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
-	if u.Counted == nil || !p.chooser.Weighs() || way.Waits() || !p.fleet.Opens(u, s, p.waitsFor+1, way.Cost.Total/p.model.Urgency(u)) {
+	if u.Counted == nil || !p.chooser.Weighs() || way.Waits() {
+		return false
+	}
+	left := way.Cost.Total/p.model.Urgency(u) - books.Since(u.TaskView).Seconds()
+	if left <= 0 || !p.fleet.Opens(u, s, p.waitsFor+1, left) {
 		return false
 	}
 	p.waitsFor++
@@ -284,12 +305,18 @@ func (p *Planner) moveOn(u *books.Task) bool {
 	if !ok {
 		return false
 	}
-	act := books.DumpTo(u, m.Store)
 	o := headrace.Order{Verb: headrace.OrderPreempt, Task: u.ID, Node: u.Home.ID, To: m.To.ID, Delay: m.Takes}
+	var act books.Act
 	if m.Again {
 		act = books.By(u, headrace.Kill)
-		o.Waste, o.Reason = words.Seconds(price.Redo(u.TaskView, u.Home)), "begins again on "+string(m.To.ID)+", which has room: it loses less than by being moved"
+		o.Waste, o.Reason = words.Seconds(price.Redo(u.TaskView, u.Home)), "begins again on "+string(m.To.ID)+", which has room: "
+		if _, ok := p.fleet.CanMove(u); ok {
+			o.Reason += "it loses less than by being moved"
+		} else {
+			o.Reason += "it cannot be moved, and has waited for as long as it does again"
+		}
 	} else {
+		act = books.DumpTo(u, m.Store)
 		o.Store, o.Reason = u.Home.Stores[m.Store].Name, "goes on on "+string(m.To.ID)+", which has room, sooner than on "+string(u.Home.ID)
 		m.To.Fetch(u.TaskView, o.Store, m.Bytes)
 	}

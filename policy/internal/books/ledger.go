@@ -20,11 +20,12 @@ type Ledger struct {
 	Nodes       []Node
 	Every       []*Node // all of them
 	byID        map[headrace.NodeID]*Node
-	recent      []*Node // see NodeOf
-	Tasks       []Task  // of the view; only those enrolled mean anything
-	next        []int32 // see Node.first
-	Waiting     []*Task // those that wait, in the order of the view
-	LeastMemory int64   // of all nodes
+	recent      []*Node  // see NodeOf
+	Tasks       []Task   // of the view; only those enrolled mean anything
+	next        []int32  // see Node.first
+	Waiting     []*Task  // those that wait, in the order of the view
+	Moving      []Moving // those that leave for another node, in the order of the view
+	LeastMemory int64    // of all nodes
 	gangs       gangs
 	trial       trial
 	// MostNet and MostRead are the greatest bandwidths of any node and any store.
@@ -47,7 +48,7 @@ func (l *Ledger) Load(v *headrace.View) {
 		l.next = make([]int32, len(v.Tasks)*5/4)
 	}
 	l.Tasks = l.Tasks[:len(v.Tasks)]
-	l.Waiting = l.Waiting[:0]
+	l.Waiting, l.Moving = l.Waiting[:0], l.Moving[:0]
 	l.gangs.forget()
 	for i := range v.Tasks {
 		t := &v.Tasks[i]
@@ -73,8 +74,7 @@ func (l *Ledger) Load(v *headrace.View) {
 		}
 		if t.Leaving && t.State == headrace.Suspended && t.Room != "" && t.Room != t.Node {
 			if to := l.NodeOf(t.Room); to != nil {
-				to.Expect(t)
-				to.expectImage(t, n)
+				l.Moving = append(l.Moving, Moving{TaskView: t, To: to, from: n})
 			}
 		}
 	}

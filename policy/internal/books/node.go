@@ -361,18 +361,35 @@ func (n *Node) Expect(t *headrace.TaskView) {
 	n.takeCounted(n.of.needOf(t))
 }
 
-// expectImage enters what the checkpoint takes that t, on its way from another node, is being
-// written to. In which store of that is not known: that of its last one, else the first.
-func (n *Node) expectImage(t *headrace.TaskView, from *Node) {
-	if t.LeavingBy != headrace.Checkpoint || from == nil {
+// Moving is a task that leaves for another node, where room is kept for it.
+type Moving struct {
+	*headrace.TaskView
+	To   *Node
+	from *Node // nil when it is not in the view
+}
+
+// Expect gives t its room where it is on its way to, if that is still there.
+func (t Moving) Expect() {
+	n, need := t.To, t.To.of.needOf(t.TaskView)
+	if !n.Later.Holds(t.CPUs, Demand(t.TaskView, n.NodeView)) || !holds(n.counted.later, need) {
+		return
+	}
+	n.Expect(t.TaskView)
+	t.expectImage()
+}
+
+// expectImage enters what the checkpoint takes that t is being written to. In which store of that
+// is not known: that of its last one, else the first.
+func (t Moving) expectImage() {
+	if t.LeavingBy != headrace.Checkpoint || t.from == nil {
 		return
 	}
 	name := ""
 	if t.Checkpoint != nil {
 		name = t.Checkpoint.Store
 	}
-	if s := from.StoreFor(name); s != nil {
-		n.Fetch(t, s.Name, ImageBytes(t, s.StoreView))
+	if s := t.from.StoreFor(name); s != nil {
+		t.To.Fetch(t.TaskView, s.Name, ImageBytes(t.TaskView, s.StoreView))
 	}
 }
 
