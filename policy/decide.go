@@ -188,7 +188,7 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 		return nothing
 	}
 	if n := p.fleet.FitsLater(u, s); n != nil {
-		if way := p.sooner(u, n); way != nil {
+		if way := p.sooner(u, s, n); way != nil {
 			p.displace(u, way)
 			return roomMade
 		}
@@ -225,13 +225,13 @@ func (p *Planner) displace(u *books.Task, way *victims.Plan) {
 	p.notePlan(u, way)
 }
 
-// sooner returns the plan that has others leave n for u, which fits there once dumps under way
-// are done, if Cost finds that cheaper than to wait for these; else nil.
-func (p *Planner) sooner(u *books.Task, n *books.Node) (way *victims.Plan) {
-	if !p.chooser.Weighs() || u.NoVictims || u.Counted != nil || n.Dumping() <= 0 {
+// sooner returns the plan that has others leave for u, on whichever node, if Cost finds that cheaper than
+// to wait for the dumps under way on n, where it fits once they are done; else nil.
+func (p *Planner) sooner(u *books.Task, s fleet.Spots, n *books.Node) *victims.Plan {
+	if !p.chooser.Weighs() || u.NoVictims || u.Counted != nil || !n.AwaitsDumps(u) {
 		return nil
 	}
-	n.WithoutDumps(func() { way = p.chooser.Choose(u, n) })
+	way := p.fleet.PlanWithoutDumps(u, s)
 	if way == nil || way.Waits() || len(way.Acts) == 0 || way.Cost.Total >= n.Dumping()*p.model.Urgency(u) {
 		return nil
 	}

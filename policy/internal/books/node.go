@@ -161,12 +161,21 @@ func (n *Node) Dumping() float64 {
 	return n.dumps
 }
 
-// WithoutDumps has f see n as if those that are being checkpointed were to stay.
-func (n *Node) WithoutDumps(f func()) {
+// WithoutDumps sees n as if those that are being checkpointed were to stay, until back is called.
+func (n *Node) WithoutDumps() (back func()) {
 	later := n.Later
 	n.Later.take(n.dumping.CPUs, n.dumping.Mem)
-	f()
-	n.Later = later
+	return func() { n.Later = later }
+}
+
+// AwaitsDumps reports whether u, which can be started on n once those that are leaving are gone,
+// has to wait for dumps.
+func (n *Node) AwaitsDumps(u *Task) bool {
+	if n.Dumping() <= 0 {
+		return false
+	}
+	defer n.WithoutDumps()()
+	return !n.FitsLater(u)
 }
 
 // Runs reports whether there is a task that may be preempted as far as its state goes.

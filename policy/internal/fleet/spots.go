@@ -158,7 +158,7 @@ func hasCounted(n *books.Node) bool {
 }
 
 // FitsLater returns the first spot on which u fits once those that are leaving now are
-// gone.
+// gone, of several one where that does not take dumps.
 func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
 	if s.home != nil && s.home.FitsLater(u) {
 		return s.home
@@ -176,15 +176,21 @@ func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
 		}
 	}
 	mem := f.leastDemand(u)
+	var slow *books.Node
 	for i := f.coming.next(0, u.CPUs, mem); i >= 0; i = f.coming.next(i+1, u.CPUs, mem) {
 		if n := &f.Nodes[i]; n.FitsLater(u) && f.isSpot(u, s, n) {
-			return n
+			if !n.AwaitsDumps(u) {
+				return n
+			}
+			if slow == nil {
+				slow = n
+			}
 		}
 	}
-	if fresh {
+	if slow == nil && fresh {
 		f.failed.note(u, Later)
 	}
-	return nil
+	return slow
 }
 
 // LargeEnough reports whether u could be on one of its spots if that were empty.
