@@ -399,10 +399,16 @@ func (p *Planner) redeem(w *queue.Waiter) bool {
 	return false
 }
 
-// startLone orders w, which is of no gang, to run on n.
+// startLone orders w, which is of no gang, to run on n. One whose turn at its store is far only has its
+// room kept: while it is brought back nobody can take that, however urgent.
 func (p *Planner) startLone(w *queue.Waiter, n *books.Node) {
 	why := ""
 	switch {
+	case books.Restorable(w.TaskView) && n == w.Home && n.BringsBackOthers(w.TaskView):
+		n.Fetch(w.TaskView, w.Checkpoint.Store, w.Checkpoint.Bytes)
+		p.reserve(w.Task, n)
+		p.note(w.Task, "others come back from ", w.Checkpoint.Store, " before it")
+		return
 	case w.State == headrace.Suspended:
 		why = "there is room again"
 	case !books.Restorable(w.TaskView):
@@ -425,6 +431,7 @@ func (p *Planner) start(u *books.Task, n *books.Node, why string) {
 		o.Verb = headrace.OrderRestore
 		o.Delay, o.Reason = fleet.ComeBack(u, n)
 		n.Fetch(u.TaskView, u.Checkpoint.Store, u.Checkpoint.Bytes)
+		n.Restoring(u.TaskView)
 	default:
 		o.Verb = headrace.OrderStart
 	}

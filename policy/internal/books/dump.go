@@ -94,6 +94,42 @@ func (n *Node) Fetch(t *headrace.TaskView, store string, bytes int64) {
 	}
 }
 
+// line is the restores of one user that are ordered at a store of a node and not done.
+type line struct {
+	node  int
+	store string
+	user  uint32
+}
+
+// restores says how many they are, and how many seconds they take in all.
+type restores struct {
+	tasks   int
+	seconds float64
+}
+
+// enough is how many seconds of restores are ordered ahead of the one that a store works at.
+const enough = 10
+
+// Restoring enters that t is being brought back on n, if it comes from a checkpoint.
+func (n *Node) Restoring(t *headrace.TaskView) {
+	if !Restorable(t) {
+		return
+	}
+	if s := n.StoreFor(t.Checkpoint.Store); s != nil && s.Read > 0 {
+		is := line{n.Index, s.Name, t.User}
+		r := n.of.restoring[is]
+		n.of.restoring[is] = restores{r.tasks + 1, r.seconds + s.RestoreOverhead.Seconds() + float64(t.Checkpoint.Bytes)/s.Read}
+	}
+}
+
+// BringsBackOthers reports whether the store of n from which t, whose own node that is, comes back has
+// restores enough of its user: one that it works at and one behind, or several small ones. Between
+// users the store deals out the turns.
+func (n *Node) BringsBackOthers(t *headrace.TaskView) bool {
+	r := n.of.restoring[line{n.Index, t.Checkpoint.Store, t.User}]
+	return r.tasks > 1 && r.seconds > enough
+}
+
 // StoreFor returns the store to which a checkpoint is sent from one of that name of another
 // node: that of the same name, else the first, or nil.
 func (n *Node) StoreFor(name string) *Store {

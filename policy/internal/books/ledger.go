@@ -28,6 +28,7 @@ type Ledger struct {
 	LeastMemory int64    // of all nodes
 	gangs       gangs
 	trial       trial
+	restoring   map[line]restores
 	// MostNet and MostRead are the greatest bandwidths of any node and any store.
 	MostNet, MostRead float64
 	// leastDisk is the least bandwidth of reading inputs that is known of a node; 0: none is.
@@ -49,6 +50,10 @@ func (l *Ledger) Load(v *headrace.View) {
 	}
 	l.Tasks = l.Tasks[:len(v.Tasks)]
 	l.Waiting, l.Moving = l.Waiting[:0], l.Moving[:0]
+	if l.restoring == nil {
+		l.restoring = map[line]restores{}
+	}
+	clear(l.restoring)
 	l.gangs.forget()
 	for i := range v.Tasks {
 		t := &v.Tasks[i]

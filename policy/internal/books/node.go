@@ -85,7 +85,7 @@ func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 	n.counted.reset(v.Counted)
 	for j := range v.Stores {
 		s := &v.Stores[j]
-		n.Stores = append(n.Stores, Store{s, s.Queue.Seconds(), 0, s.Free})
+		n.Stores = append(n.Stores, Store{StoreView: s, queue: s.Queue.Seconds(), Free: s.Free})
 	}
 }
 
@@ -102,6 +102,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		mem := Demand(t, n.NodeView)
 		n.Now.take(t.CPUs, mem)
 		n.Later.take(t.CPUs, mem)
+		n.Restoring(t)
 	case t.State == headrace.Running:
 		mem := Held(t)
 		n.Now.take(t.CPUs, mem)
