@@ -3,6 +3,7 @@ package books
 import (
 	"math"
 	"slices"
+	"time"
 
 	"headrace"
 )
@@ -314,6 +315,46 @@ func (n *Node) MayFit(u *Task) bool {
 		mem = 0 // it needs no more than it holds
 	}
 	return free.Holds(u.CPUs, mem) && holds(counted, u.Counted)
+}
+
+// stays is how much longer than who waits a task has run, or is expected to run, that is not waited for.
+const stays = time.Hour
+
+// Outlasts reports whether t, which runs, was there long before u, which waits, so that it is expected
+// to stay for as long again. That changes for t once at most, however long u waits.
+func Outlasts(t, u *headrace.TaskView) bool {
+	if t.Leaving || t.Starting || t.State != headrace.Running {
+		return false
+	}
+	if ShareKnown(t) {
+		return t.Progress.TotalWall.Seconds()*(1-t.Progress.Share)/t.Progress.Share > stays.Seconds()
+	}
+	return max(t.Progress.TotalWall, t.Running)-Since(u) > stays
+}
+
+// MayFitBeside reports whether u, which MayFit, will do so on n also if nobody ends who Outlasts it.
+func (n *Node) MayFitBeside(u *Task) bool {
+	free := Room{n.CPUs + n.claims.CPUs, n.Memory + n.claims.Mem}
+	counted := n.NodeView.Counted
+	if u.Counted != nil {
+		counted = slices.Clone(counted)
+	}
+	remain := func(t *headrace.TaskView, need []float64) {
+		if Outlasts(t, u.TaskView) {
+			free.take(t.CPUs, Held(t))
+			if u.Counted != nil {
+				subtract(counted, need)
+			}
+		}
+	}
+	for i := n.first; i >= 0; i = n.of.next[i] {
+		t := &n.of.view.Tasks[i]
+		remain(t, n.of.needOf(t))
+	}
+	for _, t := range n.parts {
+		remain(t.TaskView, t.Counted)
+	}
+	return free.Holds(u.CPUs, Demand(u.TaskView, n.NodeView)) && holds(counted, u.Counted)
 }
 
 // TakesBack reports whether u, which is suspended on n, is brought back though it does not fit:

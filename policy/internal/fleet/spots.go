@@ -199,17 +199,29 @@ func (f *Fleet) LargeEnough(u *books.Task, s Spots) bool {
 }
 
 // NearestFit returns the spot on which the least is missing for u, of those where nothing is
-// kept for somebody else and u will fit in the end, or nil.
+// kept for somebody else and u will fit in the end, or nil; before others one where it will also
+// beside who was there long before it came (books.Outlasts). Else a service that holds one CPU for
+// ever would have u wait for that.
 func (f *Fleet) NearestFit(u *books.Task, s Spots) *books.Node {
-	var best *books.Node
-	var least float64
+	var best, beside *books.Node
+	var least, leastBeside float64
 	for _, n := range f.List(u, s) {
 		if n.Kept != nil && (u.Whole == nil || n.Kept.Whole != u.Whole) || !n.Possible(u) {
 			continue
 		}
-		if m := n.Missing(u); (best == nil || m < least) && n.MayFit(u) {
+		m := n.Missing(u)
+		if beside != nil && m >= leastBeside || !n.MayFit(u) {
+			continue
+		}
+		if best == nil || m < least {
 			best, least = n, m
 		}
+		if n.MayFitBeside(u) {
+			beside, leastBeside = n, m
+		}
+	}
+	if beside != nil {
+		return beside
 	}
 	return best
 }
