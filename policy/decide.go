@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -43,7 +42,6 @@ type Planner struct {
 	// waitsFor is how many wait for devices that are expected to be free (patient).
 	waitsFor int
 	keeping  keeping
-	moving   []books.Moving // those for which no room is kept yet, the most urgent first
 	marks    marks
 
 	explain bool
@@ -91,10 +89,8 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 		p.redeemGang(g)
 	}
 	p.marks.load(marks, v, p.ageing)
-	p.moving = p.fleet.Moving
-	slices.SortStableFunc(p.moving, func(a, b books.Moving) int { return cmp.Compare(b.Priority, a.Priority) })
 	for _, w := range queue {
-		p.expect(w.Priority)
+		p.fleet.Expect(w.Priority, p.fleet.Touch)
 		got := served
 		switch {
 		case w.Whole != nil && w.Whole.Done:
@@ -109,16 +105,6 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 		p.marks.pass(w.Task, got)
 	}
 	return p.orders
-}
-
-// expect keeps room for tasks of a priority or a higher one that are on their way to another node,
-// before one of that priority is served. It is not kept from who is more urgent: to write, send and
-// read a task may take long, and nobody runs there who could leave.
-func (p *Planner) expect(from headrace.Priority) {
-	for ; len(p.moving) > 0 && p.moving[0].Priority >= from; p.moving = p.moving[1:] {
-		p.moving[0].Expect()
-		p.fleet.Touch(p.moving[0].To)
-	}
 }
 
 // begin takes in v, relieves its nodes, and lines up the tasks that wait.
@@ -292,7 +278,7 @@ func (p *Planner) patient(u *books.Task, s fleet.Spots, way *victims.Plan) bool 
 
 // search finds the policy's plan for u, or nil.
 func (p *Planner) search(u *books.Task, s fleet.Spots) *victims.Plan {
-	if u.NoVictims || !books.Begun(u.TaskView) && p.fleet.Planless(u) {
+	if u.NoVictims || p.fleet.Fails(u, fleet.Planned) {
 		return nil
 	}
 	return p.fleet.Plan(u, s)
@@ -310,7 +296,7 @@ func (p *Planner) moveOn(u *books.Task) bool {
 	if m.Again {
 		act = books.By(u, headrace.Kill)
 		o.Waste, o.Reason = words.Seconds(price.Redo(u.TaskView, u.Home)), "begins again on "+string(m.To.ID)+", which has room: "
-		if _, ok := p.fleet.CanMove(u); ok {
+		if _, ok := fleet.CanMove(u); ok {
 			o.Reason += "it loses less than by being moved"
 		} else {
 			o.Reason += "it cannot be moved, and has waited for as long as it does again"
@@ -341,7 +327,7 @@ func (p *Planner) keeper(u *books.Task, s fleet.Spots) *bool {
 	case u.State != headrace.Suspended && p.fleet.SeveralSpots(u, s):
 		return &p.keeping.anywhere
 	case u.State == headrace.Suspended && p.c.Policy.Checkpoints():
-		if _, ok := p.fleet.CanMove(u); ok {
+		if _, ok := fleet.CanMove(u); ok {
 			return &p.keeping.movable
 		}
 	}
@@ -404,7 +390,7 @@ func (p *Planner) redeem(w *queue.Waiter) bool {
 func (p *Planner) startLone(w *queue.Waiter, n *books.Node) {
 	why := ""
 	switch {
-	case books.Restorable(w.TaskView) && n == w.Home && n.BringsBackOthers(w.TaskView):
+	case books.Restorable(w.TaskView) && n == w.Home && p.fleet.BringsBackOthers(n, w.TaskView):
 		n.Fetch(w.TaskView, w.Checkpoint.Store, w.Checkpoint.Bytes)
 		p.reserve(w.Task, n)
 		p.note(w.Task, "others come back from ", w.Checkpoint.Store, " before it")
@@ -431,7 +417,7 @@ func (p *Planner) start(u *books.Task, n *books.Node, why string) {
 		o.Verb = headrace.OrderRestore
 		o.Delay, o.Reason = fleet.ComeBack(u, n)
 		n.Fetch(u.TaskView, u.Checkpoint.Store, u.Checkpoint.Bytes)
-		n.Restoring(u.TaskView)
+		p.fleet.Restoring(n, u.TaskView)
 	default:
 		o.Verb = headrace.OrderStart
 	}

@@ -20,12 +20,13 @@ type Ledger struct {
 	Nodes       []Node
 	Every       []*Node // all of them
 	byID        map[headrace.NodeID]*Node
-	recent      []*Node  // see NodeOf
-	Tasks       []Task   // of the view; only those enrolled mean anything
-	next        []int32  // see Node.first
-	Waiting     []*Task  // those that wait, in the order of the view
-	Moving      []Moving // those that leave for another node, in the order of the view
-	LeastMemory int64    // of all nodes
+	recent      []*Node // see NodeOf
+	Tasks       []Task  // of the view; only those enrolled mean anything
+	next        []int32 // see Node.first
+	Waiting     []*Task // those that wait, in the order of the view
+	moving      []moving
+	expected    int   // for so many of moving room is kept
+	LeastMemory int64 // of all nodes
 	gangs       gangs
 	trial       trial
 	restoring   map[line]restores
@@ -49,7 +50,7 @@ func (l *Ledger) Load(v *headrace.View) {
 		l.next = make([]int32, len(v.Tasks)*5/4)
 	}
 	l.Tasks = l.Tasks[:len(v.Tasks)]
-	l.Waiting, l.Moving = l.Waiting[:0], l.Moving[:0]
+	l.Waiting, l.moving = l.Waiting[:0], l.moving[:0]
 	if l.restoring == nil {
 		l.restoring = map[line]restores{}
 	}
@@ -77,12 +78,9 @@ func (l *Ledger) Load(v *headrace.View) {
 		if n != nil {
 			n.account(i, t)
 		}
-		if t.Leaving && t.State == headrace.Suspended && t.Room != "" && t.Room != t.Node {
-			if to := l.NodeOf(t.Room); to != nil {
-				l.Moving = append(l.Moving, Moving{TaskView: t, To: to, from: n})
-			}
-		}
+		l.move(t, n)
 	}
+	l.urgentFirst()
 	l.settleGangs()
 	for i := range l.Nodes {
 		l.Nodes[i].balanceSwap()

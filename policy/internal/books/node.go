@@ -41,11 +41,9 @@ type Node struct {
 	Away  []*Task
 	parts []*Task
 	saved bool
-	// staying is what those hold who are being suspended, once they are; dumping what those will
-	// free who are being checkpointed, of which the dumps take so many seconds.
+	// staying is what those hold who are being suspended, once they are.
 	staying int64
-	dumping Room
-	dumps   float64
+	dumps   dumps
 	// claims are what is set aside here for a gang, as a negative amount, and claimed those of
 	// it that need what is counted.
 	claims  Room
@@ -103,14 +101,14 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		mem := Demand(t, n.NodeView)
 		n.Now.take(t.CPUs, mem)
 		n.Later.take(t.CPUs, mem)
-		n.Restoring(t)
+		n.of.Restoring(n, t)
 	case t.State == headrace.Running:
 		mem := Held(t)
 		n.Now.take(t.CPUs, mem)
 		if t.Leaving {
 			n.Later.take(0, Residue(t))
 			n.staying += Residue(t)
-			n.accountDump(t, Room{t.CPUs, mem})
+			n.dumps.add(n, t, Room{t.CPUs, mem})
 			break
 		}
 		n.Later.take(t.CPUs, mem)
@@ -122,7 +120,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 	case t.State == headrace.Suspended && t.Leaving:
 		n.Now.take(0, t.Resident)
 		n.Later.take(0, Residue(t))
-		n.accountDump(t, Room{Mem: t.Resident})
+		n.dumps.add(n, t, Room{Mem: t.Resident})
 	case t.State == headrace.Suspended:
 		n.Now.take(0, Stays(t)-n.onTheWay(t))
 		n.Later.take(0, Stays(t)-t.PagingOut)
@@ -132,52 +130,6 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 			n.Lowest = min(n.Lowest, t.Priority)
 		}
 	}
-}
-
-// accountDump enters that t, which is leaving, will free so much, if it is being checkpointed.
-func (n *Node) accountDump(t *headrace.TaskView, frees Room) {
-	if t.LeavingBy != headrace.Checkpoint {
-		return
-	}
-	least := math.Inf(1)
-	for i := range n.Stores { // to which of them is not known
-		if s := n.Stores[i].StoreView; s.Write > 0 {
-			least = min(least, Dump(t, s))
-		}
-	}
-	if !math.IsInf(least, 1) {
-		n.dumping.take(-frees.CPUs, -frees.Mem)
-		n.dumps += least
-	}
-}
-
-// Dumping says how many seconds it takes, at most, until all are gone that are being checkpointed.
-func (n *Node) Dumping() float64 {
-	var queue float64
-	for i := range n.Stores {
-		queue = max(queue, n.Stores[i].Busy().Seconds())
-	}
-	if queue > 0 {
-		return min(queue, n.dumps)
-	}
-	return n.dumps
-}
-
-// WithoutDumps sees n as if those that are being checkpointed were to stay, until back is called.
-func (n *Node) WithoutDumps() (back func()) {
-	later := n.Later
-	n.Later.take(n.dumping.CPUs, n.dumping.Mem)
-	return func() { n.Later = later }
-}
-
-// AwaitsDumps reports whether u, which can be started on n once those that are leaving are gone,
-// has to wait for dumps.
-func (n *Node) AwaitsDumps(u *Task) bool {
-	if n.Dumping() <= 0 {
-		return false
-	}
-	defer n.WithoutDumps()()
-	return !n.FitsLater(u)
 }
 
 // Runs reports whether there is a task that may be preempted as far as its state goes.
@@ -410,38 +362,6 @@ func (n *Node) Expect(t *headrace.TaskView) {
 	n.Now.take(t.CPUs, mem)
 	n.Later.take(t.CPUs, mem)
 	n.takeCounted(n.of.needOf(t))
-}
-
-// Moving is a task that leaves for another node, where room is kept for it.
-type Moving struct {
-	*headrace.TaskView
-	To   *Node
-	from *Node // nil when it is not in the view
-}
-
-// Expect gives t its room where it is on its way to, if that is still there.
-func (t Moving) Expect() {
-	n, need := t.To, t.To.of.needOf(t.TaskView)
-	if !n.Later.Holds(t.CPUs, Demand(t.TaskView, n.NodeView)) || !holds(n.counted.later, need) {
-		return
-	}
-	n.Expect(t.TaskView)
-	t.expectImage()
-}
-
-// expectImage enters what the checkpoint takes that t is being written to. In which store of that
-// is not known: that of its last one, else the first.
-func (t Moving) expectImage() {
-	if t.LeavingBy != headrace.Checkpoint || t.from == nil {
-		return
-	}
-	name := ""
-	if t.Checkpoint != nil {
-		name = t.Checkpoint.Store
-	}
-	if s := t.from.StoreFor(name); s != nil {
-		t.To.Fetch(t.TaskView, s.Name, ImageBytes(t.TaskView, s.StoreView))
-	}
 }
 
 // Keep sets aside for u what is free on n, as far as u needs it.

@@ -219,7 +219,7 @@ type Move struct {
 
 // CanMove reports whether the suspended u can go on elsewhere from a checkpoint, and the
 // store of its node that serves best.
-func (f *Fleet) CanMove(u *books.Task) (store int, ok bool) {
+func CanMove(u *books.Task) (store int, ok bool) {
 	if !victims.Movable(nil, u) || u.Home.Net <= 0 {
 		return -1, false
 	}
@@ -240,7 +240,7 @@ func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 	if !f.free.anywhere(u.CPUs, mem) {
 		return m, false
 	}
-	if m.Store, ok = f.CanMove(u); !ok {
+	if m.Store, ok = CanMove(u); !ok {
 		return f.anew(u, mayKill)
 	}
 	from := &u.Home.Stores[m.Store]
