@@ -81,6 +81,18 @@ watch = libc.inotify_init1(os.O_NONBLOCK)
 assert libc.inotify_add_watch(watch, f.name.encode(), 2) > 0
 os.unlink(f.name)
 `, "a file that is deleted"},
+		"mount namespace":           {`assert libc.unshare(0x20000) == 0`, "a mnt namespace of its own"},
+		"network namespace":         {`assert libc.unshare(0x40000000) == 0`, "a net namespace of its own"},
+		"pid namespace of children": {`assert libc.unshare(0x20000000) == 0`, "a pid namespace of its own"},
+		"network namespace of a thread": {`
+import threading
+def other():
+    assert libc.unshare(0x40000000) == 0
+    moved.set(); time.sleep(1000)
+moved = threading.Event()
+threading.Thread(target=other, daemon=True).start()
+moved.wait()
+`, "a net namespace of its own"},
 		"traced": {`
 child = os.fork()
 if child == 0: time.sleep(1000)

@@ -38,12 +38,19 @@ func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
+	task, err := namespacesOf(fmt.Sprintf("/proc/%d", root))
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range tree {
 		of := tree
 		if user == 0 || p.PID == root { // it is root's anyway
 			of = nil
 		}
-		l, err := ofProcess(p.PID, room, of)
+		l, err := task.otherNamespace(p.PID)
+		if l == nil && err == nil {
+			l, err = ofProcess(p.PID, room, of)
+		}
 		if linux.Gone(err) {
 			continue // a zombie, or it has just ended: CRIU will see
 		}
