@@ -93,6 +93,12 @@ moved = threading.Event()
 threading.Thread(target=other, daemon=True).start()
 moved.wait()
 `, "a net namespace of its own"},
+		"message queue": {`
+rt = ctypes.CDLL("librt.so.1")
+name = b"/headrace-test-%d" % time.time_ns()
+assert rt.mq_open(name, 0o102, 0o600, None) >= 0
+rt.mq_unlink(name)
+`, "the POSIX message queue /headrace-test-"},
 		"traced": {`
 child = os.fork()
 if child == 0: time.sleep(1000)
