@@ -143,3 +143,36 @@ func TestMeasureSwap(t *testing.T) {
 		t.Error("measured with 7 bytes")
 	}
 }
+
+// What a program has reserved may be more than the machine has memory, also where a restore makes it writable for a
+// moment: in an image that has another one below it.
+func TestReservedAddresses(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("reserved", "python3", "-uc", `
+import ctypes, os, sys, time
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+m = libc.mmap(None, 1 << 40, 0, 0x22, -1, 0) # PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS
+assert m != ctypes.c_void_p(-1).value
+def take(at):
+    assert libc.mprotect(m + at, 1 << 20, 3) == 0
+    ctypes.memset(m + at, 7, 1 << 20)
+take(1 << 30)
+print("ready")
+while not os.path.exists(sys.argv[1]): time.sleep(0.005)
+take(2 << 30)
+print(ctypes.string_at(m + (1 << 30), 1 << 20) == ctypes.string_at(m + (2 << 30), 1 << 20))
+`, filepath.Join(t.TempDir(), "go"))
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	for range 3 {
+		w.checkpoint(task)
+		task = w.restore(s, proc.RestoreOptions{})
+	}
+	w.must(os.WriteFile(s.Argv[len(s.Argv)-1], nil, 0o600))
+	if e := w.end(task); e.Code != 0 || w.log("reserved", "stdout") != "ready\nTrue\n" {
+		t.Errorf("ended with %+v: %s", e, w.log("reserved", "stdout"))
+	}
+}

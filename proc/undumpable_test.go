@@ -81,6 +81,24 @@ watch = libc.inotify_init1(os.O_NONBLOCK)
 assert libc.inotify_add_watch(watch, f.name.encode(), 2) > 0
 os.unlink(f.name)
 `, "a file that is deleted"},
+		"mount namespace":           {`assert libc.unshare(0x20000) == 0`, "a mnt namespace of its own"},
+		"network namespace":         {`assert libc.unshare(0x40000000) == 0`, "a net namespace of its own"},
+		"pid namespace of children": {`assert libc.unshare(0x20000000) == 0`, "a pid namespace of its own"},
+		"network namespace of a thread": {`
+import threading
+def other():
+    assert libc.unshare(0x40000000) == 0
+    moved.set(); time.sleep(1000)
+moved = threading.Event()
+threading.Thread(target=other, daemon=True).start()
+moved.wait()
+`, "a net namespace of its own"},
+		"message queue": {`
+rt = ctypes.CDLL("librt.so.1")
+name = b"/headrace-test-%d" % time.time_ns()
+assert rt.mq_open(name, 0o102, 0o600, None) >= 0
+rt.mq_unlink(name)
+`, "the POSIX message queue /headrace-test-"},
 		"traced": {`
 child = os.fork()
 if child == 0: time.sleep(1000)

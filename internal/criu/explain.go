@@ -191,7 +191,7 @@ var explanations = []explanation{
 
 	// The machine.
 	known(`Can't get rlimit \d+: Operation not permitted`,
-		"the daemon lacks CAP_SYS_RESOURCE, without which tasks of other users than root cannot be checkpointed; in a container, grant it this capability"),
+		"the daemon lacks CAP_SYS_RESOURCE, without which processes of other users than root cannot be checkpointed; in a container, grant it this capability"),
 	known(`CAP_SYS_ADMIN|CAP_CHECKPOINT_RESTORE`,
 		"CRIU needs root"),
 	known(`vdso`,

@@ -38,12 +38,19 @@ func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
+	task, err := namespacesOf(fmt.Sprintf("/proc/%d", root))
+	if err != nil {
+		return nil, err
+	}
 	for _, p := range tree {
 		of := tree
 		if user == 0 || p.PID == root { // it is root's anyway
 			of = nil
 		}
-		l, err := ofProcess(p.PID, room, of)
+		l, err := task.otherNamespace(p.PID)
+		if l == nil && err == nil {
+			l, err = ofProcess(p.PID, room, of)
+		}
 		if linux.Gone(err) {
 			continue // a zombie, or it has just ended: CRIU will see
 		}
@@ -86,6 +93,8 @@ func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
 		case d.FD >= room:
 			return &Loss{Has: fmt.Sprintf("descriptor %d, and CRIU needs some above the greatest, of %d that are allowed; "+
 				"start the daemon with a higher limit (LimitNOFILE), or with CAP_SYS_RESOURCE", d.FD, room+ofCRIU)}, nil
+		case isMessageQueue(d):
+			return &Loss{Has: fmt.Sprintf("the POSIX message queue %s open, which CRIU cannot save", strings.TrimSuffix(d.Target, " (deleted)"))}, nil
 		case d.Is("inotify"):
 			if l, err := unreadEvents(d, "inotify"); l != nil || err != nil {
 				return l, err
@@ -106,6 +115,18 @@ func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
 	}
 	return deletedFile(open)
 }
+
+// isMessageQueue reports whether it is a POSIX message queue. CRIU refuses those too, as files of a mount that it cannot find.
+func isMessageQueue(d linux.Descriptor) bool {
+	if strings.LastIndexByte(d.Target, '/') != 0 {
+		return false // the name of a queue has one slash, in front
+	}
+	var st unix.Statfs_t
+	return unix.Statfs(fmt.Sprintf("/proc/%d/fd/%d", d.PID, d.FD), &st) == nil && st.Type == mqueueMagic
+}
+
+// mqueueMagic is MQUEUE_MAGIC of the kernel's ipc/mqueue.c.
+const mqueueMagic = 0x19800202
 
 // ofCRIU is how many descriptors above the greatest of a process CRIU may need in a restore: some twenty of its own, 16
 // kept free, and what it loses by rounding down to a multiple of 128 (choose_service_fd_base in its servicefd.c).

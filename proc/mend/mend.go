@@ -14,6 +14,9 @@ func Images(dir string, f Facts) error {
 	if err == nil {
 		err = calls(dir, f.Interrupted)
 	}
+	if err == nil {
+		err = reserved(dir)
+	}
 	if err != nil {
 		return fmt.Errorf("mend the images of a dump: %w", err)
 	}

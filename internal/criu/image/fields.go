@@ -81,6 +81,8 @@ const (
 	VMAStart    = 1
 	VMAEnd      = 2
 	VMAShmID    = 4
+	VMAProt     = 5 // as for mmap(2), and the flags
+	VMAFlags    = 6
 	VMAStatus   = 7
 	VMAFDFlags  = 10
 	VMAPrivFile = 1 << 6

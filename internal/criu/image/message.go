@@ -149,6 +149,26 @@ func (m Message) SetMessage(num protowire.Number, v Message) Message {
 	return m.SetBytes(num, v.Encode())
 }
 
+// ChangeMessages returns the message with what change makes of each value of a repeated field of messages, and how many values
+// it has changed.
+func (m Message) ChangeMessages(num protowire.Number, change func(Message) (Message, bool)) (out Message, n int, err error) {
+	out = append(out, m...)
+	for i, f := range m {
+		if f.Num != num || f.Type != protowire.BytesType {
+			continue
+		}
+		sub, err := ParseMessage(f.bytes())
+		if err != nil {
+			return nil, 0, err
+		}
+		if sub, changed := change(sub); changed {
+			out[i] = Message{}.SetMessage(num, sub)[0]
+			n++
+		}
+	}
+	return out, n, nil
+}
+
 // set puts a field in the place of the last one of its number, else at the end.
 func (m Message) set(f Field) Message {
 	out := append(Message{}, m...)

@@ -130,11 +130,23 @@ locked = libc.mmap(None, 65536, 3, 0x22, -1, 0)
 thing("memory locked when touched", lambda: call(MLOCK2, locked, 65536, 1), lambda: vmflag("lf"))
 sealed = libc.mmap(None, 4096, 3, 0x22, -1, 0)
 thing("sealed memory", lambda: call(462, sealed, 4096, 0), lambda: libc.mprotect(ctypes.c_void_p(sealed), 4096, 3))
+
+
+def linked():
+    try:  # a descriptor of a directory makes it linkat(2), which follows the link
+        os.link("/proc/self/fd/%d" % nameless, sys.argv[1] + "/named", src_dir_fd=directory, follow_symlinks=True)
+    except OSError:
+        return False
+    return True
+
+
 directory = os.open(tempfile.mkdtemp(dir=sys.argv[1]), os.O_RDONLY)
 notes = []
 signal.signal(signal.SIGRTMIN, lambda *a: notes.append(1))
 fcntl.fcntl(directory, fcntl.F_SETSIG, signal.SIGRTMIN)
 thing("directory notification", lambda: fcntl.fcntl(directory, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MULTISHOT), lambda: noted())
+nameless = os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR, 0o600)
+things["name for a nameless file"] = (linked, True)
 thing("Landlock", lambda: landlock(), lambda: writable())
 things["start time"] = (lambda: own("stat").split()[21], own("stat").split()[21])
 
