@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,8 @@ import (
 
 // parts are what the processes do that are killed.
 var parts = map[string]func(*testing.T, string){
-	"open": func(t *testing.T, dir string) { open(t, Config{Dir: dir}) },
+	"open":    func(t *testing.T, dir string) { open(t, Config{Dir: dir}) },
+	"give up": func(t *testing.T, dir string) { open(t, withoutDisk(dir)) },
 	// names makes a directory and moves it, again and again, and says what was acknowledged.
 	"names": func(t *testing.T, dir string) {
 		n := open(t, Config{Dir: dir, Upkeep: time.Hour})
@@ -148,5 +151,22 @@ func TestKilledWhileDeleting(t *testing.T) {
 	}
 	if s := stat(t, n, "/keep"); s == nil || !strings.HasPrefix(read(t, n, s.Located.Blocks[0].Block), "kept") {
 		t.Errorf("%+v", s)
+	}
+}
+
+func withoutDisk(dir string) Config {
+	return Config{Dir: filepath.Join(dir, "node"), Disks: []string{filepath.Join(dir, "1")}, NewDisks: []string{filepath.Join(dir, "2")}, Owner: "root"}
+}
+
+// A node that gives up a disk that it is not to have any more is killed while it notes that, and starts again with the same settings.
+func TestCrashGivingUpDisk(t *testing.T) {
+	dir := t.TempDir()
+	c := withoutDisk(dir)
+	both := c
+	both.Disks, both.NewDisks = append(slices.Clone(c.Disks), c.NewDisks...), nil
+	closeNode(t, open(t, both))
+	killed(t, dir, "give up", "dfs.disks.noted")
+	for range 2 {
+		closeNode(t, open(t, c))
 	}
 }

@@ -167,10 +167,7 @@ func (n *Node) openBlocks() error {
 		}
 	}
 	if err == nil {
-		err = n.rememberDisks(known)
-	}
-	if err == nil && len(fresh) > 0 {
-		err = noteRenewed(n.db, n.Config.NewDisks)
+		err = n.noteDisks(known, len(fresh) > 0)
 	}
 	switch {
 	case errors.Is(err, block.ErrNotMounted):

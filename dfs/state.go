@@ -152,8 +152,9 @@ func named(disks, had, givenUp []string) error {
 // noDisks notes that a new part of a file system has none yet: what is in directories that it is given is not its.
 func noDisks(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, []byte("[]")) }
 
-// rememberDisks notes the directories that have blocks, or will. One that was left out stays known.
-func (n *Node) rememberDisks(before []string) error {
+// noteDisks notes the directories that have blocks, or will, and, if some have just been given up, for which of them that has been done: in one, since who
+// names a directory that has neither had blocks nor been given up is refused. One that was left out stays known.
+func (n *Node) noteDisks(before []string, gaveUp bool) error {
 	known, own := []string{}, absolutes([]string{n.Config.Dir})[0]
 	for _, dir := range n.Config.Disks {
 		if _, err := os.Stat(filepath.Join(dir, "VERSION")); err == nil || slices.Contains(before, dir) {
@@ -168,10 +169,17 @@ func (n *Node) rememberDisks(before []string) error {
 		return err
 	}
 	same := false
-	if err := n.db.View(func(tx *bolt.Tx) error { same = bytes.Equal(tx.Bucket(nodeBucket).Get(disksKey), b); return nil }); err != nil || same {
+	if err := n.db.View(func(tx *bolt.Tx) error { same = bytes.Equal(tx.Bucket(nodeBucket).Get(disksKey), b); return nil }); err != nil || same && !gaveUp {
 		return err // at most starts: a write would have to become durable
 	}
-	return n.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, b) })
+	err = n.db.Update(func(tx *bolt.Tx) error {
+		if err := tx.Bucket(nodeBucket).Put(disksKey, b); err != nil || !gaveUp {
+			return err
+		}
+		return noteRenewed(tx, n.Config.NewDisks)
+	})
+	crash.Here("dfs.disks.noted")
+	return err
 }
 
 // renews returns those of the directories in Config.NewDisks that are to be taken for new: once for as long as they are named, as settings
@@ -198,18 +206,18 @@ func renews(db *bolt.DB, named []string, log *slog.Logger) (now []string, err er
 		now = append(now, dir)
 	}
 	if len(still) < len(before) {
-		err = noteRenewed(db, still)
+		err = db.Update(func(tx *bolt.Tx) error { return noteRenewed(tx, still) })
 	}
 	return now, err
 }
 
 // noteRenewed notes for which directories that has been done.
-func noteRenewed(db *bolt.DB, dirs []string) error {
+func noteRenewed(tx *bolt.Tx, dirs []string) error {
 	b, err := json.Marshal(dirs)
 	if err != nil {
 		return err
 	}
-	return db.Update(func(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(renewedKey, b) })
+	return tx.Bucket(nodeBucket).Put(renewedKey, b)
 }
 
 // failures returns how often each directory of blocks has been taken out of use.

@@ -11,20 +11,98 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CallAs has a stopped process make a system call as if it did so itself, for what the kernel lets nobody else do in its
-// place. The arguments are a and b, and the address of data, which stands in its memory during the call. It returns what the
-// call returned. Afterwards the process is as it was, and stopped if it was: no instruction of its program has been
+// A Caller makes a system call as another process. Its arguments are a and b, and the address of data, at most 64 bytes, which stands in
+// memory of that process during the call. It returns what the call returned. If the other process cannot be had to make the
+// call, each further one fails in the same way.
+type Caller func(nr, a, b uintptr, data []byte) (uintptr, error)
+
+// CallAs has a stopped process make those system calls that do makes, as if it did so itself: for what the kernel lets nobody else do in its
+// place. Afterwards the process is as it was, and stopped if it was: no instruction of its program has been
 // executed, no signal has been taken. The whole process must be stopped. It takes the right to trace it, and that nobody else does.
-// The error is [errors.ErrUnsupported] for a program of 32 bits, and where the processor is neither amd64 nor arm64.
+// The error is [errors.ErrUnsupported], and do is not called, for a program of 32 bits, for one that has not kept the
+// code that the kernel maps into every process (vdso(7)), and where the processor is neither amd64 nor arm64.
 //
 // The kernel tells every waiting thread of this process of what becomes of the other one. So nothing else in this process may wait
-// for children meanwhile.
-func CallAs(pid int, nr, a, b uintptr, data []byte) (uintptr, error) {
+// for children meanwhile, nor may do leave its goroutine.
+func CallAs(pid int, do func(Caller) error) error {
 	runtime.LockOSThread() // who traces is a thread
 	defer runtime.UnlockOSThread()
-	result, err := callAs(pid, nr, a, b, data)
+	c := caller{pid: pid}
+	if err := c.with(do); err != nil {
+		return fmt.Errorf("call the kernel as process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// maxStops is how often a process may stop in ways that are not meant. It is bounded as whoever may send it signals
+// can stop it again before it has come to an instruction, as often as he likes.
+const maxStops = 1000
+
+// maxData is how many bytes may stand in its memory during a call.
+const maxData = 64
+
+// caller is a process that is had to make system calls.
+type caller struct {
+	pid    int
+	memory *os.File
+	code   uint64 // where the instruction is that calls the kernel
+	at     uint64 // where data may stand
+	regs   unix.PtraceRegs
+	stops  int
+	failed error
+}
+
+func (c *caller) with(do func(Caller) error) (err error) {
+	if c.memory, err = os.OpenFile(fmt.Sprintf("/proc/%d/mem", c.pid), os.O_RDWR, 0); err != nil {
+		return err
+	}
+	defer c.memory.Close()
+	was, err := c.look()
 	if err != nil {
-		return 0, fmt.Errorf("call the kernel as process %d: %w", pid, err)
+		return err
+	}
+	if err := unix.PtraceSeize(c.pid); err != nil {
+		return fmt.Errorf("trace it: %w", err)
+	}
+	defer func() { err = errors.Join(err, unix.PtraceDetach(c.pid)) }()
+	if err := unix.PtraceInterrupt(c.pid); err != nil {
+		return fmt.Errorf("stop it: %w", err)
+	}
+	if err := c.await(func(s unix.WaitStatus) bool { return int(s)>>16 == unix.PTRACE_EVENT_STOP }); err != nil {
+		return err
+	}
+	// It may have confined itself since it last made such a call.
+	const options = unix.PTRACE_O_TRACESYSGOOD
+	if unix.PtraceSetOptions(c.pid, options|unix.PTRACE_O_SUSPEND_SECCOMP) != nil {
+		if err := unix.PtraceSetOptions(c.pid, options); err != nil {
+			return fmt.Errorf("set options: %w", err)
+		}
+	}
+	if err := unix.PtraceGetRegs(c.pid, &c.regs); err != nil {
+		return fmt.Errorf("read its registers: %w", err)
+	}
+	if regs := c.regs; !setCall(&regs, c.code, 0, 0, 0, 0) {
+		return fmt.Errorf("a program of 32 bits: %w", errors.ErrUnsupported)
+	}
+	unblock, err := blockSignals(c.pid)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, back := c.memory.WriteAt(was, int64(c.at))
+		err = errors.Join(err, unix.PtraceSetRegs(c.pid, &c.regs), back, unblock())
+	}()
+	return do(c.call)
+}
+
+func (c *caller) call(nr, a, b uintptr, data []byte) (uintptr, error) {
+	if c.failed != nil {
+		return 0, c.failed
+	}
+	result, err := c.made(nr, a, b, data)
+	if err != nil {
+		c.failed = err
+		return 0, err
 	}
 	if e := int64(result); e < 0 && e > -4096 {
 		return 0, unix.Errno(-e)
@@ -32,75 +110,38 @@ func CallAs(pid int, nr, a, b uintptr, data []byte) (uintptr, error) {
 	return result, nil
 }
 
-func callAs(pid int, nr, a, b uintptr, data []byte) (result uintptr, err error) {
-	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_RDWR, 0)
-	if err != nil {
+func (c *caller) made(nr, a, b uintptr, data []byte) (uintptr, error) {
+	if len(data) > maxData {
+		return 0, fmt.Errorf("%d bytes for a call, where %d are the most", len(data), maxData)
+	}
+	if _, err := c.memory.WriteAt(data, int64(c.at)); err != nil {
 		return 0, err
 	}
-	defer memory.Close()
-	code, err := findCode(pid, memory)
-	if err != nil {
-		return 0, err
-	}
-	if err := unix.PtraceSeize(pid); err != nil {
-		return 0, fmt.Errorf("trace it: %w", err)
-	}
-	defer func() { err = errors.Join(err, unix.PtraceDetach(pid)) }()
-	if err := unix.PtraceInterrupt(pid); err != nil {
-		return 0, fmt.Errorf("stop it: %w", err)
-	}
-	if err := await(pid, func(s unix.WaitStatus) bool { return int(s)>>16 == unix.PTRACE_EVENT_STOP }); err != nil {
-		return 0, err
-	}
-	// It may have confined itself since it last made such a call.
-	const options = unix.PTRACE_O_TRACESYSGOOD
-	if unix.PtraceSetOptions(pid, options|unix.PTRACE_O_SUSPEND_SECCOMP) != nil {
-		if err := unix.PtraceSetOptions(pid, options); err != nil {
-			return 0, fmt.Errorf("set options: %w", err)
-		}
-	}
-	unblock, err := blockSignals(pid)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, unblock()) }()
-	at, clear, err := place(pid, memory, data)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, clear()) }()
-	var was unix.PtraceRegs
-	if err := unix.PtraceGetRegs(pid, &was); err != nil {
-		return 0, fmt.Errorf("read its registers: %w", err)
-	}
-	defer func() { err = errors.Join(err, unix.PtraceSetRegs(pid, &was)) }()
-	regs := was
-	if !setCall(&regs, code, nr, a, b, at) {
-		return 0, fmt.Errorf("a program of 32 bits: %w", errors.ErrUnsupported)
-	}
-	if err := unix.PtraceSetRegs(pid, &regs); err != nil {
+	regs := c.regs
+	setCall(&regs, c.code, nr, a, b, uintptr(c.at))
+	if err := unix.PtraceSetRegs(c.pid, &regs); err != nil {
 		return 0, fmt.Errorf("set its registers: %w", err)
 	}
 	for range 2 { // before the call and behind it
-		if err := unix.PtraceSyscall(pid, 0); err != nil {
+		if err := unix.PtraceSyscall(c.pid, 0); err != nil {
 			return 0, fmt.Errorf("let it go: %w", err)
 		}
-		if err := await(pid, func(s unix.WaitStatus) bool { return s.StopSignal() == unix.SIGTRAP|0x80 }); err != nil {
+		if err := c.await(func(s unix.WaitStatus) bool { return s.StopSignal() == unix.SIGTRAP|0x80 }); err != nil {
 			return 0, err
 		}
 	}
-	if err := unix.PtraceGetRegs(pid, &regs); err != nil {
+	if err := unix.PtraceGetRegs(c.pid, &regs); err != nil {
 		return 0, fmt.Errorf("read its registers: %w", err)
 	}
 	return resultOf(&regs), nil
 }
 
-// await waits until a traced process has stopped in the way that is meant. Of other ways, such as for a SIGSTOP or SIGCONT that
+// await waits until the process has stopped in the way that is meant. Of other ways, such as for a SIGSTOP or SIGCONT that
 // somebody has sent, it takes no more notice than it would without a tracer.
-func await(pid int, meant func(unix.WaitStatus) bool) error {
+func (c *caller) await(meant func(unix.WaitStatus) bool) error {
 	for {
 		var s unix.WaitStatus
-		_, err := unix.Wait4(pid, &s, unix.WALL, nil)
+		_, err := unix.Wait4(c.pid, &s, unix.WALL, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
@@ -110,12 +151,15 @@ func await(pid int, meant func(unix.WaitStatus) bool) error {
 			return errors.New("it has ended")
 		case meant(s):
 			return nil
+		case c.stops == maxStops:
+			return fmt.Errorf("somebody sends it signals all the time: it has stopped %d times without coming to the call", c.stops)
 		}
+		c.stops++
 		sig := 0
 		if int(s)>>16 == 0 && s.StopSignal() != unix.SIGTRAP|0x80 {
 			sig = int(s.StopSignal())
 		}
-		if err := unix.PtraceSyscall(pid, sig); err != nil {
+		if err := unix.PtraceSyscall(c.pid, sig); err != nil {
 			return fmt.Errorf("let it go: %w", err)
 		}
 	}
@@ -137,51 +181,43 @@ func blockSignals(pid int) (unblock func() error, err error) {
 	return func() error { return request(unix.PTRACE_SETSIGMASK, &was) }, request(unix.PTRACE_SETSIGMASK, &all)
 }
 
-// place writes data into memory that the process has alone, until clear.
-func place(pid int, memory *os.File, data []byte) (at uintptr, clear func() error, err error) {
-	for m, err := range ProcFS("").Maps(pid) {
-		if err != nil {
-			return 0, nil, err
+// look finds code and at, and returns what is there. The code is the kernel's own: what the program itself has mapped may be of any size, and
+// others may write to it.
+func (c *caller) look() (was []byte, err error) {
+	for m, err := range ProcFS("").Maps(c.pid) {
+		switch {
+		case err != nil:
+			return nil, err
+		case c.code == 0 && m.Path == "[vdso]":
+			c.code = c.findCode(m)
+		case was == nil && !m.Shared() && m.Writable() && m.Rights[0] == 'r' && m.Len() >= maxData:
+			b := make([]byte, maxData)
+			if _, err := c.memory.ReadAt(b, int64(m.Start)); err != nil {
+				continue
+			}
+			if _, err := c.memory.WriteAt(b, int64(m.Start)); err != nil {
+				continue
+			}
+			c.at, was = m.Start, b
 		}
-		was := make([]byte, len(data))
-		if m.Shared() || !m.Writable() || m.Rights[0] != 'r' || m.Len() < int64(len(data)) {
-			continue
-		}
-		if _, err := memory.ReadAt(was, int64(m.Start)); err != nil {
-			continue
-		}
-		if _, err := memory.WriteAt(data, int64(m.Start)); err != nil {
-			continue
-		}
-		return uintptr(m.Start), func() error { _, err := memory.WriteAt(was, int64(m.Start)); return err }, nil
 	}
-	return 0, nil, errors.New("it has no memory that can be written to")
+	if c.code == 0 {
+		return nil, fmt.Errorf("there is nothing in it that calls the kernel: %w", errors.ErrUnsupported)
+	}
+	if was == nil {
+		return nil, errors.New("it has no memory that can be written to")
+	}
+	return was, nil
 }
 
-// findCode returns where the process has an instruction that calls the kernel. There is one in what the kernel maps into every process.
-func findCode(pid int, memory *os.File) (uint64, error) {
-	if len(callCode) == 0 {
-		return 0, errors.ErrUnsupported
-	}
-	for m, err := range ProcFS("").Maps(pid) {
-		if err != nil {
-			return 0, err
-		}
-		if m.Rights[2] != 'x' || m.Path == "[vsyscall]" {
-			continue
-		}
-		text := make([]byte, min(m.Len(), 16<<20))
-		n, _ := memory.ReadAt(text, int64(m.Start)) // behind the end of its file there is nothing to read
-		text = text[:n]
-		for at := 0; ; at++ {
-			i := bytes.Index(text[at:], callCode)
-			if i < 0 {
-				break
-			}
-			if at += i; at%callAlign == 0 {
-				return m.Start + uint64(at), nil
-			}
+// findCode returns where a mapping has an instruction that calls the kernel, 0 if it has none.
+func (c *caller) findCode(m Mapping) uint64 {
+	text := make([]byte, min(m.Len(), 1<<16))
+	n, _ := c.memory.ReadAt(text, int64(m.Start)) // what cannot be read has none
+	for at := 0; len(callCode) > 0 && at+len(callCode) <= n; at += callAlign {
+		if bytes.HasPrefix(text[at:n], callCode) {
+			return m.Start + uint64(at)
 		}
 	}
-	return 0, errors.New("it has no instruction that calls the kernel")
+	return 0
 }

@@ -2,7 +2,6 @@ package shim
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -55,14 +54,9 @@ func runTakeLocks(in io.Reader) error {
 	if err := json.NewDecoder(in).Decode(&locks); err != nil {
 		return err
 	}
-	var errs []error
-	for _, l := range locks {
-		err := l.Take()
-		if errors.Is(err, errors.ErrUnsupported) {
-			fmt.Fprintf(os.Stderr, "restored, but not all as it was: %v\n", err)
-			continue
-		}
-		errs = append(errs, err)
+	lost, err := supplement.TakeLocks(locks)
+	for _, l := range lost {
+		fmt.Fprintf(os.Stderr, "restored, but not all as it was: %v\n", l)
 	}
-	return errors.Join(errs...)
+	return err
 }

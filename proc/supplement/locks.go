@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -66,11 +68,41 @@ func LostLocks(dir string) ([]Lock, error) {
 	return list, nil
 }
 
-// Take has the process take its lock again. That is stopped, and nothing else in this process waits for children ([linux.CallAs]).
-func (l Lock) Take() error {
+// TakeLocks has processes take their locks again. They are stopped, and nothing else in this process waits for children
+// ([linux.CallAs]). It ends with the first lock that cannot be had again. Those are left out, and said to be lost, of processes
+// that cannot be had to take any, and on files that have none.
+func TakeLocks(locks []Lock) (lost []error, err error) {
+	of := map[int][]Lock{}
+	for _, l := range locks {
+		of[l.PID] = append(of[l.PID], l)
+	}
+	for _, pid := range slices.Sorted(maps.Keys(of)) {
+		err := linux.CallAs(pid, func(call linux.Caller) error {
+			for _, l := range of[pid] {
+				err := l.take(call)
+				switch {
+				case errors.Is(err, errors.ErrUnsupported):
+					lost = append(lost, err)
+				case err != nil:
+					return err
+				}
+			}
+			return nil
+		})
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			lost = append(lost, fmt.Errorf("locks of process %d on files that it has mapped: %w", pid, err))
+		case err != nil:
+			return lost, err
+		}
+	}
+	return lost, nil
+}
+
+func (l Lock) take(call linux.Caller) error {
 	lock := unix.Flock_t{Type: l.Type, Start: l.Start, Len: l.Len}
 	data := unsafe.Slice((*byte)(unsafe.Pointer(&lock)), unsafe.Sizeof(lock))
-	_, err := linux.CallAs(l.PID, unix.SYS_FCNTL, uintptr(l.FD), unix.F_SETLK, data)
+	_, err := call(unix.SYS_FCNTL, uintptr(l.FD), unix.F_SETLK, data)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		err = errors.New("another process has taken it meanwhile")
 	}

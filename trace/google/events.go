@@ -26,9 +26,11 @@ type Event struct {
 	Task    int32
 	Machine int64
 	Kind    Kind
-	// Class is how sensitive to latency it is, 0 to 3; Priority as published.
+	// Class is how sensitive to latency it is, 0 to 3; Priority as published. Within is greater for the more urgent of two of one
+	// Priority, where more of these were published than there are here.
 	Class    uint8
 	Priority headrace.Priority
+	Within   int32
 	// CPUs and Memory were requested, in shares of the largest machine; 0 when it is
 	// not known.
 	CPUs, Memory float64
@@ -36,6 +38,9 @@ type Event struct {
 	// trace.
 	Inferred bool
 }
+
+// rank is greater for the more urgent of two tasks.
+func (e *Event) rank() int64 { return int64(e.Priority)<<32 + int64(e.Within) }
 
 // After is the time of events that happened after the end of a trace.
 const After = time.Duration(math.MaxInt64)

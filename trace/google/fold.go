@@ -163,7 +163,7 @@ func (f *Fold) event(e *Event) bool {
 			f.schedule(t, e)
 		}
 		if e.Machine != 0 {
-			f.evictions.scheduled(e.Machine, e.At, e.Priority)
+			f.evictions.scheduled(e.Machine, e.At, e.rank())
 		}
 	case Evict, Fail, Finish, Kill, Lost:
 		if t != nil {
@@ -248,7 +248,7 @@ func (f *Fold) stop(t *foldTask, e *Event) {
 			t.finished = ran
 		case e.Kind == Evict:
 			f.Counts.Evictions++
-			f.evictions.evicted(machine, eviction{task: t, at: e.At, ran: ran, priority: e.Priority})
+			f.evictions.evicted(machine, eviction{task: t, at: e.At, ran: ran, rank: e.rank()})
 		}
 	}
 	t.running, t.gone, t.kind, t.ended = false, true, e.Kind, e.At

@@ -1,10 +1,6 @@
 package google
 
-import (
-	"time"
-
-	"headrace"
-)
+import "time"
 
 // preemptionWindow is how soon after an eviction a task of higher priority has to
 // come to run on the same machine for the eviction to have been a preemption
@@ -13,10 +9,10 @@ const preemptionWindow = 5 * time.Second
 
 // eviction is one that may turn out to have been a preemption.
 type eviction struct {
-	task     *foldTask
-	at       time.Duration
-	ran      time.Duration
-	priority headrace.Priority
+	task *foldTask
+	at   time.Duration
+	ran  time.Duration
+	rank int64 // Event.rank
 }
 
 // evictions are the recent ones, by machine. It holds no more than happened within
@@ -30,11 +26,11 @@ type evictions struct {
 
 type machineEvictions struct {
 	recent []eviction
-	// At lastAt the task of the highest priority that came to run had lastPriority:
+	// At lastAt the task of the highest rank that came to run had lastRank:
 	// events of one moment are in no particular order.
-	lastAt       time.Duration
-	lastPriority headrace.Priority
-	scheduled    bool
+	lastAt    time.Duration
+	lastRank  int64
+	scheduled bool
 }
 
 func (v *evictions) machine(id int64) *machineEvictions {
@@ -49,7 +45,7 @@ func (v *evictions) machine(id int64) *machineEvictions {
 // evicted remembers that a task had to leave a machine.
 func (v *evictions) evicted(machine int64, e eviction) {
 	m := v.machine(machine)
-	if m.scheduled && m.lastAt == e.at && m.lastPriority > e.priority {
+	if m.scheduled && m.lastAt == e.at && m.lastRank > e.rank {
 		v.preempted(e)
 		return
 	}
@@ -58,16 +54,16 @@ func (v *evictions) evicted(machine int64, e eviction) {
 }
 
 // scheduled says that a task came to run on a machine.
-func (v *evictions) scheduled(machine int64, at time.Duration, p headrace.Priority) {
+func (v *evictions) scheduled(machine int64, at time.Duration, rank int64) {
 	m := v.machine(machine)
 	if !m.scheduled || m.lastAt != at {
-		m.lastAt, m.lastPriority, m.scheduled = at, p, true
+		m.lastAt, m.lastRank, m.scheduled = at, rank, true
 	}
-	m.lastPriority = max(m.lastPriority, p)
+	m.lastRank = max(m.lastRank, rank)
 	m.drop(at)
 	rest := m.recent[:0]
 	for _, e := range m.recent {
-		if e.priority < p {
+		if e.rank < rank {
 			v.preempted(e)
 		} else {
 			rest = append(rest, e)

@@ -432,7 +432,7 @@ func (e *record) old() (v google.Event, meaning int, err error) {
 			return v, -1, err
 		}
 	}
-	v.Task, v.Class, v.Priority = int32(index), uint8(class), priority(urgent)
+	v.Task, v.Class, v.Priority, v.Within = int32(index), uint8(class), priority(urgent), int32(urgent)
 	v.At = google.After
 	if at < int64(google.After/time.Microsecond) {
 		v.At = max(0, time.Duration(at)*time.Microsecond-lead)

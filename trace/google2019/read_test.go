@@ -61,6 +61,30 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// Whether an eviction was a preemption goes by the priorities that were published: some hundred, where there are twelve here.
+func TestPreemptedWithinPriority(t *testing.T) {
+	for _, x := range []struct {
+		left, came string
+		want       int32
+	}{{"103", "109", 1}, {"200", "320", 1}, {"25", "99", 1}, {"109", "103", 0}, {"103", "103", 0}, {"103", "200", 1}, {"200", "109", 0}} {
+		text := strings.NewReplacer("LEFT", x.left, "CAME", x.came).Replace(`time,type,collection_id,scheduling_class,priority,instance_index,machine_id,resource_request.cpus,resource_request.memory
+610000000,0,1,0,LEFT,0,,0.5,0.5
+610000000,3,1,0,LEFT,0,7,0.5,0.5
+620000000,0,2,0,CAME,0,,0.5,0.5
+1000000000,4,1,0,LEFT,0,7,0.5,0.5
+1001000000,3,2,0,CAME,0,7,0.5,0.5
+1100000000,6,2,0,CAME,0,7,0.5,0.5
+`)
+		w, err := tracetest.Open(t, Read, tracetest.Write(t, map[string]string{"instance_events.csv": text}), workload.Given{}, workload.Part{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if k := w.Tasks[0]; len(w.Tasks) != 2 || int32(k.Preempted) != x.want {
+			t.Errorf("%s after %s: got %d preemptions, want %d; %+v", x.came, x.left, k.Preempted, x.want, w.Tasks)
+		}
+	}
+}
+
 func TestPriority(t *testing.T) {
 	last := headrace.Priority(0)
 	for p := range int64(451) {

@@ -33,6 +33,8 @@ type pod struct {
 		Priority                   *int64
 		PriorityClassName          string
 		Containers, InitContainers []container
+		Resources                  resources // of all containers together
+		ResourceClaims             []struct{}
 		Overhead                   map[string]input.Scalar
 	}
 	Status struct {
@@ -47,8 +49,10 @@ type pod struct {
 
 type container struct {
 	RestartPolicy string
-	Resources     struct{ Requests, Limits map[string]input.Scalar }
+	Resources     resources
 }
+
+type resources struct{ Requests, Limits map[string]input.Scalar }
 
 type state struct{ Running, Terminated *span }
 
@@ -60,6 +64,7 @@ type entry struct {
 	start, end time.Time // end is zero for one that runs
 	name, job  string
 	restarted  bool // the starts of its containers do not tell when it began
+	claims     bool // it asks for devices of which it does not say what they are
 }
 
 type reader struct {
@@ -69,7 +74,7 @@ type reader struct {
 	pods   []entry
 	known  map[string]int // by uid
 	latest time.Time
-	counts struct{ never, running, failed, restarted, memory int64 }
+	counts struct{ never, running, failed, restarted, claims, memory int64 }
 }
 
 // Read reads the pods of a file, or of all files *.json and *.jsonl below a directory, into a
@@ -101,6 +106,7 @@ func Read(m *input.Meter, name string, g workload.Given, part workload.Part, to 
 		workload.Noted{N: r.counts.running, Text: "pods were still running: they have the running time up to the latest time in the list"},
 		workload.Noted{N: r.counts.failed, Text: "pods failed: they have the running time they had"},
 		workload.Noted{N: r.counts.restarted, Text: "pods had a container that was started again so often that its first start is not kept: they run since their node took them over"},
+		workload.Noted{N: r.counts.claims, Text: "pods ask for devices by resourceClaims: which and how many is not in the list, and none are taken"},
 		workload.Noted{N: r.counts.memory, Text: "pods do not ask for CPUs or for memory: 0 of it is taken"},
 	)
 	return a, tasks.Pour(to)
@@ -135,7 +141,7 @@ func (r *reader) pod(o *input.Record[pod]) error {
 	if err != nil {
 		return err
 	}
-	e := entry{name: input.Shown(p.Metadata.Namespace + "/" + p.Metadata.Name)}
+	e := entry{name: input.Shown(p.Metadata.Namespace + "/" + p.Metadata.Name), claims: len(p.Spec.ResourceClaims) > 0}
 	ended := true
 	for _, c := range p.Status.ContainerStatuses {
 		for _, s := range []*span{c.LastState.Terminated, c.State.Terminated, c.State.Running} {
@@ -227,7 +233,7 @@ func priority(p *int64) headrace.Priority {
 }
 
 // asks sums up what a pod's containers ask for. Those before it begins need theirs one after the other, but for those
-// that stay beside it (sidecars): they have theirs from their start on.
+// that stay beside it (sidecars): they have theirs from their start on. What the pod asks for as a whole goes before that.
 func (r *reader) asks(o *input.Record[pod], t *workload.Task) error {
 	sum, before, beside := map[string]float64{}, map[string]float64{}, map[string]float64{}
 	for _, c := range o.Value.Spec.InitContainers {
@@ -251,12 +257,21 @@ func (r *reader) asks(o *input.Record[pod], t *workload.Task) error {
 		add(sum, one)
 	}
 	atLeast(sum, before)
+	if err := whole(o, sum); err != nil {
+		return err
+	}
 	overhead, err := quantities(o, o.Value.Spec.Overhead)
 	if err != nil {
 		return err
 	}
 	add(sum, overhead)
-	t.CPUs, t.Memory = float32(sum["cpu"]), int64(min(sum["memory"], 1<<60))
+	memory := sum["memory"]
+	for name, v := range sum {
+		if strings.HasPrefix(name, hugePages) {
+			memory += v
+		}
+	}
+	t.CPUs, t.Memory = float32(sum["cpu"]), int64(min(memory, 1<<60))
 	if t.CPUs == 0 || t.Memory == 0 {
 		r.counts.memory++
 	}
@@ -274,6 +289,29 @@ func (r *reader) asks(o *input.Record[pod], t *workload.Task) error {
 		amounts[at] += float32(v)
 	}
 	t.Need = r.to.Need(amounts)
+	return nil
+}
+
+// hugePages begins the names of memory in pages of a size, which is asked for beside the other.
+const hugePages = "hugepages-"
+
+// whole replaces in the sum of what the containers ask for what the pod asks for as a whole: processors and memory can be. A limit counts where
+// no container requests anything.
+func whole(o *input.Record[pod], sum map[string]float64) error {
+	requests, err := quantities(o, o.Value.Spec.Resources.Requests)
+	if err != nil {
+		return err
+	}
+	limits, err := quantities(o, o.Value.Spec.Resources.Limits)
+	if err != nil {
+		return err
+	}
+	for name, v := range limits {
+		if _, asked := sum[name]; !asked {
+			sum[name] = v
+		}
+	}
+	maps.Copy(sum, requests)
 	return nil
 }
 
@@ -346,6 +384,9 @@ func (r *reader) give(tasks *workload.Rebased) error {
 		}
 		if e.restarted {
 			r.counts.restarted++
+		}
+		if e.claims {
+			r.counts.claims++
 		}
 		j := jobs[e.job]
 		if j == nil {

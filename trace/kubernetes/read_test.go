@@ -82,6 +82,35 @@ func TestSidecars(t *testing.T) {
 	}
 }
 
+// TestWhole: what a pod asks for as a whole goes before what its containers do.
+func TestWhole(t *testing.T) {
+	const one = `{"resources":{"requests":{"cpu":"1","memory":"64Mi"}}}`
+	for spec, want := range map[string]string{
+		`"resources":{"requests":{"cpu":"8","memory":"64Gi"}},"containers":[{"name":"a"},{"name":"b","resources":{"requests":{"cpu":"1"}}}]`:                         "8 cpus, 65536 MiB, shop",
+		`"resources":{"requests":{"cpu":"8"}},"overhead":{"cpu":"250m"},"containers":[` + one + `,` + one + `]`:                                                      "8.25 cpus, 128 MiB, shop",
+		`"resources":{"limits":{"cpu":"8","memory":"1Gi"}},"containers":[{"resources":{"requests":{"cpu":"1"}}}]`:                                                    "1 cpus, 1024 MiB, shop",
+		`"containers":[{"resources":{"requests":{"cpu":"1","memory":"64Mi"},"limits":{"memory":"64Mi","hugepages-2Mi":"100Mi","hugepages-1Gi":"2Gi"}}},` + one + `]`: "2 cpus, 2276 MiB, shop",
+		`"resources":{"requests":{"memory":"1Gi","hugepages-2Mi":"100Mi"}},"containers":[` + one + `]`:                                                               "1 cpus, 1124 MiB, shop",
+		`"resources":null,"resourceClaims":null,"containers":[` + one + `]`:                                                                                          "1 cpus, 64 MiB, shop",
+	} {
+		w, err := tracetest.Text(t, Read, strings.Replace(line, `"containers":[{}]`, spec, 1), workload.Given{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tracetest.Same(t, w, "shop/web/0 at 0s for 10s priority 1, "+want+"\n")
+	}
+}
+
+// TestClaims: that pods ask for devices of which the list does not say what they are is said, once for each.
+func TestClaims(t *testing.T) {
+	text := strings.Replace(line, `"containers":[{}]`, `"containers":[{"resources":{"requests":{"cpu":"1","memory":"64Mi"},"claims":[{"name":"gpus"}]}}],"resourceClaims":[{"name":"gpus","resourceClaimTemplateName":"four"}]`, 1)
+	w, err := tracetest.Text(t, Read, text+text, workload.Given{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracetest.Same(t, w, "shop/web/0 at 0s for 10s priority 1, 1 cpus, 64 MiB, shop\n", "1 pods ask for devices by resourceClaims")
+}
+
 // TestOldPods: pods that are there still of months ago do not stretch the time of those of a day.
 func TestOldPods(t *testing.T) {
 	var b strings.Builder

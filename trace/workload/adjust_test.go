@@ -75,3 +75,24 @@ func TestRules(t *testing.T) {
 		}
 	}
 }
+
+// A * is any characters: names of Kubernetes have a slash, users may have a domain.
+func TestRulesAnyCharacter(t *testing.T) {
+	for _, x := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"*", "a/b", true}, {"*etl*", "prod/Job/etl-1", true}, {"prod/*", "prod/Job/etl-1", true}, {"*run.sh", "12:/home/x/run.sh", true},
+		{"a?b", "a/b", true}, {"*", `DOMAIN\bob`, true}, {`DOMAIN\bob`, `DOMAIN\bob`, true}, {`DOMAIN\bob`, "DOMAINbob", false},
+		{"[a-c]/x", "b/x", true}, {"a/b", "a/bc", false}, {"*/b", "a/c", false},
+	} {
+		c := &Collector{Most: 10}
+		r := Rules{{ByUser: true, Pattern: x.pattern, Priority: 9}}.Over(c)
+		if err := r.Task(Task{Job: r.Job("j"), User: r.User(x.name)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(r.Unused()) == 0; got != x.want {
+			t.Errorf("%s is under %s: %v", x.name, x.pattern, got)
+		}
+	}
+}

@@ -3,16 +3,26 @@ package workload
 import (
 	"fmt"
 	"path"
+	"strings"
 
 	"headrace"
 )
 
 // Rule gives a priority to the tasks of users, or of jobs, whose names match a pattern:
-// * is any characters, ? is one, [a-z] is one of some.
+// * is any characters, ? is one, [a-z] is one of some; no other character has a meaning.
 type Rule struct {
 	ByUser   bool
 	Pattern  string
 	Priority headrace.Priority
+}
+
+// unslashed has path.Match take / and \ for characters like all others: it stops at the one, which Kubernetes has in all names, and
+// takes the other, which users have behind their domain, for an escape.
+var unslashed = strings.NewReplacer("/", "\x01", `\`, "\x02")
+
+// match reports whether a name is under it.
+func (r Rule) match(name string) (bool, error) {
+	return path.Match(unslashed.Replace(r.Pattern), unslashed.Replace(name))
 }
 
 func (r Rule) String() string {
@@ -29,7 +39,7 @@ type Rules []Rule
 // Check returns what is wrong with them.
 func (r Rules) Check() error {
 	for _, one := range r {
-		if _, err := path.Match(one.Pattern, ""); err != nil || one.Priority > headrace.MaxPriority {
+		if _, err := one.match(""); err != nil || one.Priority > headrace.MaxPriority {
 			return fmt.Errorf("trace: %v: want a pattern, in which * is any characters, and a priority from 0 to %d", one, headrace.MaxPriority)
 		}
 	}
@@ -71,7 +81,7 @@ func (r *Ruled) match(of []int32, n int32, byUser bool, name string) []int32 {
 	}
 	for i, rule := range r.rules {
 		if of[n] == 0 && rule.ByUser == byUser {
-			if ok, _ := path.Match(rule.Pattern, name); ok {
+			if ok, _ := rule.match(name); ok {
 				of[n] = int32(i + 1)
 			}
 		}

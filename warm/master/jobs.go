@@ -179,7 +179,11 @@ func (b *block) renew(m *Master, of *headrace.Block) {
 	}
 	for _, r := range b.refs {
 		r.waits(m, false, time.Time{})
-		r.job.bytes[r.want().state] += of.Bytes - b.bytes
+		w := r.want()
+		r.job.bytes[w.state] += of.Bytes - b.bytes
+		if w.state == Pinned {
+			w.node.lock(r.job, of.Bytes-b.bytes)
+		}
 	}
 	b.generation, b.bytes, m.freed = of.Generation, of.Bytes, true
 	for n := range on {

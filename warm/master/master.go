@@ -264,6 +264,8 @@ type node struct {
 	// are planned, by the first job in order that waits for them, and resident those that are neither.
 	pinned           int64
 	queued, resident map[*job]int64
+	// locked are the bytes that are pinned there for a job, also if they are for others.
+	locked map[*job]int64
 }
 
 // before reports whether a is served before b.
@@ -294,6 +296,13 @@ func (n *node) charged(m *Master, b *block) (first *job, as State) {
 		}
 	}
 	return first, as
+}
+
+// lock adds to what is pinned there for a job.
+func (n *node) lock(j *job, bytes int64) {
+	if n.locked[j] += bytes; n.locked[j] == 0 {
+		delete(n.locked, j)
+	}
 }
 
 // charge adds what a block takes on a node to its account, or takes it away. Whatever the
@@ -333,6 +342,9 @@ func (m *Master) move(r ref, n *node, s State) {
 		}
 	}
 	both(-1)
+	if from != nil && w.state == Pinned {
+		from.lock(j, -b.bytes)
+	}
 	wanted := b.wanted()
 	r.waits(m, false, time.Time{})
 	begins := n != nil && n != from && !b.on(n)
@@ -347,6 +359,9 @@ func (m *Master) move(r ref, n *node, s State) {
 	j.blocks[s]++
 	j.bytes[s] += b.bytes
 	both(1)
+	if n != nil && s == Pinned {
+		n.lock(j, b.bytes)
+	}
 	if is := b.wanted(); is != wanted {
 		b.watch(m, is)
 	}

@@ -158,6 +158,26 @@ func TestLeavesRoom(t *testing.T) {
 	}
 }
 
+// TestPinnedIsReadFirst: what a job has read of what is pinned for it makes no room where it has yet to read what it has found in memory.
+func TestPinnedIsReadFirst(t *testing.T) {
+	m := memory{{id(1), "n1"}: 50}
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Resident: m.resident}, "n1")
+	f.migrate(anna("a"), nil, file("/a", "1:50@n1", "2:50@n1"))
+	f.report("n1", anna("a"), 1, Resident, "")
+	f.report("n1", anna("a"), 2, Pinned, "")
+	f.migrate(Name{"ben", "b"}, func(x *Facts) { x.Input = 200 }, file("/b", "3:30@n1"))
+	for _, x := range []struct {
+		read int64
+		want string
+	}{{0, "a:1 a:2"}, {50, "a:1 a:2"}, {70, "a:1 a:2"}, {80, "a:1 a:2 b:3"}} {
+		f.must(f.Report("n1", 1, hundred, nil, []Reads{{anna("a"), x.read, 0}}, f.now))
+		f.Look(f.now)
+		if got := strings.Join(f.tell("n1"), " "); got != x.want {
+			t.Errorf("after %d were read: it keeps %q, want %q", x.read, got, x.want)
+		}
+	}
+}
+
 // TestLeavesWhatIsInMemory: what a job finds in memory is not driven out by what is read for it, or for one that comes later,
 // until it has been read; for one that comes before it is.
 func TestLeavesWhatIsInMemory(t *testing.T) {

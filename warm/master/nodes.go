@@ -43,7 +43,7 @@ type Held struct {
 func (m *Master) Join(name string, session uint64, hosts []string, load Load, jobs []Facts, held []Held, now time.Time) error {
 	n := m.nodes[name]
 	if n == nil {
-		n = &node{name: name, refs: map[ref]struct{}{}, queued: map[*job]int64{}, resident: map[*job]int64{}}
+		n = &node{name: name, refs: map[ref]struct{}{}, queued: map[*job]int64{}, resident: map[*job]int64{}, locked: map[*job]int64{}}
 		m.nodes[name] = n
 	} else if session <= n.session {
 		return fmt.Errorf("node %s joins with session %d after %d: %w", name, session, n.session, ErrStale)
@@ -176,7 +176,7 @@ func (m *Master) Report(name string, session uint64, load Load, reports []Report
 	for _, t := range totals {
 		if j := m.jobs[t.Name]; j != nil {
 			is := reads{max(0, t.Memory), max(0, t.Disk)}
-			m.freed = m.freed || n.resident[j] > 0 && is.memory > j.reads[name].memory
+			m.freed = m.freed || n.resident[j] > 0 && is.memory > max(j.reads[name].memory, n.locked[j])
 			j.count(name, is, now)
 		}
 	}

@@ -126,7 +126,8 @@ func (n *node) unread(m *Master, j *job) (sum int64) {
 	others := map[string]int64{}
 	for o, bytes := range n.resident {
 		if !o.Implicit { // else what was read is in the account no more
-			bytes = max(0, bytes-o.reads[n.name].memory)
+			// The node tells what was read from memory, pinned or not: the most of it that may have been pinned frees nothing here.
+			bytes -= min(bytes, max(0, o.reads[n.name].memory-n.locked[o]))
 		}
 		switch {
 		case o == j:

@@ -642,6 +642,16 @@ func (w *world) accounts() error {
 				}
 			}
 		}
+		locked := map[*job]int64{}
+		for r := range n.refs {
+			if v := r.want(); v.state == Pinned {
+				locked[r.job] += v.block.bytes
+			}
+		}
+		maps.DeleteFunc(locked, func(_ *job, bytes int64) bool { return bytes == 0 })
+		if !maps.Equal(locked, n.locked) {
+			return fmt.Errorf("%s has pinned %v, by its accounts %v", n.name, locked, n.locked)
+		}
 		all := func(of map[*job]int64) (sum int64) {
 			for _, b := range of {
 				sum += b

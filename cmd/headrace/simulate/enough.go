@@ -88,8 +88,8 @@ func (s *search) least(guess int) (int, error) {
 		if enough, err = s.enough(hi); err != nil {
 			return 0, err
 		}
-		if a, b := s.tried[short], s.tried[hi]; a.Counts.Preemptions()+b.Counts.Preemptions() == 0 && s.goal.took(a) == s.goal.took(b) {
-			s.most = hi // all run at once on half as many
+		if s.same(s.tried[short], s.tried[hi]) {
+			s.most = hi
 		}
 	}
 	for hi-short > 1 {
@@ -104,6 +104,13 @@ func (s *search) least(guess int) (int, error) {
 		}
 	}
 	return hi, nil
+}
+
+// same reports whether all ran at once on the fewer nodes already: nobody had to leave, and on twice as many no task was done sooner. The jobs of
+// the goal's band alone do not tell: those that still wait may be behind others, which now wait no more.
+func (s *search) same(few, many *sim.Result) bool {
+	return few.Counts.Preemptions()+many.Counts.Preemptions() == 0 && s.goal.took(few) == s.goal.took(many) &&
+		slices.EqualFunc(few.Bands, many.Bands, func(a, b sim.Band) bool { return a.TaskResponse.Mean == b.TaskResponse.Mean })
 }
 
 func (s *search) enough(nodes int) (bool, error) {

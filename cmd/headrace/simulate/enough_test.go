@@ -72,6 +72,20 @@ func TestLeastNodes(t *testing.T) {
 	}
 }
 
+// TestLeastNodesBehindOthers: that jobs of the band take as long on twice as many nodes does not mean that they run at once: a is on the one,
+// b then on the other, and p waits as long as before.
+func TestLeastNodesBehindOthers(t *testing.T) {
+	s := &search{goal: goal{"production", 0.95, 10 * time.Minute}, most: 3, tried: map[int]*sim.Result{}}
+	s.try = func(n int) (*sim.Result, error) {
+		r := clusterOf(map[bool]float64{true: 60, false: 3660}[n == 3], 0)
+		r.Bands = append(r.Bands, sim.Band{Name: "free", Jobs: 2, TaskResponse: sim.Spread{N: 2, Mean: map[bool]float64{true: 5430, false: 3600}[n == 1]}})
+		return r, nil
+	}
+	if got, err := s.least(1); err != nil || got != 3 {
+		t.Errorf("got %d, %v, want 3", got, err)
+	}
+}
+
 func TestParseKind(t *testing.T) {
 	for text, want := range map[string]sim.Kind{
 		"20x16:64G":                      {Nodes: 20, CPUs: 16, Memory: 64 << 30},

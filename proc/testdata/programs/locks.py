@@ -33,4 +33,5 @@ print("ready", flush=True)
 while True:
     with open(sys.argv[1] + ".go") as go: line = go.readline().strip()
     if line == "end": break
+    if not line: continue # it was opened while who wrote the line before had yet to close it
     print(line, held(mapped, 100), held(mapped, 201), held(mapped, 300), held(mapped, 1 << 34), held(other, 7), taken, flush=True)

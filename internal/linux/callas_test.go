@@ -1,0 +1,138 @@
+//go:build amd64
+
+package linux
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// stoppedProgram starts a program that has 128 MB mapped to be executed, and nowhere there an instruction syscall, and stops it.
+func stoppedProgram(t *testing.T, args ...string) (pid int) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "int80")
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("there is no gcc: ", err)
+	}
+	if out, err := exec.Command("gcc", "-O1", "-static", "-nostdlib", "-no-pie", "-fno-stack-protector", "-mno-red-zone", "-fcf-protection=none", "-Wl,-N", "-Wl,--no-warn-rwx-segments",
+		"-o", program, "testdata/int80.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v: %s", err, out)
+	}
+	sparse, err := os.Create(filepath.Join(dir, "sparse"))
+	if err == nil {
+		err = sparse.Truncate(16 << 20)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sparse.Close()
+	cmd := exec.Command(program, args...)
+	cmd.Stdin = sparse
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal("the program does not begin: ", err)
+	}
+	pid = cmd.Process.Pid
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	awaitStopped(t, pid)
+	return pid
+}
+
+func awaitStopped(t *testing.T, pid int) {
+	for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+		st, err := ProcFS("").Stat(pid)
+		switch {
+		case err == nil && st.State == 'T':
+			return
+		case err != nil || time.Now().After(end):
+			t.Fatalf("got state %c, %v, want a stopped one", st.State, err)
+		}
+	}
+}
+
+// What a program has mapped costs nothing where it makes calls.
+func TestCallAsReadsLittle(t *testing.T) {
+	pid := stoppedProgram(t)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	read := func() (n int) {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/io", unix.Gettid()))
+		if err != nil {
+			t.Skip("the kernel does not count what is read: ", err)
+		}
+		n, _ = strconv.Atoi(string(regexp.MustCompile(`rchar: (\d+)`).FindSubmatch(text)[1]))
+		return n
+	}
+	before := read()
+	err := CallAs(pid, func(call Caller) error {
+		for range 100 {
+			if got, err := call(unix.SYS_GETPID, 0, 0, []byte("x")); err != nil || int(got) != pid {
+				t.Errorf("got %d, %v, want its number, %d", got, err, pid)
+			}
+		}
+		_, err := call(unix.SYS_CLOSE, 100, 0, nil)
+		return err
+	})
+	if !errors.Is(err, unix.EBADF) {
+		t.Errorf("got %v, want what the call has returned: EBADF", err)
+	}
+	if n := read() - before; n > 1<<20 {
+		t.Errorf("%d bytes were read for the calls of a process, want less than 1 MB", n)
+	}
+	awaitStopped(t, pid)
+}
+
+// A program in which nothing calls the kernel in the way that is known is not had to make calls, and that is said.
+func TestCallAsUnsupported(t *testing.T) {
+	pid := stoppedProgram(t, "without")
+	err := CallAs(pid, func(Caller) error { t.Error("it makes calls"); return nil })
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("got %v, want ErrUnsupported", err)
+	}
+}
+
+// Whoever may send signals to a process does not keep it from coming to an end.
+func TestCallAsUnderSignals(t *testing.T) {
+	pid := stoppedProgram(t)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				unix.Kill(pid, unix.SIGSTOP)
+			}
+		}
+	}()
+	var err error
+	for range 20000 {
+		if err = CallAs(pid, func(call Caller) error { _, err := call(unix.SYS_GETPID, 0, 0, nil); return err }); err != nil {
+			break
+		}
+	}
+	t.Log(err) // either will do, soon
+	close(done)
+	<-ended
+}
