@@ -90,6 +90,7 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 	}
 	p.marks.load(marks, v, p.ageing)
 	for _, w := range queue {
+		p.fleet.Expect(w.Priority, p.fleet.Touch)
 		got := served
 		switch {
 		case w.Whole != nil && w.Whole.Done:
@@ -173,7 +174,7 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 		return nothing
 	}
 	if n := p.fleet.FitsLater(u, s); n != nil {
-		if way := p.sooner(u, n); way != nil {
+		if way := p.sooner(u, s, n); way != nil {
 			p.displace(u, way)
 			return roomMade
 		}
@@ -210,13 +211,13 @@ func (p *Planner) displace(u *books.Task, way *victims.Plan) {
 	p.notePlan(u, way)
 }
 
-// sooner returns the plan that has others leave n for u, which fits there once dumps under way
-// are done, if Cost finds that cheaper than to wait for these; else nil.
-func (p *Planner) sooner(u *books.Task, n *books.Node) (way *victims.Plan) {
-	if !p.chooser.Weighs() || u.NoVictims || u.Counted != nil || n.Dumping() <= 0 {
+// sooner returns the plan that has others leave for u, on whichever node, if Cost finds that cheaper than
+// to wait for the dumps under way on n, where it fits once they are done; else nil.
+func (p *Planner) sooner(u *books.Task, s fleet.Spots, n *books.Node) *victims.Plan {
+	if !p.chooser.Weighs() || u.NoVictims || u.Counted != nil || !n.AwaitsDumps(u) {
 		return nil
 	}
-	n.WithoutDumps(func() { way = p.chooser.Choose(u, n) })
+	way := p.fleet.PlanWithoutDumps(u, s)
 	if way == nil || way.Waits() || len(way.Acts) == 0 || way.Cost.Total >= n.Dumping()*p.model.Urgency(u) {
 		return nil
 	}
@@ -258,9 +259,15 @@ func (p *Planner) await(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
 
 // patient lets u, which needs devices, wait for the first that are free instead of having others
 // lose what they have done, if Cost expects room for it, and for those before it that wait so, by when
-// it would have waited for as much as the plan costs. It reports false where the plan is cheaper.
+// it will have waited, since this wait began, for as much as the plan costs. It reports false where the
+// plan is cheaper. What it has waited so counts because the ages from which the rest of the others is
+// guessed grow as fast as what a kill costs: who began anew at each decision might wait for ever.
 func (p *Planner) patient(u *books.Task, s fleet.Spots, way *victims.Plan) bool {
-	if u.Counted == nil || !p.chooser.Weighs() || way.Waits() || !p.fleet.Opens(u, s, p.waitsFor+1, way.Cost.Total/p.model.Urgency(u)) {
+	if u.Counted == nil || !p.chooser.Weighs() || way.Waits() {
+		return false
+	}
+	left := way.Cost.Total/p.model.Urgency(u) - books.Since(u.TaskView).Seconds()
+	if left <= 0 || !p.fleet.Opens(u, s, p.waitsFor+1, left) {
 		return false
 	}
 	p.waitsFor++
@@ -271,7 +278,7 @@ func (p *Planner) patient(u *books.Task, s fleet.Spots, way *victims.Plan) bool 
 
 // search finds the policy's plan for u, or nil.
 func (p *Planner) search(u *books.Task, s fleet.Spots) *victims.Plan {
-	if u.NoVictims || !books.Begun(u.TaskView) && p.fleet.Planless(u) {
+	if u.NoVictims || p.fleet.Fails(u, fleet.Planned) {
 		return nil
 	}
 	return p.fleet.Plan(u, s)
@@ -284,12 +291,18 @@ func (p *Planner) moveOn(u *books.Task) bool {
 	if !ok {
 		return false
 	}
-	act := books.DumpTo(u, m.Store)
 	o := headrace.Order{Verb: headrace.OrderPreempt, Task: u.ID, Node: u.Home.ID, To: m.To.ID, Delay: m.Takes}
+	var act books.Act
 	if m.Again {
 		act = books.By(u, headrace.Kill)
-		o.Waste, o.Reason = words.Seconds(price.Redo(u.TaskView, u.Home)), "begins again on "+string(m.To.ID)+", which has room: it loses less than by being moved"
+		o.Waste, o.Reason = words.Seconds(price.Redo(u.TaskView, u.Home)), "begins again on "+string(m.To.ID)+", which has room: "
+		if _, ok := fleet.CanMove(u); ok {
+			o.Reason += "it loses less than by being moved"
+		} else {
+			o.Reason += "it cannot be moved, and has waited for as long as it does again"
+		}
 	} else {
+		act = books.DumpTo(u, m.Store)
 		o.Store, o.Reason = u.Home.Stores[m.Store].Name, "goes on on "+string(m.To.ID)+", which has room, sooner than on "+string(u.Home.ID)
 		m.To.Fetch(u.TaskView, o.Store, m.Bytes)
 	}
@@ -314,7 +327,7 @@ func (p *Planner) keeper(u *books.Task, s fleet.Spots) *bool {
 	case u.State != headrace.Suspended && p.fleet.SeveralSpots(u, s):
 		return &p.keeping.anywhere
 	case u.State == headrace.Suspended && p.c.Policy.Checkpoints():
-		if _, ok := p.fleet.CanMove(u); ok {
+		if _, ok := fleet.CanMove(u); ok {
 			return &p.keeping.movable
 		}
 	}
@@ -372,10 +385,16 @@ func (p *Planner) redeem(w *queue.Waiter) bool {
 	return false
 }
 
-// startLone orders w, which is of no gang, to run on n.
+// startLone orders w, which is of no gang, to run on n. One whose turn at its store is far only has its
+// room kept: while it is brought back nobody can take that, however urgent.
 func (p *Planner) startLone(w *queue.Waiter, n *books.Node) {
 	why := ""
 	switch {
+	case books.Restorable(w.TaskView) && n == w.Home && p.fleet.BringsBackOthers(n, w.TaskView):
+		n.Fetch(w.TaskView, w.Checkpoint.Store, w.Checkpoint.Bytes)
+		p.reserve(w.Task, n)
+		p.note(w.Task, "others come back from ", w.Checkpoint.Store, " before it")
+		return
 	case w.State == headrace.Suspended:
 		why = "there is room again"
 	case !books.Restorable(w.TaskView):
@@ -398,6 +417,7 @@ func (p *Planner) start(u *books.Task, n *books.Node, why string) {
 		o.Verb = headrace.OrderRestore
 		o.Delay, o.Reason = fleet.ComeBack(u, n)
 		n.Fetch(u.TaskView, u.Checkpoint.Store, u.Checkpoint.Bytes)
+		p.fleet.Restoring(n, u.TaskView)
 	default:
 		o.Verb = headrace.OrderStart
 	}

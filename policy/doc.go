@@ -71,11 +71,13 @@
 //
 // A task that will fit once those that are leaving are gone waits for them, and
 // nobody else leaves for it, unless they are being checkpointed and Cost finds it cheaper that
-// another leaves the same node. Room that was made for a task by preemption is its
+// others leave, on whichever node. Room that was made for a task by preemption is its
 // own until it starts (TaskView.Room), even if others stand before it by then. If nobody
 // leaves any more and it has not come to run, whoever builds the view forgets that.
 // When nothing can be done for a task, what is free is kept for it on the node
-// where the least is missing; what is missing there can only become less. Where
+// where the least is missing; what is missing there can only become less. Nodes come last where it
+// would have to wait for one that had run for an hour before it came, or says that it runs for
+// another: a service would keep it waiting for ever. Where
 // suspended tasks hold it, and not what runs, none is kept: they have to run first.
 // That is done for the first such task that could go anywhere, for the first suspended one
 // that could be moved, and for one on each node that can do neither; what it does not need,
@@ -86,9 +88,13 @@
 // A suspended task comes back on its own node. When that has no room and another node
 // has, it is checkpointed and goes on there, with room kept for it, if that is expected
 // to be sooner (Order.To); Cost kills it instead if it has run for less than its
-// checkpoint would take to be sent and read. A checkpointed one comes back
+// checkpoint would take to be sent and read, or if it cannot be checkpointed, is of no gang and has been
+// suspended for as long as it will do again. Until its checkpoint is written that room is kept only from
+// those that are not more urgent: nobody is there who could leave for these. A checkpointed one comes back
 // where checkpoint-preemption's algorithm 2 says: on its own node, or elsewhere
-// when that is sooner and both nodes have a network (NodeView.Net).
+// when that is sooner and both nodes have a network (NodeView.Net). On its own node it is brought back
+// when its user has no more than one restore ahead there, or less than ten seconds of them; until
+// then its room is kept, and who is more urgent may take that.
 //
 // A task for which others have left in vain (TaskView.NoVictims) gets what is free or on its way,
 // and room is kept for it as for others, but nobody leaves for it.
@@ -107,7 +113,7 @@
 // helps; Cost kills also who is suspended for it. Policies that never kill wait.
 //
 // With Cost it waits where that is cheaper than the plan that has others leave: where, by when
-// waiting would cost as much, as many rooms are expected to be free in the mean, because any of
+// its wait, from its beginning, would cost as much, as many rooms are expected to be free in the mean, because any of
 // those that run have ended, as it and those before it that wait so need, but for half a one.
 // Each that runs has ended within t with a chance of t/(t+remaining); what takes several of a node,
 // by the chance that all of them have. Room is kept for it as for others (see Placement).

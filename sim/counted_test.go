@@ -108,3 +108,30 @@ func TestCounted(t *testing.T) {
 		t.Errorf("said: %s", said)
 	}
 }
+
+// TestAnew: a task that holds a device and was suspended for a service begins again where there is
+// room, once it has been suspended for as long as it then does again: it cannot be moved, and its
+// own node has room when the service ends, after a month.
+func TestAnew(t *testing.T) {
+	w := &trace.Workload{Jobs: []string{"x", "v", "svc"}, Resources: []string{"gpu"}, Needs: [][]float32{{1}}, Tasks: []trace.Task{
+		{Job: 0, Run: 10 * time.Minute, CPUs: 4, Memory: mb, Priority: 9},
+		{Job: 1, Run: 2 * time.Hour, CPUs: 4, Memory: mb, Priority: 2, Need: 1},
+		{Job: 2, Submit: 10 * time.Second, Run: 30 * 24 * time.Hour, CPUs: 4, Memory: mb, Priority: 10},
+	}}
+	ended := func(p policy.Name) (at time.Duration) {
+		c := easy(2, p)
+		c.Node.CPUs, c.Node.Counted = 4, map[string]float64{"gpu": 1}
+		c.Observe = func(now time.Duration, v *headrace.View, _ []headrace.Order) {
+			for i := range v.Tasks {
+				if v.Tasks[i].Job == "v" && !v.Tasks[i].State.Final() {
+					at = now
+				}
+			}
+		}
+		run(t, w, c)
+		return at
+	}
+	if cost, kill := ended(policy.Cost), ended(policy.Kill); cost > kill+time.Minute {
+		t.Errorf("it ends after %v, under kill after %v", cost, kill)
+	}
+}

@@ -469,3 +469,47 @@ func TestMediumTooSlowToMove(t *testing.T) {
 		}
 	}
 }
+
+// endOf returns when the last of job was seen under c.
+func endOf(t *testing.T, w *trace.Workload, c Config, job headrace.JobID) (at time.Duration) {
+	t.Helper()
+	c.Observe = func(now time.Duration, v *headrace.View, _ []headrace.Order) {
+		for i := range v.Tasks {
+			if v.Tasks[i].Job == job && !v.Tasks[i].State.Final() {
+				at = now
+			}
+		}
+	}
+	run(t, w, c)
+	return at
+}
+
+// TestBesideService: a task that needs a whole node has room kept where those that run are expected to
+// end, not where a service holds one CPU for ever.
+func TestBesideService(t *testing.T) {
+	w := &trace.Workload{Jobs: []string{"svc", "x", "big", "small"}, Tasks: []trace.Task{
+		{Job: 0, Run: 100 * time.Hour, CPUs: 1, Memory: mb, Priority: 10},
+		{Job: 1, Submit: 2 * time.Hour, Run: 30 * time.Minute, CPUs: 4, Memory: mb, Priority: 4},
+		{Job: 1, Submit: 2 * time.Hour, Run: 40 * time.Minute, CPUs: 4, Memory: mb, Priority: 4},
+		{Job: 2, Submit: 2*time.Hour + time.Minute, Run: time.Hour, CPUs: 8, Memory: mb, Priority: 4},
+	}}
+	for range 100 {
+		w.Tasks = append(w.Tasks, trace.Task{Job: 3, Submit: 2*time.Hour + 2*time.Minute, Run: time.Hour, CPUs: 1, Memory: mb, Priority: 4})
+	}
+	c := easy(2, policy.Cost)
+	c.Node.CPUs = 8
+	c.Kinds = nil
+	if ended := endOf(t, w, c, "big"); ended > 4*time.Hour {
+		t.Errorf("it ends after %v", ended)
+	}
+}
+
+// TestBesideMove: an urgent task that comes while a node is kept for one on its way there starts at once.
+func TestBesideMove(t *testing.T) {
+	w := workload(job{0, 5000, 1, 900 * mb, 0, 1}, job{0, 3100, 9, mb, 0, 0}, job{2000, 36000, 10, mb, 0, 0}, job{3106, 100, 9, mb, 0, 0})
+	c := easy(2, policy.Cost)
+	c.Node.Net = 1 * mb
+	if ended := endOf(t, w, c, "d"); ended > 3210*time.Second {
+		t.Errorf("it ends after %v", ended)
+	}
+}

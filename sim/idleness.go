@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/policy"
 )
 
 // patience is for how long a node may be idle while a task that could run there waits.
@@ -60,7 +61,7 @@ func (s *idleness) verify(e *engine, uses []use) error {
 		}
 		for i := range e.nodes {
 			n := &e.nodes[i]
-			if s.since[i] < 0 || !t.fits(n, uses[i].memory) || t.v.State != headrace.Suspended && !uses[i].leaves(n, e.roster.needOf(t.v.Need)) {
+			if s.since[i] < 0 || !t.fits(n, uses[i].memory) || (t.v.State != headrace.Suspended || t.node != n) && !uses[i].leaves(n, e.roster.needOf(t.v.Need)) {
 				continue
 			}
 			if took := min(waits, e.now-s.since[i]); took > patience+patient*t.takesTo(n, &e.c) {
@@ -133,7 +134,10 @@ func (t *task) takesTo(n *node, c *Config) time.Duration {
 	if t.node == nil || t.node == n || v.State == headrace.Pending && v.Checkpoint == nil {
 		return 0
 	}
-	if n.v.Net <= 0 || m.Write <= 0 || m.Read <= 0 {
+	if n.v.Net <= 0 || m.Write <= 0 || m.Read <= 0 || v.State == headrace.Suspended && v.NoCheckpoint != "" {
+		if c.Policy.Policy == policy.Cost && v.State == headrace.Suspended && v.Checkpoint == nil {
+			return v.Progress.Wall // it begins again there
+		}
 		return 1 << 62 / patient // it cannot be moved
 	}
 	seconds := func(bytes int64, rate float64) time.Duration {

@@ -47,7 +47,7 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 	r := &t.rec
 	v := headrace.TaskView{
 		ID: r.ID, Job: r.Job, Owner: headrace.Owner{User: r.UID}, Priority: r.Priority, State: r.State,
-		CPUs: r.CPUs, MemoryRequest: r.Memory, Input: t.inputView(),
+		CPUs: r.CPUs, MemoryRequest: r.Memory, Input: t.inputView(), Waited: r.Waited,
 		Preemptions: r.Preemptions, Held: r.Held || now < t.retryAt,
 	}
 	if r.State != headrace.Pending || r.Op != nil {
@@ -57,7 +57,7 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 		v.Room = node
 	}
 	if r.State == headrace.Running {
-		v.Running, v.Waited = max(0, now-r.Since), r.Waited
+		v.Running = max(0, now-r.Since)
 		t.runs(v.Running)
 	} else {
 		v.Waiting, v.NoVictims = t.waited(now), now < t.claimsAt

@@ -1,6 +1,10 @@
 package books
 
-import "headrace"
+import (
+	"time"
+
+	"headrace"
+)
 
 // Slack absorbs rounding when fractions of CPUs are added up.
 const Slack = 1e-9
@@ -93,6 +97,9 @@ func Waiting(t *headrace.TaskView) bool {
 	}
 	return t.State == headrace.Pending || t.State == headrace.Suspended || t.State == headrace.Checkpointed
 }
+
+// Since says how long t, which waits, has waited since it last ran, or since it came.
+func Since(t *headrace.TaskView) time.Duration { return max(0, t.Waiting-t.Waited) }
 
 // Begun reports whether work would be lost if t never came back.
 func Begun(t *headrace.TaskView) bool { return t.State == headrace.Suspended || Restorable(t) }

@@ -1,6 +1,10 @@
 package books
 
-import "headrace"
+import (
+	"math"
+
+	"headrace"
+)
 
 // DumpBytes says what a checkpoint of t in s has to write. A checkpoint in another
 // store than the last one cannot build on it.
@@ -94,6 +98,42 @@ func (n *Node) Fetch(t *headrace.TaskView, store string, bytes int64) {
 	}
 }
 
+// line is the restores of one user that are ordered at a store of a node and not done.
+type line struct {
+	node  int
+	store string
+	user  uint32
+}
+
+// restores says how many they are, and how many seconds they take in all.
+type restores struct {
+	tasks   int
+	seconds float64
+}
+
+// enough is how many seconds of restores are ordered ahead of the one that a store works at.
+const enough = 10
+
+// Restoring enters that t is being brought back on n, if it comes from a checkpoint.
+func (l *Ledger) Restoring(n *Node, t *headrace.TaskView) {
+	if !Restorable(t) {
+		return
+	}
+	if s := n.StoreFor(t.Checkpoint.Store); s != nil && s.Read > 0 {
+		is := line{n.Index, s.Name, t.User}
+		r := l.restoring[is]
+		l.restoring[is] = restores{r.tasks + 1, r.seconds + s.RestoreOverhead.Seconds() + float64(t.Checkpoint.Bytes)/s.Read}
+	}
+}
+
+// BringsBackOthers reports whether the store of n from which t, whose own node that is, comes back has
+// restores enough of its user: one that it works at and one behind, or several small ones. Between
+// users the store deals out the turns.
+func (l *Ledger) BringsBackOthers(n *Node, t *headrace.TaskView) bool {
+	r := l.restoring[line{n.Index, t.Checkpoint.Store, t.User}]
+	return r.tasks > 1 && r.seconds > enough
+}
+
 // StoreFor returns the store to which a checkpoint is sent from one of that name of another
 // node: that of the same name, else the first, or nil.
 func (n *Node) StoreFor(name string) *Store {
@@ -111,4 +151,56 @@ func (n *Node) StoreNamed(name string) *Store {
 		}
 	}
 	return nil
+}
+
+// dumps is what those will free who are being checkpointed on a node, and how many seconds that takes.
+type dumps struct {
+	frees   Room
+	seconds float64
+}
+
+// add enters that t, which is leaving n, will free so much, if it is being checkpointed.
+func (d *dumps) add(n *Node, t *headrace.TaskView, frees Room) {
+	if t.LeavingBy != headrace.Checkpoint {
+		return
+	}
+	least := math.Inf(1)
+	for i := range n.Stores { // to which of them is not known
+		if s := n.Stores[i].StoreView; s.Write > 0 {
+			least = min(least, Dump(t, s))
+		}
+	}
+	if !math.IsInf(least, 1) {
+		d.frees.take(-frees.CPUs, -frees.Mem)
+		d.seconds += least
+	}
+}
+
+// Dumping says how many seconds it takes, at most, until all are gone that are being checkpointed.
+func (n *Node) Dumping() float64 {
+	var queue float64
+	for i := range n.Stores {
+		queue = max(queue, n.Stores[i].Busy().Seconds())
+	}
+	if queue > 0 {
+		return min(queue, n.dumps.seconds)
+	}
+	return n.dumps.seconds
+}
+
+// WithoutDumps sees n as if those that are being checkpointed were to stay, until back is called.
+func (n *Node) WithoutDumps() (back func()) {
+	later := n.Later
+	n.Later.take(n.dumps.frees.CPUs, n.dumps.frees.Mem)
+	return func() { n.Later = later }
+}
+
+// AwaitsDumps reports whether u, which can be started on n once those that are leaving are gone,
+// has to wait for dumps.
+func (n *Node) AwaitsDumps(u *Task) bool {
+	if n.Dumping() <= 0 {
+		return false
+	}
+	defer n.WithoutDumps()()
+	return !n.FitsLater(u)
 }

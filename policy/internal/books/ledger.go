@@ -24,9 +24,12 @@ type Ledger struct {
 	Tasks       []Task  // of the view; only those enrolled mean anything
 	next        []int32 // see Node.first
 	Waiting     []*Task // those that wait, in the order of the view
-	LeastMemory int64   // of all nodes
+	moving      []moving
+	expected    int   // for so many of moving room is kept
+	LeastMemory int64 // of all nodes
 	gangs       gangs
 	trial       trial
+	restoring   map[line]restores
 	// MostNet and MostRead are the greatest bandwidths of any node and any store.
 	MostNet, MostRead float64
 	// leastDisk is the least bandwidth of reading inputs that is known of a node; 0: none is.
@@ -47,7 +50,11 @@ func (l *Ledger) Load(v *headrace.View) {
 		l.next = make([]int32, len(v.Tasks)*5/4)
 	}
 	l.Tasks = l.Tasks[:len(v.Tasks)]
-	l.Waiting = l.Waiting[:0]
+	l.Waiting, l.moving = l.Waiting[:0], l.moving[:0]
+	if l.restoring == nil {
+		l.restoring = map[line]restores{}
+	}
+	clear(l.restoring)
 	l.gangs.forget()
 	for i := range v.Tasks {
 		t := &v.Tasks[i]
@@ -71,13 +78,9 @@ func (l *Ledger) Load(v *headrace.View) {
 		if n != nil {
 			n.account(i, t)
 		}
-		if t.Leaving && t.State == headrace.Suspended && t.Room != "" && t.Room != t.Node {
-			if to := l.NodeOf(t.Room); to != nil {
-				to.Expect(t)
-				to.expectImage(t, n)
-			}
-		}
+		l.move(t, n)
 	}
+	l.urgentFirst()
 	l.settleGangs()
 	for i := range l.Nodes {
 		l.Nodes[i].balanceSwap()

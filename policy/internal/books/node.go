@@ -3,6 +3,7 @@ package books
 import (
 	"math"
 	"slices"
+	"time"
 
 	"headrace"
 )
@@ -40,11 +41,9 @@ type Node struct {
 	Away  []*Task
 	parts []*Task
 	saved bool
-	// staying is what those hold who are being suspended, once they are; dumping what those will
-	// free who are being checkpointed, of which the dumps take so many seconds.
+	// staying is what those hold who are being suspended, once they are.
 	staying int64
-	dumping Room
-	dumps   float64
+	dumps   dumps
 	// claims are what is set aside here for a gang, as a negative amount, and claimed those of
 	// it that need what is counted.
 	claims  Room
@@ -85,7 +84,7 @@ func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 	n.counted.reset(v.Counted)
 	for j := range v.Stores {
 		s := &v.Stores[j]
-		n.Stores = append(n.Stores, Store{s, s.Queue.Seconds(), 0, s.Free})
+		n.Stores = append(n.Stores, Store{StoreView: s, queue: s.Queue.Seconds(), Free: s.Free})
 	}
 }
 
@@ -102,13 +101,14 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		mem := Demand(t, n.NodeView)
 		n.Now.take(t.CPUs, mem)
 		n.Later.take(t.CPUs, mem)
+		n.of.Restoring(n, t)
 	case t.State == headrace.Running:
 		mem := Held(t)
 		n.Now.take(t.CPUs, mem)
 		if t.Leaving {
 			n.Later.take(0, Residue(t))
 			n.staying += Residue(t)
-			n.accountDump(t, Room{t.CPUs, mem})
+			n.dumps.add(n, t, Room{t.CPUs, mem})
 			break
 		}
 		n.Later.take(t.CPUs, mem)
@@ -120,7 +120,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 	case t.State == headrace.Suspended && t.Leaving:
 		n.Now.take(0, t.Resident)
 		n.Later.take(0, Residue(t))
-		n.accountDump(t, Room{Mem: t.Resident})
+		n.dumps.add(n, t, Room{Mem: t.Resident})
 	case t.State == headrace.Suspended:
 		n.Now.take(0, Stays(t)-n.onTheWay(t))
 		n.Later.take(0, Stays(t)-t.PagingOut)
@@ -130,43 +130,6 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 			n.Lowest = min(n.Lowest, t.Priority)
 		}
 	}
-}
-
-// accountDump enters that t, which is leaving, will free so much, if it is being checkpointed.
-func (n *Node) accountDump(t *headrace.TaskView, frees Room) {
-	if t.LeavingBy != headrace.Checkpoint {
-		return
-	}
-	least := math.Inf(1)
-	for i := range n.Stores { // to which of them is not known
-		if s := n.Stores[i].StoreView; s.Write > 0 {
-			least = min(least, Dump(t, s))
-		}
-	}
-	if !math.IsInf(least, 1) {
-		n.dumping.take(-frees.CPUs, -frees.Mem)
-		n.dumps += least
-	}
-}
-
-// Dumping says how many seconds it takes, at most, until all are gone that are being checkpointed.
-func (n *Node) Dumping() float64 {
-	var queue float64
-	for i := range n.Stores {
-		queue = max(queue, n.Stores[i].Busy().Seconds())
-	}
-	if queue > 0 {
-		return min(queue, n.dumps)
-	}
-	return n.dumps
-}
-
-// WithoutDumps has f see n as if those that are being checkpointed were to stay.
-func (n *Node) WithoutDumps(f func()) {
-	later := n.Later
-	n.Later.take(n.dumping.CPUs, n.dumping.Mem)
-	f()
-	n.Later = later
 }
 
 // Runs reports whether there is a task that may be preempted as far as its state goes.
@@ -306,6 +269,46 @@ func (n *Node) MayFit(u *Task) bool {
 	return free.Holds(u.CPUs, mem) && holds(counted, u.Counted)
 }
 
+// stays is how much longer than who waits a task has run, or is expected to run, that is not waited for.
+const stays = time.Hour
+
+// Outlasts reports whether t, which runs, was there long before u, which waits, so that it is expected
+// to stay for as long again. That changes for t once at most, however long u waits.
+func Outlasts(t, u *headrace.TaskView) bool {
+	if t.Leaving || t.Starting || t.State != headrace.Running {
+		return false
+	}
+	if ShareKnown(t) {
+		return t.Progress.TotalWall.Seconds()*(1-t.Progress.Share)/t.Progress.Share > stays.Seconds()
+	}
+	return max(t.Progress.TotalWall, t.Running)-Since(u) > stays
+}
+
+// MayFitBeside reports whether u, which MayFit, will do so on n also if nobody ends who Outlasts it.
+func (n *Node) MayFitBeside(u *Task) bool {
+	free := Room{n.CPUs + n.claims.CPUs, n.Memory + n.claims.Mem}
+	counted := n.NodeView.Counted
+	if u.Counted != nil {
+		counted = slices.Clone(counted)
+	}
+	remain := func(t *headrace.TaskView, need []float64) {
+		if Outlasts(t, u.TaskView) {
+			free.take(t.CPUs, Held(t))
+			if u.Counted != nil {
+				subtract(counted, need)
+			}
+		}
+	}
+	for i := n.first; i >= 0; i = n.of.next[i] {
+		t := &n.of.view.Tasks[i]
+		remain(t, n.of.needOf(t))
+	}
+	for _, t := range n.parts {
+		remain(t.TaskView, t.Counted)
+	}
+	return free.Holds(u.CPUs, Demand(u.TaskView, n.NodeView)) && holds(counted, u.Counted)
+}
+
 // TakesBack reports whether u, which is suspended on n, is brought back though it does not fit:
 // nothing else runs there, is about to or is leaving, and what u asked for fits, as at its start.
 // What it has beyond that was there before, in memory or in swap; else each of two that
@@ -359,21 +362,6 @@ func (n *Node) Expect(t *headrace.TaskView) {
 	n.Now.take(t.CPUs, mem)
 	n.Later.take(t.CPUs, mem)
 	n.takeCounted(n.of.needOf(t))
-}
-
-// expectImage enters what the checkpoint takes that t, on its way from another node, is being
-// written to. In which store of that is not known: that of its last one, else the first.
-func (n *Node) expectImage(t *headrace.TaskView, from *Node) {
-	if t.LeavingBy != headrace.Checkpoint || from == nil {
-		return
-	}
-	name := ""
-	if t.Checkpoint != nil {
-		name = t.Checkpoint.Store
-	}
-	if s := from.StoreFor(name); s != nil {
-		n.Fetch(t, s.Name, ImageBytes(t, s.StoreView))
-	}
 }
 
 // Keep sets aside for u what is free on n, as far as u needs it.

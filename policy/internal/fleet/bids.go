@@ -28,6 +28,21 @@ func (f *Fleet) Plan(u *books.Task, s Spots) *victims.Plan {
 	return way
 }
 
+// PlanWithoutDumps returns what Plan would if those that are being checkpointed were to stay.
+func (f *Fleet) PlanWithoutDumps(u *books.Task, s Spots) *victims.Plan {
+	for _, n := range f.Every {
+		if n.Dumping() > 0 {
+			back := n.WithoutDumps()
+			f.Touch(n)
+			defer func() {
+				back()
+				f.Touch(n)
+			}()
+		}
+	}
+	return f.plan(u, s)
+}
+
 func (f *Fleet) plan(u *books.Task, s Spots) *victims.Plan {
 	bids := f.bids(u, s)
 	f.Slots.weigh(f, u, s)

@@ -206,9 +206,6 @@ func (f *Fleet) fails(u *books.Task, k Kind) bool {
 	return c.covered[k]
 }
 
-// Planless reports whether it is known without looking that there is no plan for u.
-func (f *Fleet) Planless(u *books.Task) bool { return f.fails(u, Planned) }
-
 // Hopeless reports whether it is known without looking that nothing can be done for
 // u, neither now nor later, nor by looking for victims. It is the same for
 // all of its class that have not been begun, so that long queues of them take little

@@ -219,7 +219,7 @@ type Move struct {
 
 // CanMove reports whether the suspended u can go on elsewhere from a checkpoint, and the
 // store of its node that serves best.
-func (f *Fleet) CanMove(u *books.Task) (store int, ok bool) {
+func CanMove(u *books.Task) (store int, ok bool) {
 	if !victims.Movable(nil, u) || u.Home.Net <= 0 {
 		return -1, false
 	}
@@ -234,11 +234,14 @@ func (f *Fleet) CanMove(u *books.Task) (store int, ok bool) {
 //	overhead_remote = queue + dump + size/bw_net + size/bw_read + queue_remote
 //
 // With mayKill the move is by a kill when u has run for less since its start than it would
-// hold its new place only to be read there.
+// hold its new place only to be read there; and when it cannot be checkpointed, see anew.
 func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 	mem := min(max(u.MemoryRequest, books.Measured(u.TaskView)), f.LeastMemory)
-	if m.Store, ok = f.CanMove(u); !ok || !f.free.anywhere(u.CPUs, mem) {
+	if !f.free.anywhere(u.CPUs, mem) {
 		return m, false
+	}
+	if m.Store, ok = CanMove(u); !ok {
+		return f.anew(u, mayKill)
 	}
 	from := &u.Home.Stores[m.Store]
 	m.Bytes = books.ImageBytes(u.TaskView, from.StoreView)
@@ -255,6 +258,22 @@ func (f *Fleet) Elsewhere(u *books.Task, mayKill bool) (m Move, ok bool) {
 		m.Again, m.Takes = true, price.KillTime
 	}
 	return m, true
+}
+
+// anew finds the node with room on which u, which is suspended and cannot be checkpointed, begins
+// again: once it has been suspended for as long as it will then do again, so that both together are
+// at most twice what the better of the two would have been, whenever there is room at home (ski
+// rental). It reports false before that, and while there is room at home sooner.
+func (f *Fleet) anew(u *books.Task, mayKill bool) (Move, bool) {
+	redo := price.Redo(u.TaskView, u.Home)
+	if !mayKill || u.Checkpoint != nil || !victims.Movable(nil, u) || books.Since(u.TaskView).Seconds() < redo {
+		return Move{}, false
+	}
+	to := f.firstFit(u)
+	if to == nil || f.odds.drains(u, u.Home, redo, float64(u.Swapped)/max(u.Home.SwapIn, 1)) {
+		return Move{}, false
+	}
+	return Move{To: to, Again: true, Takes: price.KillTime}, true
 }
 
 // May reports whether u can be brought to run on n at all.

@@ -158,7 +158,7 @@ func hasCounted(n *books.Node) bool {
 }
 
 // FitsLater returns the first spot on which u fits once those that are leaving now are
-// gone.
+// gone, of several one where that does not take dumps.
 func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
 	if s.home != nil && s.home.FitsLater(u) {
 		return s.home
@@ -176,15 +176,21 @@ func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
 		}
 	}
 	mem := f.leastDemand(u)
+	var slow *books.Node
 	for i := f.coming.next(0, u.CPUs, mem); i >= 0; i = f.coming.next(i+1, u.CPUs, mem) {
 		if n := &f.Nodes[i]; n.FitsLater(u) && f.isSpot(u, s, n) {
-			return n
+			if !n.AwaitsDumps(u) {
+				return n
+			}
+			if slow == nil {
+				slow = n
+			}
 		}
 	}
-	if fresh {
+	if slow == nil && fresh {
 		f.failed.note(u, Later)
 	}
-	return nil
+	return slow
 }
 
 // LargeEnough reports whether u could be on one of its spots if that were empty.
@@ -193,17 +199,29 @@ func (f *Fleet) LargeEnough(u *books.Task, s Spots) bool {
 }
 
 // NearestFit returns the spot on which the least is missing for u, of those where nothing is
-// kept for somebody else and u will fit in the end, or nil.
+// kept for somebody else and u will fit in the end, or nil; before others one where it will also
+// beside who was there long before it came (books.Outlasts). Else a service that holds one CPU for
+// ever would have u wait for that.
 func (f *Fleet) NearestFit(u *books.Task, s Spots) *books.Node {
-	var best *books.Node
-	var least float64
+	var best, beside *books.Node
+	var least, leastBeside float64
 	for _, n := range f.List(u, s) {
 		if n.Kept != nil && (u.Whole == nil || n.Kept.Whole != u.Whole) || !n.Possible(u) {
 			continue
 		}
-		if m := n.Missing(u); (best == nil || m < least) && n.MayFit(u) {
+		m := n.Missing(u)
+		if beside != nil && m >= leastBeside || !n.MayFit(u) {
+			continue
+		}
+		if best == nil || m < least {
 			best, least = n, m
 		}
+		if n.MayFitBeside(u) {
+			beside, leastBeside = n, m
+		}
+	}
+	if beside != nil {
+		return beside
 	}
 	return best
 }
