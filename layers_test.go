@@ -29,7 +29,7 @@ const module = "headrace"
 // directory with all packages below it. Imports point down; inside a layer a
 // package may import only its own family.
 var layers = [][]string{
-	0: {".", "config", "ring", "internal/linux", "internal/accounts", "internal/accept", "internal/budget", "internal/delta", "internal/criu", "internal/crash", "internal/freeport", "internal/testkit", "internal/vfs"},
+	0: {".", "config", "ring", "internal/linux", "internal/accounts", "internal/accept", "internal/budget", "internal/delta", "internal/criu", "internal/crash", "internal/freeport", "internal/jars", "internal/testkit", "internal/vfs"},
 	1: {"paper", "proc", "pagecache", "disk", "fileset", "tasklog", "hdfs", "engine", "meta", "quorum"},
 	2: {"policy", "residency", "stream", "block", "trace", "report", "wire", "serve", "blob"},
 	3: {"node", "sim", "doctor", "warm", "limits", "migrate", "dfs"},

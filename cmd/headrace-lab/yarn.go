@@ -52,7 +52,8 @@ func yarnArchiveVerb() *cobra.Command {
 	return &cobra.Command{
 		Use:   "archive",
 		Short: "Archive Hadoop's classes, so that clusters start with less work",
-		Long: `Archive has Java archive the classes of the jars that "make java" gathers, beside them.
+		Long: `Archive has Java archive the classes of the jars that "make java" gathers. It is kept in the
+user's cache with a copy of the jars, for all checkouts.
 Clusters of tests, of the demo and of experiments then take a third less processor time
 to start. Where the archive is there, nothing is done.`,
 		Example:           `  bin/headrace-lab yarn archive`,

@@ -125,9 +125,9 @@ func TestColinmarc(t *testing.T) {
 		t.Skip("modules are not fetched in short tests")
 	}
 	program := filepath.Join(t.TempDir(), "colinmarc")
-	build := exec.Command("go", "build", "-o", program, ".")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, ".") // with the packages that programs of ours have
 	build.Dir = testdata(t, "colinmarc")
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly")
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
 	fetch := exec.Command("go", "mod", "download")
 	fetch.Dir, fetch.Env = build.Dir, build.Env
 	if out, err := fetch.CombinedOutput(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"headrace/internal/freeport"
+	"headrace/internal/jars"
 )
 
 // User is HDFS's superuser.
@@ -32,11 +33,11 @@ type HDFS struct {
 	java  string
 	flags []string // of the virtual machine
 	dir   string
-	nodes []*node                            // the name node, then the data node
+	node  *node                              // name node and data node
 	ready func(context.Context, *HDFS) error // writes a file
 }
 
-// Site returns the hdfs-site.xml of both nodes. There, ${hadoop.tmp.dir} is a directory
+// Site returns its hdfs-site.xml. There, ${hadoop.tmp.dir} is a directory
 // that ends with the HDFS.
 func (h *HDFS) Site() string { return filepath.Join(h.dir, "hdfs-site.xml") }
 
@@ -44,7 +45,7 @@ func (h *HDFS) Site() string { return filepath.Join(h.dir, "hdfs-site.xml") }
 func (h *HDFS) URL() string { return "http://" + h.Host }
 
 // Start returns when files can be written. hadoop is where java/cluster gathers jars:
-// lib has those of all daemons, hdfs that of name node and data node. What was started
+// lib has those of all daemons, hdfs that of name node and data node, which are one process. What was started
 // ends with Stop, or with this process, however that ends. Properties, names and values
 // by turns, are added to those of name node and data node.
 func Start(hadoop string, properties ...string) (*HDFS, error) {
@@ -52,16 +53,16 @@ func Start(hadoop string, properties ...string) (*HDFS, error) {
 }
 
 func start(hadoop string, flags []string, ready func(context.Context, *HDFS) error, properties []string) (*HDFS, error) {
-	java, hadoop, path, err := find(hadoop)
+	j, err := find(hadoop)
 	if err != nil {
 		return nil, err
 	}
-	h := &HDFS{java: java, ready: ready}
+	h := &HDFS{java: j.java, ready: ready}
 	if h.dir, err = os.MkdirTemp("", "headrace-hdfs-"); err != nil {
 		return nil, err
 	}
 	// One of the jars, which are first, has settings for the log.
-	h.flags = slices.Concat(flags, archive(hadoop), []string{"-Dlog4j.configuration=file:" + filepath.Join(h.dir, "log4j.properties"), "-cp", path + ":" + h.dir})
+	h.flags = slices.Concat(flags, j.archiveFlags(), []string{"-Dlog4j.configuration=file:" + filepath.Join(h.dir, "log4j.properties"), "-cp", j.path + ":" + h.dir})
 	if err := h.start(properties); err != nil {
 		h.Stop()
 		return nil, fmt.Errorf("start HDFS: %w", err)
@@ -69,20 +70,29 @@ func start(hadoop string, flags []string, ready func(context.Context, *HDFS) err
 	return h, nil
 }
 
-// find returns the program java, the absolute path of a directory of Hadoop's jars, and the class path of those.
-func find(hadoop string) (java, dir, classPath string, err error) {
-	if java, err = exec.LookPath("java"); err != nil {
-		return "", "", "", fmt.Errorf("%w: there is no java", ErrMissing)
+// hadoopJars are what it takes to run Hadoop.
+type hadoopJars struct {
+	java    string // the program
+	path    string // the class path of Hadoop, and of java/cluster
+	archive string // of the classes of Hadoop; it need not be there
+}
+
+// find looks for them. hadoop is a directory in which java/cluster gathers jars.
+func find(hadoop string) (*hadoopJars, error) {
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return nil, fmt.Errorf("%w: there is no java", ErrMissing)
 	}
-	if dir, err = filepath.Abs(hadoop); err != nil {
-		return "", "", "", err
+	dir, err := filepath.Abs(hadoop)
+	if err != nil {
+		return nil, err
 	}
-	for _, in := range []string{"hdfs", "lib"} {
-		if jars, _ := filepath.Glob(filepath.Join(dir, in, "hadoop-hdfs-[0-9]*.jar")); len(jars) > 0 {
-			return java, dir, filepath.Join(dir, "lib", "*") + ":" + filepath.Join(dir, "hdfs", "*"), nil
-		}
+	in := jars.Kept(filepath.Join(dir, "lib"), filepath.Join(dir, "hdfs")) // as package yarn has them, which makes the archive
+	if found, _ := filepath.Glob(filepath.Join(in[1], "hadoop-hdfs-[0-9]*.jar")); len(found) == 0 {
+		return nil, fmt.Errorf("%w: there is no hadoop-hdfs in %s; make java gathers it", ErrMissing, dir)
 	}
-	return "", "", "", fmt.Errorf("%w: there is no hadoop-hdfs in %s; make java gathers it", ErrMissing, dir)
+	return &hadoopJars{java, strings.Join([]string{filepath.Join(in[0], "*"), filepath.Join(in[1], "*"), filepath.Join(dir, "..", "headrace-cluster.jar")}, ":"),
+		filepath.Join(in[0], "..", "classes.jsa")}, nil
 }
 
 func (h *HDFS) start(properties []string) error {
@@ -94,27 +104,12 @@ func (h *HDFS) start(properties []string) error {
 	if err := configure(h.dir, rpc, web, properties); err != nil {
 		return err
 	}
-	if out, err := h.command(nameNode, "-format", "-nonInteractive").CombinedOutput(); err != nil {
-		return fmt.Errorf("format it: %w: %s", err, last(out))
+	n, err := startNode(h.command(), filepath.Join(h.dir, "log"))
+	if err != nil {
+		return err
 	}
-	for _, class := range []string{nameNode, dataNode} {
-		n, err := h.startNode(class)
-		if err != nil {
-			return err
-		}
-		h.nodes = append(h.nodes, n)
-	}
+	h.node = n
 	return h.await()
-}
-
-// The classes of daemons, in Hadoop's package for servers.
-const (
-	nameNode = "namenode.NameNode"
-	dataNode = "datanode.DataNode"
-)
-
-func (h *HDFS) startNode(class string) (*node, error) {
-	return startNode(h.command(class), filepath.Join(h.dir, class+".log"))
 }
 
 func last(b []byte) []byte { return b[max(0, len(b)-3000):] }
@@ -160,8 +155,8 @@ func configure(dir, rpc, web string, more []string) error {
 	return errors.Join(errs...)
 }
 
-func (h *HDFS) command(class string, args ...string) *exec.Cmd {
-	cmd := exec.Command(h.java, slices.Concat([]string{"-Xmx192m"}, small, h.flags, []string{"org.apache.hadoop.hdfs.server." + class}, args)...)
+func (h *HDFS) command() *exec.Cmd {
+	cmd := exec.Command(h.java, slices.Concat([]string{"-Xmx256m"}, small, h.flags, []string{"headrace.cluster.NewHdfs", "data"})...)
 	// HDFS's superuser is whoever starts it.
 	cmd.Env = append(os.Environ(), "HADOOP_USER_NAME="+User)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -203,7 +198,6 @@ const startTime = 6 * time.Minute
 func (h *HDFS) await() error {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), startTime, fmt.Errorf("not ready after %v", startTime))
 	defer cancel()
-	name, data := h.nodes[0], h.nodes[1]
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -214,18 +208,13 @@ func (h *HDFS) await() error {
 		select {
 		case <-tick.C:
 			continue
-		case <-name.ended:
-			err = errors.New("the name node has ended")
-		case <-data.ended:
-			err = errors.New("the data node has ended")
+		case <-h.node.ended:
+			err = errors.New("it has ended")
 		case <-ctx.Done():
 			err = errors.Join(context.Cause(ctx), err)
 		}
-		for _, n := range h.nodes {
-			log, _ := os.ReadFile(n.log)
-			err = fmt.Errorf("%w\n%s", err, last(log))
-		}
-		return err
+		log, _ := os.ReadFile(h.node.log)
+		return fmt.Errorf("%w\n%s", err, last(log))
 	}
 }
 
@@ -267,11 +256,9 @@ func (h *HDFS) Writing() (int, error) {
 
 // Stop ends it and removes all of its files.
 func (h *HDFS) Stop() error {
-	for _, n := range h.nodes {
-		n.cmd.Process.Kill()
-	}
-	for _, n := range h.nodes {
-		<-n.ended
+	if h.node != nil {
+		h.node.cmd.Process.Kill()
+		<-h.node.ended
 	}
 	return os.RemoveAll(h.dir)
 }

@@ -46,7 +46,7 @@ func startSecure(hadoop, tests string, ready func(context.Context, *Secure) erro
 	if jars, _ := filepath.Glob(filepath.Join(tests, "hadoop-minikdc-*.jar")); len(jars) == 0 {
 		return nil, fmt.Errorf("%w: there is no hadoop-minikdc in %s; make test gathers it", ErrMissing, tests)
 	}
-	_, hadoop, path, err := find(hadoop)
+	j, err := find(hadoop)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func startSecure(hadoop, tests string, ready func(context.Context, *Secure) erro
 		return nil, err
 	}
 	s.Keytab, s.Config = filepath.Join(s.dir, "keytab"), filepath.Join(s.dir, "krb5.conf")
-	if err := s.startKDC(path + ":" + filepath.Join(tests, "*")); err != nil {
+	if err := s.startKDC(j, tests); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("start the KDC: %w", err)
 	}
@@ -91,13 +91,14 @@ func (s *Secure) URL() string {
 	return "http://localhost:" + port
 }
 
-func (s *Secure) startKDC(path string) error {
+func (s *Secure) startKDC(j *hadoopJars, tests string) error {
 	settings := filepath.Join(s.dir, "settings")
 	if err := os.WriteFile(settings, nil, 0o600); err != nil {
 		return err
 	}
-	cmd := exec.Command("java", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED", "-cp", path,
-		"org.apache.hadoop.minikdc.MiniKdc", s.dir, settings, s.Keytab, "hdfs/localhost", "HTTP/localhost", "headrace", "mallory")
+	cmd := exec.Command(j.java, slices.Concat([]string{"-Xmx64m"}, small, j.archiveFlags(), []string{"--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+		"-cp", j.path + ":" + filepath.Join(tests, "*"),
+		"org.apache.hadoop.minikdc.MiniKdc", s.dir, settings, s.Keytab, "hdfs/localhost", "HTTP/localhost", "headrace", "mallory"})...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var err error
 	if s.kdc, err = startNode(cmd, filepath.Join(s.dir, "kdc.log")); err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,13 +93,12 @@ func (s *Shell) until(end *regexp.Regexp) (said, rest string) {
 // which says what it is told on standard input. hadoop is where java/cluster gathers jars. The error is ErrMissing
 // when they are not there, or no Java.
 func ShellCommand(hadoop, conf string) (*exec.Cmd, error) {
-	java, hadoop, path, err := find(hadoop)
+	j, err := find(hadoop)
 	if err != nil {
 		return nil, err
 	}
-	path += ":" + filepath.Join(hadoop, "..", "headrace-cluster.jar") + ":" + conf
-	flags := append(append([]string{"-Xmx192m"}, small...), archive(hadoop)...)
-	return exec.Command(java, append(flags, "-cp", path, "headrace.cluster.HadoopShell")...), nil
+	flags := slices.Concat([]string{"-Xmx192m"}, small, j.archiveFlags(), []string{"-cp", j.path + ":" + conf, "headrace.cluster.HadoopShell"})
+	return exec.Command(j.java, flags...), nil
 }
 
 // small makes a virtual machine start quickly and stay small.
@@ -109,8 +108,8 @@ var small = []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePer
 	"-XX:ArchiveRelocationMode=0", // else each page of the archive is written
 	"--add-opens=java.base/java.lang=ALL-UNNAMED"}
 
-// archive has it use the archive of classes that "headrace-lab yarn archive" makes, if it is there: with it a start takes a
+// archiveFlags have it use the archive of classes that "headrace-lab yarn archive" makes, if it is there: with it a start takes a
 // third of the processor time. The jars must be first in the class path, as find has them.
-func archive(hadoop string) []string {
-	return []string{"-XX:SharedArchiveFile=" + filepath.Join(hadoop, "classes.jsa"), "-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off"}
+func (j *hadoopJars) archiveFlags() []string {
+	return []string{"-XX:SharedArchiveFile=" + j.archive, "-Xshare:auto", "-Xlog:disable", "-Xlog:all=warning:stderr", "-Xlog:cds=off"}
 }

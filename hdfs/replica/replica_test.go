@@ -330,7 +330,7 @@ func TestOpenRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, pool := range []string{"", "..", "BP-../..", "BP-1/x", "x", "BP-", "BP-\x00"} {
+	for _, pool := range []string{"", "..", "BP-../..", "BP-1/x", "x", "BP-", "BP-\x00", "BP-" + strings.Repeat("1", 200)} {
 		if _, err := v.Find(t.Context(), headrace.Block{ID: headrace.BlockID{Pool: pool}}); err == nil || errors.Is(err, ErrVolume) {
 			t.Errorf("block pool %q: %v", pool, err)
 		}

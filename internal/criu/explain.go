@@ -1,14 +1,20 @@
 package criu
 
 import (
-	"fmt"
 	"regexp"
+	"sync"
 )
+
+// form compiles an expression when it is first needed. Every task has a process of its own that knows them all: it would
+// start with half a megabyte and a millisecond more, for what few tasks ever ask.
+func form(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // An explanation is what a message of CRIU means for whoever runs the task. The
 // text may refer to groups of the pattern as $1.
 type explanation struct {
-	message *regexp.Regexp
+	message func() *regexp.Regexp
 	meaning string
 	passes  bool
 }
@@ -19,7 +25,7 @@ type explanation struct {
 // restored) because ...".
 func Explain(said string) string {
 	if e, m := find(said); m != nil {
-		return string(e.message.ExpandString(nil, e.meaning, said, m))
+		return string(e.message().ExpandString(nil, e.meaning, said, m))
 	}
 	return ""
 }
@@ -32,15 +38,15 @@ func Passing(said string) bool {
 }
 
 // lacking is what messages end with when there was too little of something.
-var lacking = regexp.MustCompile(`(?:: (?:No space left on device|Disk quota exceeded|Cannot allocate memory|Resource temporarily unavailable|Too many open files(?: in system)?)|Unable to create a thread: -1[12])(?: \||\)|$)`)
+var lacking = form(`(?:: (?:No space left on device|Disk quota exceeded|Cannot allocate memory|Resource temporarily unavailable|Too many open files(?: in system)?)|Unable to create a thread: -1[12])(?: \||\)|$)`)
 
 // Lacking reports whether the messages of a failed restore say that there was too little of
 // something on the machine: memory, processes, descriptors, or room on a disk.
-func Lacking(said string) bool { return lacking.MatchString(said) }
+func Lacking(said string) bool { return lacking().MatchString(said) }
 
 func find(said string) (explanation, []int) {
 	for _, e := range explanations {
-		if m := e.message.FindStringSubmatchIndex(said); m != nil {
+		if m := e.message().FindStringSubmatchIndex(said); m != nil {
 			return e, m
 		}
 	}
@@ -48,11 +54,7 @@ func find(said string) (explanation, []int) {
 }
 
 func known(pattern, meaning string) explanation {
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		panic(fmt.Sprintf("criu: explanation %q: %v", pattern, err))
-	}
-	return explanation{message: re, meaning: meaning}
+	return explanation{message: form(pattern), meaning: meaning}
 }
 
 // passing reports what is known to pass while the task runs.

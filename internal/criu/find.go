@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -58,11 +57,11 @@ func (v Version) AtLeast(w Version) bool {
 	return v.Patch >= w.Patch
 }
 
-var versionLine = regexp.MustCompile(`(?m)^Version: (\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?`)
+var versionLine = form(`(?m)^Version: (\d{1,6})\.(\d{1,6})(?:\.(\d{1,6}))?`)
 
 // ParseVersion reads what `criu --version` writes.
 func ParseVersion(out string) (Version, error) {
-	m := versionLine.FindStringSubmatch(out)
+	m := versionLine().FindStringSubmatch(out)
 	if m == nil {
 		return Version{}, fmt.Errorf("no version in %q", firstLine(out))
 	}

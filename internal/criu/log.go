@@ -3,7 +3,6 @@ package criu
 import (
 	"io"
 	"os"
-	"regexp"
 	"strings"
 )
 
@@ -17,13 +16,13 @@ const (
 var (
 	// errorLine is the line of an error, in CRIU itself ("Error (criu/x.c:1): ")
 	// or in the code that it runs inside a process ("pie: 42: Error (...): ").
-	errorLine = regexp.MustCompile(`^(?:pie:)?\s*(?:\d+: )?\s*Error \([^)]*\): (.*)`)
+	errorLine = form(`^(?:pie:)?\s*(?:\d+: )?\s*Error \([^)]*\): (.*)`)
 
 	// causeLine is a warning that is the cause of what follows.
-	causeLine = regexp.MustCompile(`^Warn  \([^)]*\): (Unable to interrupt task: .*)`)
+	causeLine = form(`^Warn  \([^)]*\): (Unable to interrupt task: .*)`)
 
 	// noise is what stands in every log, or only repeats that all failed.
-	noise = regexp.MustCompile(`RLIMIT_NOFILE|^Dumping FAILED|^Restoring FAILED|failed with -1$|iptables.*-save`)
+	noise = form(`RLIMIT_NOFILE|^Dumping FAILED|^Restoring FAILED|failed with -1$|iptables.*-save`)
 )
 
 // LastErrors returns the last errors of a log that CRIU has written, oldest
@@ -46,11 +45,11 @@ func parseErrors(log string) []string {
 	var found []string
 	for line := range strings.Lines(log) {
 		line = strings.TrimRight(line, "\r\n")
-		m := errorLine.FindStringSubmatch(line)
+		m := errorLine().FindStringSubmatch(line)
 		if m == nil {
-			m = causeLine.FindStringSubmatch(line)
+			m = causeLine().FindStringSubmatch(line)
 		}
-		if m == nil || noise.MatchString(m[1]) {
+		if m == nil || noise().MatchString(m[1]) {
 			continue
 		}
 		text := strings.Join(strings.Fields(m[1]), " ")

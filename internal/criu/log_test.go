@@ -186,3 +186,12 @@ func FuzzExplain(f *testing.F) {
 		Explain(strings.Join(errs, " | "))
 	})
 }
+
+// What is compiled only when it is needed can be compiled, and that takes nothing at the start of a process.
+func TestFormsCompile(t *testing.T) {
+	for _, e := range explanations {
+		if e.message().String() == "" {
+			t.Errorf("no message is explained with %q", e.meaning)
+		}
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"headrace/internal/jars"
 )
 
 // sharedClasses is a file with the classes of jars as virtual machines map them (JEP 310), which takes a third of the
@@ -77,9 +79,15 @@ func (j *Jars) Archived(ctx context.Context) error { return j.hadoopClasses().ma
 // Archive makes archives of classes, unless they are there: of what Hadoop's daemons and clients load when
 // one process is all of them, and of what a MapReduce job's containers load; and of what Spark loads, where there is one.
 // Clusters that start afterwards use them. dir is for everything
-// temporary; empty: os.TempDir.
+// temporary; empty: os.TempDir. The archives are beside copies of the jars that outlive the checkout (package jars).
 func (j *Jars) Archive(ctx context.Context, dir string) error {
 	spark := j.FindSpark() == nil
+	j.use(func(dirs ...string) []string {
+		if kept, err := jars.Keep(dirs...); err == nil {
+			return kept
+		}
+		return dirs // where no copy can be made the archive is beside them
+	})
 	if j.Archived(ctx) == nil && (!spark || j.sparkClasses().made(ctx) == nil) {
 		return nil
 	}

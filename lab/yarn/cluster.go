@@ -57,7 +57,7 @@ func newCluster(in *installation) *Cluster {
 	c.headraceDaemons = &headraceDaemons{config: conf, machines: c.machines}
 	c.resourceManager = &resourceManager{config: conf, machines: c.machines, http: &http.Client{Timeout: 10 * time.Second, Transport: in.Transport()}}
 	if in.o.HDFS != nil {
-		c.HDFS = &HDFS{config: conf, machines: c.machines, http: c.resourceManager.http}
+		c.HDFS = &HDFS{config: conf, machines: c.machines, http: c.resourceManager.http, shells: map[int]*hadoopShell{}}
 		c.DFS = &DFS{config: conf, machines: c.machines}
 	}
 	return c

@@ -62,7 +62,7 @@ func startWithArchive(t *testing.T, c *Cluster, place string) {
 
 func startHDFS(t *testing.T, c *Cluster, properties ...string) *hdfstest.HDFS {
 	t.Helper()
-	hdfs, err := hdfstest.Start(filepath.Dir(c.o.Jars.Lib), properties...)
+	hdfs, err := hdfstest.Start(filepath.Join(filepath.Dir(c.o.Jars.Cluster), "hadoop"), properties...)
 	if errors.Is(err, hdfstest.ErrMissing) {
 		t.Skip(err)
 	}

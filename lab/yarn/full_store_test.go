@@ -21,7 +21,7 @@ import (
 func fullStore(t *testing.T, j *jobs) {
 	needCRIU(t)
 	g, c := gate(t.TempDir()), j.c
-	c.o.ManagerFlags, c.o.NodeFlags = []string{"--min-run", "0s"}, []string{"--criu", g.criu(t)}
+	c.o.NodeFlags = []string{"--criu", g.criu(t)}
 	for _, try := range []struct {
 		name, mount string
 		giveWay     func(*testing.T, *jobs, gate, string)
@@ -32,14 +32,7 @@ func fullStore(t *testing.T, j *jobs) {
 	} {
 		t.Run(try.name, func(t *testing.T) {
 			store := filepath.Join(smallFileSystem(t, try.mount), "store")
-			flags := func(int) []string { return []string{"--store", "small=" + store} }
-			if err := c.StartDaemons(within(t, patience), "checkpoint", flags); err != nil {
-				t.Fatal(err)
-			}
-			try.giveWay(t, j, g, store)
-			if err := c.StopDaemons(); err != nil {
-				t.Fatal(err)
-			}
+			withDaemons(t, c, "gives way", "checkpoint", []string{"--store", "small=" + store}, func(t *testing.T) { try.giveWay(t, j, g, store) })
 			if left := slices.DeleteFunc(must(os.ReadDir(store))(t), marksStore); len(left) > 0 {
 				t.Errorf("in the full store is left: %v", left)
 			}
@@ -50,10 +43,7 @@ func fullStore(t *testing.T, j *jobs) {
 	}
 	t.Run("ten rounds", func(t *testing.T) {
 		testkit.Long(t)
-		if err := c.StartDaemons(within(t, patience), "checkpoint", nil); err != nil {
-			t.Fatal(err)
-		}
-		tenCheckpoints(t, j)
+		withDaemons(t, c, "checkpointed", "checkpoint", nil, func(t *testing.T) { tenCheckpoints(t, j) })
 	})
 }
 

@@ -142,16 +142,13 @@ func (j *job) kill(t *testing.T) {
 	}
 }
 
-func TestAgainAndAgain(t *testing.T) {
-	parallel(t, 140)
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", IntraQueue: true, ManagerFlags: []string{"--min-run", "0s"}})
-	j := startJobs(t, c)
+func againAndAgain(t *testing.T, j *jobs) {
 	t.Run("four rounds", func(t *testing.T) { fourRounds(t, j) })
 	t.Run("ending", func(t *testing.T) { endWhileGivingWay(t, j) })
 	t.Run("by priority", func(t *testing.T) { byPriority(t, j) })
 	t.Run("by a user", func(t *testing.T) { suspendedByUser(t, j) })
 	t.Run("too much memory", func(t *testing.T) { tooMuchMemory(t, j) })
-	t.Run("stranger", func(t *testing.T) { stranger(t, c) })
+	t.Run("stranger", func(t *testing.T) { stranger(t, j.c) })
 }
 
 // One container gives way again and again. Each time that it is put aside soon after it
@@ -200,14 +197,22 @@ func byPriority(t *testing.T, j *jobs) {
 	holdAfter(t, low.steps, 20)
 	high := j.start(t, ShellJob{Name: "greater", Queue: "high", Priority: 9, Memory: 1024}, 20)
 	id := awaitState(t, j.c, "suspended", 1)[0]
-	low.goOn(t)
-	told := must(j.c.Manager().Containers(t.Context(), &wire.ContainersRequest{}))(t).Containers
-	lesser := told[slices.IndexFunc(told, func(c *wire.Container) bool { return c.Id == id })].Hosting.Application
-	for _, c := range told {
-		if want := map[bool]uint32{true: 1, false: 9}[c.Hosting.Application == lesser]; c.Priority != want {
-			t.Errorf("the manager takes %s for one of priority %d, want %d", c.Id, c.Priority, want)
+	// The manager hears of containers from nodes, and of the priorities of applications from the ResourceManager.
+	must(0, await(within(t, patience), "have the manager know priorities", patience, func(ctx context.Context) (bool, error) {
+		told, err := j.c.Manager().Containers(ctx, &wire.ContainersRequest{})
+		if err != nil {
+			return false, err
 		}
-	}
+		all := told.Containers
+		lesser := all[slices.IndexFunc(all, func(c *wire.Container) bool { return c.Id == id })].Hosting.Application
+		for _, c := range all {
+			if want := map[bool]uint32{true: 1, false: 9}[c.Hosting.Application == lesser]; c.Priority != want {
+				return false, fmt.Errorf("the manager takes %s for one of priority %d, want %d", c.Id, c.Priority, want)
+			}
+		}
+		return true, nil
+	}))(t)
+	low.goOn(t)
 	high.finished(t)
 	low.finished(t)
 	idle(t, j.c)

@@ -116,6 +116,14 @@ func startTest(t *testing.T, o Options) *Cluster {
 	return c
 }
 
+// withDaemons is a part of a test in which Headrace's daemons run, with flags for those of nodes.
+func withDaemons(t *testing.T, c *Cluster, name, policy string, flags []string, do func(*testing.T)) {
+	t.Helper()
+	must(0, c.StartDaemons(within(t, patience), policy, func(int) []string { return flags }))(t)
+	t.Run(name, do)
+	must(0, c.StopDaemons())(t)
+}
+
 // patience is how long a test waits for something that may take long on a busy
 // machine.
 const patience = 8 * time.Minute

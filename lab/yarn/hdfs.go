@@ -61,6 +61,7 @@ type HDFS struct {
 	http      *http.Client
 	processes []*process // the NameNodes, nil where one was killed
 	active    int        // which of them is to be asked
+	shells    map[int]*hadoopShell
 }
 
 // socketName is a machine's directory for the socket by which DataNodes give away open
@@ -162,11 +163,15 @@ func makeWebApps(conf string) error {
 
 // javaOfHDFS returns a command that runs a daemon of it, or a tool.
 func (s *installation) javaOfHDFS(class, conf string, args ...string) *exec.Cmd {
-	heap := daemonHeap
+	return s.javaOfHadoop(s.heapOfHDFS(), "org.apache.hadoop.hdfs."+class, conf, nil, args...)
+}
+
+// heapOfHDFS is that of each, in MB.
+func (s *installation) heapOfHDFS() int {
 	if s.o.Compiled {
-		heap = compiledHeap
+		return compiledHeap
 	}
-	return s.javaOfHadoop(heap, "org.apache.hadoop.hdfs."+class, conf, nil, args...)
+	return daemonHeap
 }
 
 // start makes the file system and returns when it can be used.
@@ -266,21 +271,6 @@ func bean[T any](ctx context.Context, h *HDFS, name string) (found T, err error)
 
 // User returns the superuser, who also runs the jobs.
 func (h *HDFS) User() string { return orDefault(h.o.User, userName()) }
-
-// Shell starts Hadoop's own client on machine i, as in "hdfs dfs -put FILE /x"; properties
-// are -Dname=value before the command.
-func (h *HDFS) Shell(ctx context.Context, i int, args ...string) error {
-	return h.tool(ctx, i, "org.apache.hadoop.fs.FsShell", args...)
-}
-
-// tool runs one of Hadoop's tools on machine i to its end.
-func (h *HDFS) tool(ctx context.Context, i int, class string, args ...string) error {
-	p, err := h.machines[i].run("client of HDFS", "hdfs-client", h.javaOfHadoop(clientHeap, class, h.confDir(), nil, args...))
-	if err != nil {
-		return err
-	}
-	return p.succeed(ctx)
-}
 
 // KillDataNode ends that of machine i with SIGKILL; StopDataNode asks it to end.
 func (h *HDFS) KillDataNode(i int) error { return kill(&h.machines[i].dataNode) }

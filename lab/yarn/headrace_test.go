@@ -119,20 +119,16 @@ func (f *fill) over(t *testing.T) {
 }
 
 // On one NodeManager YARN kills as long as Headrace's daemons are not there. When they are, what gives way
-// goes on in place, by either mechanism.
+// goes on in place, by either mechanism, again and again.
 func TestOneNode(t *testing.T) {
-	parallel(t, 110)
-	c := startTest(t, Options{Mode: Headrace, NoDaemons: true})
+	parallel(t, 250)
+	c := startTest(t, Options{Mode: Headrace, NoDaemons: true, IntraQueue: true})
 	j := startJobs(t, c)
 	t.Run("without daemons", func(t *testing.T) { withoutDaemons(t, j) })
-	for _, way := range []struct {
-		name, policy string
-		do           func(*testing.T, *jobs)
-	}{{"suspended", "suspend", suspended}, {"checkpointed", "checkpoint", checkpointed}} {
-		must(0, c.StartDaemons(within(t, patience), way.policy, nil))(t)
-		t.Run(way.name, func(t *testing.T) { way.do(t, j) })
-		must(0, c.StopDaemons())(t)
-	}
+	withDaemons(t, c, "suspended", "suspend", nil, func(t *testing.T) { suspended(t, j) })
+	withDaemons(t, c, "checkpointed", "checkpoint", nil, func(t *testing.T) { checkpointed(t, j) })
+	c.o.ManagerFlags = []string{"--min-run", "0s"}
+	withDaemons(t, c, "again and again", "suspend", nil, func(t *testing.T) { againAndAgain(t, j) })
 	t.Run("full store", func(t *testing.T) { fullStore(t, j) })
 }
 

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+
+	"headrace/internal/jars"
 )
 
 // HadoopEnv names the variable with the directory that holds Hadoop's jars, as
@@ -71,6 +73,7 @@ func Find() (*Jars, error) {
 			return nil, fmt.Errorf("the jars of YARN are not there (%s): run make java", path)
 		}
 	}
+	j.use(jars.Kept)
 	// As Java calls them, which has named the directories.
 	arch := map[string]string{"arm64": "aarch64"}
 	native := filepath.Join(hadoop, "nativelib", "Linux-"+orDefault(arch[runtime.GOARCH], runtime.GOARCH))
@@ -78,6 +81,12 @@ func Find() (*Jars, error) {
 		j.Native = native
 	}
 	return j, nil
+}
+
+// use has it use the directories of those jars whose classes are archived as a function returns them.
+func (j *Jars) use(of func(dirs ...string) []string) {
+	hadoop := of(j.Lib, j.HDFS)
+	j.Lib, j.HDFS, j.Spark = hadoop[0], hadoop[1], of(j.Spark)[0]
 }
 
 func findJava() (string, error) {

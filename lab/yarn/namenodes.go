@@ -96,7 +96,13 @@ func (h *HDFS) nameNode(i int, args ...string) *exec.Cmd {
 }
 
 // startNameNodes makes the file system and launches those who know it.
-func (h *HDFS) startNameNodes(ctx context.Context) error {
+func (h *HDFS) startNameNodes(ctx context.Context) (err error) {
+	h.processes = make([]*process, len(h.nameNodes))
+	if len(h.nameNodes) == 1 { // makes it itself
+		cmd := h.javaOfHadoop(h.heapOfHDFS(), "headrace.cluster.NewHdfs", h.confDir(), []string{h.o.Jars.Cluster})
+		h.processes[0], err = h.startOnHead("NameNode", h.logFile("namenode0"), cmd)
+		return err
+	}
 	format, err := h.startOnHead("format of HDFS", h.logFile("format"), h.nameNode(0, "-format", "-nonInteractive"))
 	if err != nil {
 		return err
@@ -104,7 +110,6 @@ func (h *HDFS) startNameNodes(ctx context.Context) error {
 	if err := format.succeed(ctx); err != nil {
 		return err
 	}
-	h.processes = make([]*process, len(h.nameNodes))
 	for i := range h.nameNodes {
 		if i > 0 {
 			if err := os.CopyFS(h.nameDir(i), os.DirFS(h.nameDir(0))); err != nil {
@@ -141,7 +146,7 @@ func (h *HDFS) MakeActive(ctx context.Context, i int) error {
 		if p := h.processes[i]; p.gone() {
 			return false, &fatal{p.problem()}
 		}
-		err := h.tool(ctx, 0, "org.apache.hadoop.hdfs.tools.DFSHAAdmin", args...)
+		err := h.Shell(ctx, 0, append([]string{"haadmin"}, args...)...)
 		return err == nil, err
 	})
 	h.active = i

@@ -14,15 +14,22 @@ import (
 	"headrace/lab/belong"
 )
 
-// YARN as it is, on one NodeManager, with preemption and without.
+// YARN as it is, on two NodeManagers, with the applications that others bring: with preemption, then without.
 func TestStock(t *testing.T) {
-	parallel(t, 65)
-	c := startTest(t, Options{Mode: Kill})
+	parallel(t, 180)
+	fs := startOurFS(t)
+	c := startTest(t, Options{Mode: Kill, Nodes: 2, DefaultFS: fs.hdfs})
 	t.Run("start", func(t *testing.T) { startsAsMeant(t, c) })
-	t.Run("kill", func(t *testing.T) { stockKill(t, c) })
+	j := startJobs(t, c)
+	t.Run("kill", func(t *testing.T) { stockKill(t, j) })
+	t.Run("DistributedShell", func(t *testing.T) { stockDistributedShell(t, c) })
+	t.Run("MapReduce", func(t *testing.T) { stockMapReduce(t, c) })
+	t.Run("on Headrace's file system", func(t *testing.T) { fs.jobs(t, c) })
+	t.Run("failing command", func(t *testing.T) { failingCommand(t, c) })
+	idle(t, c)
 	c.o.Mode = Wait
 	restartRM(t, c, nil)
-	t.Run("wait", func(t *testing.T) { waits(t, c) })
+	t.Run("wait", func(t *testing.T) { waits(t, j) })
 	t.Run("leftovers", func(t *testing.T) { leftovers(t, c) }) // stops the cluster
 }
 
@@ -42,90 +49,102 @@ func startsAsMeant(t *testing.T, c *Cluster) {
 	}
 }
 
-// What stock preemption does is what Headrace is compared with: a container is
-// killed, what it has done is lost, and it starts again.
-func stockKill(t *testing.T, c *Cluster) {
-	low := shell(t, c, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60, 100*time.Millisecond)
-	holdAfter(t, low.steps, 80) // so at least 20 in each
-	high := shell(t, c, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 10, 100*time.Millisecond)
-	high.succeed(t, 1)
-	if low.Ended() {
-		t.Fatal("the low job has not been in the way of the other")
+// What stock preemption does is what Headrace is compared with: containers are killed, what they have done is lost, and
+// they start again. Each of several jobs of one process has the containers and the events that are its own.
+func stockKill(t *testing.T, j *jobs) {
+	c := j.c
+	if err := c.LogMarks(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	goOn(t, low.steps)
-	low.succeed(t, 2)
+	began := time.Now()
+	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024}, lowSteps)
+	holdAfter(t, low.steps, 80) // so at least 20 in the three that are killed
+	var high []*job
+	for i := range 3 {
+		high = append(high, j.startHeld(t, ShellJob{Name: fmt.Sprint("high", i), Queue: "high", Memory: 1024}, 2))
+	}
+	for _, h := range high { // all at once
+		h.awaitSteps(t, 1)
+	}
+	for _, h := range high {
+		h.goOn(t)
+		h.finished(t)
+	}
+	low.goOn(t)
+	if e := must(j.Await(within(t, patience), low.name, "finished"))(t); !e.Good {
+		t.Errorf("low: %+v", e)
+	}
+	low.steps.complete(t, 4)
 	preempted := 0
-	for _, e := range low.Events() {
+	for _, e := range must(j.Events(low.name))(t) {
 		if e.Event == "completed" && e.Exit == Preempted {
 			preempted++
 		}
 	}
-	if lost := must(low.steps.Lost())(t); preempted == 0 || lost < 10 {
-		t.Errorf("%d containers were preempted and %d steps lost; want at least 1 and 10", preempted, lost)
+	if lost := must(low.steps.Lost())(t); preempted == 0 || lost < 20 {
+		t.Errorf("%d containers were preempted and %d steps lost; want at least 1 and 20", preempted, lost)
+	}
+	if marks := must(c.Marks(began))(t); len(marks) == 0 {
+		t.Error("there are no marks in the log")
 	}
 	idle(t, c)
 }
 
-func waits(t *testing.T, c *Cluster) {
-	low := shell(t, c, ShellJob{Name: "low-waits", Queue: "low", Containers: 2, Memory: 1024}, 50, 100*time.Millisecond)
-	low.awaitSteps(t, 10)
-	high := shell(t, c, ShellJob{Name: "high-waits", Queue: "high", Memory: 1024}, 5, 100*time.Millisecond)
-	high.succeed(t, 1)
-	low.succeed(t, 2)
-	if lost := must(low.steps.Lost())(t); lost != 0 {
-		t.Errorf("%d steps were lost without preemption", lost)
+func waits(t *testing.T, j *jobs) {
+	low := j.start(t, ShellJob{Name: "low-waits", Queue: "low", Containers: 4, Memory: 1024}, 50)
+	low.awaitSteps(t, 20)
+	high := j.start(t, ShellJob{Name: "high-waits", Queue: "high", Memory: 1024}, 5)
+	high.finished(t)
+	low.finished(t) // without the loss of a step
+	// As the containers tell the time: events of two jobs come to their master one after the other, whatever was first.
+	first, room := must(high.steps.Attempts())(t)["0"][0].Done[0], time.Time{}
+	for _, all := range must(low.steps.Attempts())(t) {
+		if end := all[0].Done[low.steps.Count-1]; room.IsZero() || end.Before(room) {
+			room = end
+		}
 	}
-	first := must(high.Await(t.Context(), "started", 1))(t)
-	freed := must(low.Await(t.Context(), "completed", 1))(t)
-	if first.AtMs < freed.AtMs {
-		t.Errorf("the high job began at %v, before the low one left room at %v", first.At(), freed.At())
+	if first.Before(room) {
+		t.Errorf("the high job's first step was done at %v, before the low one left room at %v", first, room)
 	}
-	idle(t, c)
+	idle(t, j.c)
 }
 
-// The applications that others bring, on two NodeManagers.
-func TestApplications(t *testing.T) {
-	parallel(t, 130)
-	fs := startOurFS(t)
-	c := startTest(t, Options{Mode: Kill, Nodes: 2, DefaultFS: fs.hdfs})
-	t.Run("masters", func(t *testing.T) { masters(t, c) })
-	t.Run("DistributedShell", func(t *testing.T) {
-		s := must(c.NewSteps("ds", 5, 50*time.Millisecond))(t)
-		run := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds", Queue: "low", Containers: 3, Memory: 256,
-			Command: s.Command() + "; echo done"}))(t), c, s}
-		run.succeed(t, 3)
-		logs := must(c.ContainerLogs(must(run.ID(t.Context()))(t)))(t)
-		said := 0
-		for name, text := range logs {
-			if strings.HasSuffix(name, "/stdout") && text == "done\n" {
-				said++
-			}
+func stockDistributedShell(t *testing.T, c *Cluster) {
+	s := must(c.NewSteps("ds", 5, 50*time.Millisecond))(t)
+	run := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds", Queue: "low", Containers: 3, Memory: 256,
+		Command: s.Command() + "; echo done"}))(t), c, s}
+	run.succeed(t, 3)
+	logs := must(c.ContainerLogs(must(run.ID(within(t, patience)))(t)))(t)
+	said := 0
+	for name, text := range logs {
+		if strings.HasSuffix(name, "/stdout") && text == "done\n" {
+			said++
 		}
-		if said != 3 {
-			t.Errorf("%d of 3 containers have said that they are done: %v", said, logs)
-		}
-	})
-	t.Run("MapReduce", func(t *testing.T) {
-		testkit.Long(t) // so does WordCount on this cluster
-		run := must(c.MapReduce(MapReduceJob{Name: "pi", Queue: "low", Args: []string{"pi", "2", "100"}}))(t)
-		if err := run.Succeed(within(t, patience)); err != nil {
-			t.Fatal(err)
-		}
-		if out := run.Output(); !strings.Contains(out, "Estimated value of Pi is 3.1") {
-			t.Errorf("output: %s", out)
-		}
-	})
-	t.Run("on Headrace's file system", func(t *testing.T) { fs.jobs(t, c) })
-	t.Run("failing command", func(t *testing.T) {
-		run := must(c.Shell(ShellJob{Name: "bad", Queue: "high", Command: "exit 3"}))(t)
-		if code := must(run.Wait(within(t, patience)))(t); code != 1 {
-			t.Errorf("exit code %d of a job whose task failed", code)
-		}
-		if e := must(run.Await(t.Context(), "completed", 1))(t); e.Exit != 3 {
-			t.Errorf("the container's exit status: %d, want 3", e.Exit)
-		}
-	})
-	idle(t, c)
+	}
+	if said != 3 {
+		t.Errorf("%d of 3 containers have said that they are done: %v", said, logs)
+	}
+}
+
+func stockMapReduce(t *testing.T, c *Cluster) {
+	testkit.Long(t) // so does WordCount on this cluster
+	run := must(c.MapReduce(MapReduceJob{Name: "pi", Queue: "low", Args: []string{"pi", "2", "100"}}))(t)
+	if err := run.Succeed(within(t, patience)); err != nil {
+		t.Fatal(err)
+	}
+	if out := run.Output(); !strings.Contains(out, "Estimated value of Pi is 3.1") {
+		t.Errorf("output: %s", out)
+	}
+}
+
+func failingCommand(t *testing.T, c *Cluster) {
+	run := must(c.Shell(ShellJob{Name: "bad", Queue: "high", Command: "exit 3"}))(t)
+	if code := must(run.Wait(within(t, patience)))(t); code != 1 {
+		t.Errorf("exit code %d of a job whose task failed", code)
+	}
+	if e := must(run.Await(t.Context(), "completed", 1))(t); e.Exit != 3 {
+		t.Errorf("the container's exit status: %d, want 3", e.Exit)
+	}
 }
 
 // An application that is killed leaves nothing, and what YARN does not end is found.

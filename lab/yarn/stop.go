@@ -76,7 +76,7 @@ func (c *Cluster) hadoop() []*process {
 	defer c.mu.Unlock()
 	all := slices.Concat(c.clients.all, c.nodeManagers(), []*process{c.resourceManager.process}, c.dataNodes())
 	if c.HDFS != nil {
-		all = append(all, c.HDFS.processes...)
+		all = slices.Concat(all, c.HDFS.processes, c.HDFS.shellProcesses())
 	}
 	return all
 }

@@ -13,26 +13,21 @@ import (
 	"headrace/wire"
 )
 
-// Each daemon is killed in each state that a container goes through when it is
-// suspended, and started again.
+// Each daemon is killed in each state that a container goes through when it is suspended, or checkpointed, and started
+// again.
 func TestSurvival(t *testing.T) {
-	parallel(t, 110)
+	parallel(t, 220)
 	g := gate(t.TempDir())
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", ManagerFlags: []string{"--min-run", "0s"},
-		NodeFlags: []string{"--suspend-grace", "10m"}})
-	killEach(t, startJobs(t, c), g, "running", "suspending", "suspended")
-}
-
-// The same when it is checkpointed.
-func TestCheckpointSurvival(t *testing.T) {
-	parallel(t, 135)
-	needCRIU(t)
-	g := gate(t.TempDir())
-	c := startTest(t, Options{Mode: Headrace, Policy: "checkpoint", ManagerFlags: []string{"--min-run", "0s"},
-		NodeFlags: []string{"--criu", g.criu(t)}})
+	c := startTest(t, Options{Mode: Headrace, NoDaemons: true, ManagerFlags: []string{"--min-run", "0s"}})
 	j := startJobs(t, c)
-	killEach(t, j, g, "checkpointing", "checkpointed", "restoring")
-	t.Run("killed while checkpointed", func(t *testing.T) { killCheckpointed(t, j) })
+	withDaemons(t, c, "suspended", "suspend", []string{"--suspend-grace", "10m"}, func(t *testing.T) {
+		killEach(t, j, g, "running", "suspending", "suspended")
+	})
+	needCRIU(t)
+	withDaemons(t, c, "checkpointed", "checkpoint", []string{"--criu", g.criu(t)}, func(t *testing.T) {
+		killEach(t, j, g, "checkpointing", "checkpointed", "restoring")
+		t.Run("killed while checkpointed", func(t *testing.T) { killCheckpointed(t, j) })
+	})
 }
 
 // A daemon of a cluster with one NodeManager.

@@ -37,7 +37,7 @@ func findCriu(t *testing.T) string {
 func TestCriu(t *testing.T) {
 	path := findCriu(t)
 	victim := filepath.Join(t.TempDir(), "victim")
-	build := exec.Command("go", "build", "-o", victim, "./testdata/victim")
+	build := exec.Command("go", "build", "-trimpath", "-o", victim, "./testdata/victim")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the victim: %v: %s", err, out)

@@ -79,11 +79,11 @@ Kill and wait do not use storage and run once. Swap lies on the storage, unless
 }
 
 func (f *simFlags) define(cmd *cobra.Command) {
-	flags := cmd.Flags()
+	flags, media := cmd.Flags(), sim.DefaultMeasurements().Names()
 	flags.SortFlags = false
 	flags.StringVar(&f.trace, "trace", "", "the `SOURCE` of the tasks: see above")
 	flags.StringSliceVar(&f.policies, "policy", usualPolicies, "the `POLICIES` to compare")
-	flags.StringSliceVar(&f.storage, "storage", nil, "the `MEDIA` that checkpoints are kept on: "+strings.Join(sim.DefaultMeasurements().Names(), ", ")+" (default: "+strings.Join(usualMedia, ", ")+")")
+	flags.StringSliceVar(&f.storage, "storage", nil, "the `MEDIA` that checkpoints are kept on: "+strings.Join(media, ", ")+" (default: "+strings.Join(usualMedia, ", ")+")")
 	flags.StringVar(&f.media, "media", "", "a `FILE` with measurements of storage, to take instead of those that come with this program")
 	f.cluster.define(cmd)
 	flags.StringVar(&f.nodesFor, "nodes-for", "", "find how few nodes are enough for a `GOAL` such as 'production 95% < 10m'")
@@ -99,7 +99,7 @@ func (f *simFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.from, "from", "", "run nothing: report on this `FILE`, written by --json")
 	flags.StringVar(&f.against, "against", "", "compare with this `FILE`, written by --json before")
 	cli.CompleteLists(cmd, "policy", cli.Texts(policy.Names())...)
-	cli.CompleteLists(cmd, "storage", sim.DefaultMeasurements().Names()...)
+	cli.CompleteLists(cmd, "storage", media...)
 	traces.CompleteSources(cmd, "trace")
 }
 

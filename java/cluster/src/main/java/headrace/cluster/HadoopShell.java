@@ -16,6 +16,7 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.tools.CacheAdmin;
 import org.apache.hadoop.hdfs.tools.DFSAdmin;
+import org.apache.hadoop.hdfs.tools.DFSHAAdmin;
 import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.util.ToolRunner;
 
@@ -24,7 +25,7 @@ import org.apache.hadoop.util.ToolRunner;
  * code. "write FILE" writes a file by parts: it says ">> " after each hflush or hsync, and goes on when
  * the next line comes. "recover FILE" waits until nobody writes it. "cached FILE" says which hosts have blocks of it in memory, "located FILE"
  * which have them at all, and in which racks. "crc FILE" says its composite checksum. "admin WORDS" is hdfs
- * dfsadmin, "cacheadmin WORDS" hdfs cacheadmin. Anything else is hdfs dfs.
+ * dfsadmin, "haadmin WORDS" hdfs haadmin, "cacheadmin WORDS" hdfs cacheadmin. Anything else is hdfs dfs.
  */
 public final class HadoopShell {
   private HadoopShell() {}
@@ -78,10 +79,12 @@ public final class HadoopShell {
         return 0;
       case "admin":
         return ToolRunner.run(new DFSAdmin(conf), Arrays.copyOfRange(words, 1, words.length));
+      case "haadmin":
+        return ToolRunner.run(new Configuration(conf), new DFSHAAdmin(), Arrays.copyOfRange(words, 1, words.length));
       case "cacheadmin":
         return ToolRunner.run(new CacheAdmin(conf), Arrays.copyOfRange(words, 1, words.length));
       default:
-        return ToolRunner.run(new FsShell(conf), words);
+        return ToolRunner.run(new FsShell(new Configuration(conf)), words); // which keeps what -D says
     }
   }
 
