@@ -21,7 +21,7 @@ type asked struct {
 // Plan returns the policy's plan for u on one of its spots, or nil. It is valid until the
 // next call.
 func (f *Fleet) Plan(u *books.Task, s Spots) *victims.Plan {
-	way := f.plan(u, s)
+	way := f.plan(u, s, func(c *class) *[]asked { return &c.bids })
 	if way == nil && !books.Begun(u.TaskView) {
 		f.failed.note(u, Planned)
 	}
@@ -32,19 +32,15 @@ func (f *Fleet) Plan(u *books.Task, s Spots) *victims.Plan {
 func (f *Fleet) PlanWithoutDumps(u *books.Task, s Spots) *victims.Plan {
 	for _, n := range f.Every {
 		if n.Dumping() > 0 {
-			back := n.WithoutDumps()
-			f.Touch(n)
-			defer func() {
-				back()
-				f.Touch(n)
-			}()
+			defer n.WithoutDumps()()
 		}
 	}
-	return f.plan(u, s)
+	return f.plan(u, s, func(c *class) *[]asked { return &c.stay })
 }
 
-func (f *Fleet) plan(u *books.Task, s Spots) *victims.Plan {
-	bids := f.bids(u, s)
+// plan remembers what nodes were found to take where in says.
+func (f *Fleet) plan(u *books.Task, s Spots, in func(*class) *[]asked) *victims.Plan {
+	bids := f.bids(u, s, in)
 	f.Slots.weigh(f, u, s)
 	n := f.lowestBid(u, s, bids)
 	switch {
@@ -79,12 +75,13 @@ func (f *Fleet) lowestBid(u *books.Task, s Spots, bids []asked) *books.Node {
 }
 
 // bids says what the nodes were found to take for u, indexed as the nodes are.
-func (f *Fleet) bids(u *books.Task, s Spots) []asked {
+func (f *Fleet) bids(u *books.Task, s Spots, in func(*class) *[]asked) []asked {
 	if c := f.class[u.Index]; c != nil && s.several() {
-		if len(c.bids) == 0 {
-			c.bids = blank(c.bids, len(f.Nodes))
+		bids := in(c)
+		if len(*bids) == 0 {
+			*bids = blank(*bids, len(f.Nodes))
 		}
-		return c.bids
+		return *bids
 	}
 	if s.several() || len(f.scratch) < len(f.Nodes) {
 		f.scratch = blank(f.scratch, len(f.Nodes))

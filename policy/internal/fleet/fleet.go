@@ -15,10 +15,10 @@ type Fleet struct {
 	// bySubmission chooses no node by what of an input is in memory.
 	bySubmission bool
 
-	// free is what is free on each node both now and later, coming what is later.
-	// versions counts the changes to each node (Touch).
-	free, coming fitTree
-	versions     []uint32
+	// free is what is free on each node both now and later, coming what is later, and soon what of
+	// that is not only once dumps are done. versions counts the changes to each node (Touch).
+	free, coming, soon fitTree
+	versions           []uint32
 
 	class   []*class // of each task of the view that waits; nil: it has none
 	classes classes
@@ -52,14 +52,17 @@ func (f *Fleet) Load(v *headrace.View) {
 	f.class = f.class[:len(v.Tasks)]
 	f.free.reset(len(f.Nodes))
 	f.coming.reset(len(f.Nodes))
+	f.soon.reset(len(f.Nodes))
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		f.versions[i]++
 		f.free.leaf(i, least(n.Now, n.Later))
 		f.coming.leaf(i, n.Later)
+		f.soon.leaf(i, soon(n))
 	}
 	f.free.build()
 	f.coming.build()
+	f.soon.build()
 }
 
 // Touch must follow every change to the accounts of n, or to what may be done to
@@ -68,6 +71,16 @@ func (f *Fleet) Touch(n *books.Node) {
 	f.versions[n.Index]++
 	f.free.set(n.Index, least(n.Now, n.Later))
 	f.coming.set(n.Index, n.Later)
+	f.soon.set(n.Index, soon(n))
+}
+
+// soon is what will be free on n once those that are leaving are gone, but for those for whose dumps one has to wait.
+func soon(n *books.Node) books.Room {
+	if n.Dumping() <= 0 {
+		return n.Later
+	}
+	defer n.WithoutDumps()()
+	return n.Later
 }
 
 // RoomMade must follow what makes room for somebody: what failed may succeed.

@@ -15,8 +15,9 @@ type class struct {
 	refuted  [kinds]int
 	covered  [kinds]bool
 	clearing int
-	// bids is what each node would take, once asked.
-	bids []asked
+	// bids is what each node would take, once asked, and stay what it would if those that are being
+	// checkpointed were to stay.
+	bids, stay []asked
 }
 
 // classKey is what a decision looks at. need is the memory that they need on
@@ -85,7 +86,7 @@ func (s *classes) of(k classKey) *class {
 		}
 		c = s.all[s.used]
 		s.used++
-		*c = class{classKey: k, bids: c.bids[:0]}
+		*c = class{classKey: k, bids: c.bids[:0], stay: c.stay[:0]}
 		s.byKey[k] = c
 	}
 	s.last = c

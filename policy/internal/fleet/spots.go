@@ -176,21 +176,20 @@ func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
 		}
 	}
 	mem := f.leastDemand(u)
-	var slow *books.Node
-	for i := f.coming.next(0, u.CPUs, mem); i >= 0; i = f.coming.next(i+1, u.CPUs, mem) {
-		if n := &f.Nodes[i]; n.FitsLater(u) && f.isSpot(u, s, n) {
-			if !n.AwaitsDumps(u) {
-				return n
-			}
-			if slow == nil {
-				slow = n
-			}
+	for i := f.soon.next(0, u.CPUs, mem); i >= 0; i = f.soon.next(i+1, u.CPUs, mem) {
+		if n := &f.Nodes[i]; n.FitsLater(u) && f.isSpot(u, s, n) && !n.AwaitsDumps(u) {
+			return n
 		}
 	}
-	if slow == nil && fresh {
+	for i := f.coming.next(0, u.CPUs, mem); i >= 0; i = f.coming.next(i+1, u.CPUs, mem) {
+		if n := &f.Nodes[i]; n.FitsLater(u) && f.isSpot(u, s, n) {
+			return n
+		}
+	}
+	if fresh {
 		f.failed.note(u, Later)
 	}
-	return slow
+	return nil
 }
 
 // LargeEnough reports whether u could be on one of its spots if that were empty.
