@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 )
 
 // found returns what Find finds, and the problems as "path: error".
@@ -161,14 +162,7 @@ func TestRights(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is no other user to act as")
 	}
-	dir, err := os.MkdirTemp("/tmp", "fileset")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	dir := testkit.OpenDir(t)
 	open, closed := write(t, dir+"/open/x", "x"), write(t, dir+"/closed/y", "y")
 	secret := write(t, dir+"/secret", "z")
 	for name, mode := range map[string]os.FileMode{dir + "/closed": 0o700, secret: 0o600} {
@@ -177,7 +171,7 @@ func TestRights(t *testing.T) {
 		}
 	}
 	var files, problems []string
-	err = linux.AsUser(linux.Credentials{UID: 65534, GID: 65534}, func() error {
+	err := linux.AsUser(linux.Credentials{UID: 65534, GID: 65534}, func() error {
 		files, problems = found(t, dir, closed)
 		return nil
 	})
@@ -210,18 +204,12 @@ func TestPatternThroughWhatCannotBeRead(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is no other user to act as")
 	}
-	dir, err := os.MkdirTemp("/tmp", "fileset")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := testkit.OpenDir(t)
 	write(t, dir+"/a/x", "x")
 	write(t, dir+"/b/x", "x")
 	write(t, dir+"/file", "x")
-	for name, mode := range map[string]os.FileMode{dir: 0o755, dir + "/b": 0o700} {
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chmod(dir+"/b", 0o700); err != nil {
+		t.Fatal(err)
 	}
 	denied := []string{dir + "/b: permission denied"}
 	for _, c := range []struct {
@@ -342,11 +330,7 @@ func BenchmarkFind(b *testing.B) {
 // TestNothingOfTheKernels looks, as a user, for the files that this process has
 // open and the user could not reach, by all ways that lead through /proc.
 func TestNothingOfTheKernels(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "fileset")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := testkit.OpenDir(t)
 	held, err := os.Open(write(t, dir+"/closed/secret", "z"))
 	if err != nil {
 		t.Fatal(err)
@@ -363,10 +347,8 @@ func TestNothingOfTheKernels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, mode := range map[string]os.FileMode{dir: 0o755, dir + "/closed": 0o700} {
-		if err := os.Chmod(name, mode); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chmod(dir+"/closed", 0o700); err != nil {
+		t.Fatal(err)
 	}
 	ask := []string{
 		fmt.Sprintf("/proc/self/fd/%d", held.Fd()), "/proc/self/fd/*", "/proc/self/fd", "/dev/fd/*",
