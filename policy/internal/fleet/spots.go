@@ -176,14 +176,11 @@ func (f *Fleet) FitsLater(u *books.Task, s Spots) *books.Node {
 		}
 	}
 	mem := f.leastDemand(u)
-	for i := f.soon.next(0, u.CPUs, mem); i >= 0; i = f.soon.next(i+1, u.CPUs, mem) {
-		if n := &f.Nodes[i]; n.FitsLater(u) && f.isSpot(u, s, n) && !n.AwaitsDumps(u) {
-			return n
-		}
-	}
-	for i := f.coming.next(0, u.CPUs, mem); i >= 0; i = f.coming.next(i+1, u.CPUs, mem) {
-		if n := &f.Nodes[i]; n.FitsLater(u) && f.isSpot(u, s, n) {
-			return n
+	for _, room := range [...]*fitTree{&f.soon, &f.coming} {
+		for i := room.next(0, u.CPUs, mem); i >= 0; i = room.next(i+1, u.CPUs, mem) {
+			if n := &f.Nodes[i]; n.FitsLater(u) && f.isSpot(u, s, n) && (room == &f.coming || !n.AwaitsDumps(u)) {
+				return n
+			}
 		}
 	}
 	if fresh {
