@@ -92,7 +92,7 @@ func find(hadoop string) (*hadoopJars, error) {
 		return nil, fmt.Errorf("%w: there is no hadoop-hdfs in %s; make java gathers it", ErrMissing, dir)
 	}
 	return &hadoopJars{java, strings.Join([]string{filepath.Join(in[0], "*"), filepath.Join(in[1], "*"), filepath.Join(dir, "..", "headrace-cluster.jar")}, ":"),
-		filepath.Join(in[0], "..", "classes.jsa")}, nil
+		jars.Archive(in[0])}, nil
 }
 
 func (h *HDFS) start(properties []string) error {

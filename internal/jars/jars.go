@@ -19,6 +19,9 @@ func Kept(dirs ...string) []string {
 	return copies
 }
 
+// Archive returns the path of the archive of the classes of jars: beside the directory with the first of them. It need not be there.
+func Archive(dir string) string { return filepath.Join(filepath.Dir(dir), "classes.jsa") }
+
 // Keep makes copies, unless they are there, and returns where: below $XDG_CACHE_HOME, or where caches of this user are.
 func Keep(dirs ...string) ([]string, error) {
 	copies, err := copiesOf(dirs)

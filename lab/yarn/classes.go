@@ -24,12 +24,12 @@ type sharedClasses struct {
 
 // hadoopClasses are those of Hadoop's daemons and clients, and of MapReduce's containers.
 func (j *Jars) hadoopClasses() sharedClasses {
-	return sharedClasses{j.Java, filepath.Join(filepath.Dir(j.Lib), "classes.jsa"), []string{filepath.Join(j.Lib, "*"), filepath.Join(j.HDFS, "*")}}
+	return sharedClasses{j.Java, jars.Archive(j.Lib), []string{filepath.Join(j.Lib, "*"), filepath.Join(j.HDFS, "*")}}
 }
 
 // sparkClasses are those of Spark's drivers and executors.
 func (j *Jars) sparkClasses() sharedClasses {
-	return sharedClasses{j.Java, filepath.Join(filepath.Dir(j.Spark), "classes.jsa"), []string{filepath.Join(j.Spark, "*")}}
+	return sharedClasses{j.Java, jars.Archive(j.Spark), []string{filepath.Join(j.Spark, "*")}}
 }
 
 // flags have a virtual machine use them. Where there is no such file, or one of other jars, nothing is said and none is
