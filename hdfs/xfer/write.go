@@ -167,7 +167,7 @@ func (n *node) receive(ctx context.Context) error {
 
 // take hands a packet to the store.
 func (n *node) take(ctx context.Context, p *packet) error {
-	if n.verify {
+	if n.verify || !n.splice.asStored(p) {
 		if err := n.splice.client.verify(p.data, p.sums); err != nil {
 			return err
 		}
