@@ -47,7 +47,9 @@ func TCPOwner(near, far netip.AddrPort) (uint32, error) {
 }
 
 func tcpOwner(near, far netip.AddrPort) (uint32, error) {
-	plain := func(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port()) }
+	plain := func(a netip.AddrPort) netip.AddrPort {
+		return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+	}
 	near, far = plain(near), plain(far)
 	r := diagRequest{family: unix.AF_INET6, protocol: unix.IPPROTO_TCP, states: ^uint32(0), id: sockID{cookie: [2]uint32{^uint32(0), ^uint32(0)}}}
 	binary.BigEndian.PutUint16(r.id.sport[:], near.Port())
