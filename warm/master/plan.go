@@ -309,6 +309,7 @@ func (m *Master) cleanUp(now time.Time, anyway bool) bool {
 		jobs = append(jobs, j)
 		room.Waiting = room.Waiting || j.full && j.blocks[NotFit] > 0
 	}
+	m.sort(jobs)
 	if anyway {
 		room.Blocks = max(1, room.Blocks)
 	}
