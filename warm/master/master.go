@@ -196,6 +196,9 @@ type want struct {
 	near     uint8  // on which of the block's hosts its reader runs, from 1; 0: not known
 	state    State
 	waits    bool // for those who read
+	// locks: a node has locked it beyond the share, though it was in memory. That node may still do so when it hears that it is to
+	// keep it all the same, so it counts from the beginning.
+	locks bool
 }
 
 const maxHosts = 16 // bits of want.tried

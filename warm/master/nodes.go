@@ -211,6 +211,7 @@ func (m *Master) report(n *node, r ref, q *Report, now time.Time) {
 func (r ref) locks(m *Master, s State) {
 	if r.want().block.bytes > m.left(r.job) {
 		r.giveBack(m, prefetch.ShareUsed)
+		r.want().locks = true
 		return
 	}
 	m.move(r, r.want().node, s)

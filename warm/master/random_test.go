@@ -725,7 +725,7 @@ func TestAgainstWorld(t *testing.T) {
 				}
 			}
 			if err != nil {
-				t.Errorf("seed %d, step %d: %v", seed, step, err); break
+				t.Fatalf("seed %d, step %d: %v", seed, step, err)
 			}
 		}
 		for name := range maps.Clone(w.m.jobs) {
