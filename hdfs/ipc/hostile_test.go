@@ -99,7 +99,11 @@ func TestBusyIsNotIdle(t *testing.T) {
 		return sized(ctx, c, q)
 	})
 	s.Limits.Idle = 20 * time.Millisecond
-	wantLength(t, dial(t, start(t, s), Options{}), "/long")
+	// At once, else a client that gets no processor for as long is idle.
+	c := raw(t, start(t, s), append(introduced(t), frame(t, head(5), call("getFileInfo"), &pb.GetFileInfoRequestProto{Src: proto.String("/long")})...)...)
+	if a, err := readAnswer(bufio.NewReader(c), 1000); err != nil || a.header.GetCallId() != 5 || a.err() != nil {
+		t.Errorf("%v, %v", a, err)
+	}
 }
 
 // TestAnswerNotTaken: a client that reads no answers is disconnected, and takes no more
