@@ -287,7 +287,7 @@ func (c *conn) begin(q request, done func()) error {
 		return fatal(ClassServer, pb.RpcResponseHeaderProto_FATAL_DESERIALIZING_REQUEST, "%s", err)
 	}
 	call.User, call.Remote, call.Local = c.user, c.net.Remote, c.local()
-	call.large = large{all: c.s.large, most: c.s.Limits.Large}
+	leave := c.s.Enter(call)
 	select {
 	case c.calls <- struct{}{}:
 	case <-c.ctx.Done():
@@ -298,7 +298,7 @@ func (c *conn) begin(q request, done func()) error {
 	c.s.crew.run(func() {
 		defer func() { c.touch(); <-c.calls; done(); c.serving.Done() }()
 		m, err := c.call(call)
-		c.answer(q.header, m, err, &call.large)
+		c.answer(q.header, m, err, leave)
 	})
 	return nil
 }
@@ -321,8 +321,8 @@ func (c *conn) call(call *Call) (m proto.Message, err error) {
 	return h.Serve(c.ctx, call)
 }
 
-// answer sends the answer of a call. One that cannot be sent ends the connection.
-func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, l *large) {
+// answer sends the answer of a call, and calls encoded before it does. One that cannot be sent ends the connection.
+func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, encoded func()) {
 	h := &pb.RpcResponseHeaderProto{Status: pb.RpcResponseHeaderProto_SUCCESS.Enum()}
 	if err != nil {
 		h, m = ExceptionOf(err).response(), nil
@@ -331,9 +331,11 @@ func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, 
 	h.ClientId, h.RetryCount = to.ClientId, to.RetryCount
 	h.ServerIpcVersionNum = proto.Uint32(version)
 	b, encodeErr := encode(h, m)
-	l.giveBack()
+	if encoded != nil {
+		encoded()
+	}
 	if encodeErr != nil && err == nil {
-		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr), l)
+		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr), encoded)
 		return
 	}
 	// They wait for those before them: a client that asks and does not read would fill the memory.

@@ -90,8 +90,15 @@ func (c *Call) Reserve(ctx context.Context, bytes int64) error {
 	return nil
 }
 
+// Enter has a call that came by another way reserve memory beside those of the server, until leave is called, once its answer is encoded.
+func (s *Server) Enter(c *Call) (leave func()) {
+	s.init()
+	c.large = large{all: s.large, most: s.Limits.Large}
+	return c.large.giveBack
+}
+
 func (l *large) giveBack() {
-	if l != nil && l.held > 0 {
+	if l.held > 0 {
 		l.all.Release(l.held)
 		l.held = 0
 	}
