@@ -169,9 +169,9 @@ func (c *conn) readFrame(most int, within time.Duration) error {
 		return err
 	}
 	var took int
-	give := func() { c.s.memory.give(c.net.Remote.Addr(), took) }
+	give := func() { c.s.memory.give(c.net.Remote.Addr(), n, took) }
 	frame, err := readBody(c.r, n, func(bytes int) error {
-		err := c.s.memory.take(c.net.Remote.Addr(), bytes)
+		err := c.s.memory.take(c.net.Remote.Addr(), n, bytes)
 		if err == nil {
 			took += bytes
 		}
@@ -339,12 +339,12 @@ func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, 
 		return
 	}
 	// They wait for those before them: a client that asks and does not read would fill the memory.
-	if err := c.s.memory.take(c.net.Remote.Addr(), len(b)); err != nil {
+	if err := c.s.memory.take(c.net.Remote.Addr(), len(b), len(b)); err != nil {
 		c.s.Log.Info("an answer is not sent, and the connection ends", "from", c.net.Remote, "err", err)
 		c.net.Close()
 		return
 	}
-	defer c.s.memory.give(c.net.Remote.Addr(), len(b))
+	defer c.s.memory.give(c.net.Remote.Addr(), len(b), len(b))
 	c.send(b)
 	if h.GetStatus() == pb.RpcResponseHeaderProto_FATAL && to.GetCallId() >= 0 {
 		c.net.Close()
