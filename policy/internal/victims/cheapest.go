@@ -88,9 +88,8 @@ func (c *Chooser) single(u *books.Task, n *books.Node) found {
 			c.weigh(u, n, &f, start, a)
 		}
 	}
-	if start.CPUs <= books.Slack && len(n.Suspended) > 0 {
-		n.LineUp()
-		for _, tasks := range [][]*books.Task{n.Suspended, n.Away} {
+	if start.CPUs <= books.Slack {
+		for _, tasks := range [][]*books.Task{n.SuspendedBelow(u.Priority), n.Away} {
 			for _, t := range tasks {
 				for _, a := range c.ActsOn(u, t) {
 					c.weigh(u, n, &f, start, a)
