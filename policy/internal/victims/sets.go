@@ -76,13 +76,22 @@ var restrictions = []restriction{
 	{headrace.Suspend, headrace.Wait},
 }
 
-// greedySets keeps the cheapest of the sets that greedy makes.
+// greedySets keeps the cheapest of the sets that greedy makes. A restriction by what the pool does
+// not have leads to a set that has been made already.
 func (c *Chooser) greedySets(p *pool, f *found) {
 	for _, without := range restrictions {
+		if slices.ContainsFunc(without, func(m headrace.Mechanism) bool { return !p.has(m) }) {
+			continue
+		}
 		for _, by := range scores {
 			c.greedy(p, by, without, f)
 		}
 	}
+}
+
+// has reports whether an item of p is by m.
+func (p *pool) has(m headrace.Mechanism) bool {
+	return slices.ContainsFunc(p.items, func(it item) bool { return it.By == m })
 }
 
 // conceivable reports whether u would fit on n if all that may leave for it did, as
