@@ -191,7 +191,7 @@ func (n *Node) LineUp() {
 
 // SuspendedBelow returns the suspended tasks of n that are less urgent than p, those first whose
 // memory will be needed last; none where all of them are held.
-func (n *Node) SuspendedBelow(p headrace.Priority) []*Task {
+func SuspendedBelow(n *Node, p headrace.Priority) []*Task {
 	if n.lowestSuspended >= p {
 		return nil
 	}
@@ -202,7 +202,7 @@ func (n *Node) SuspendedBelow(p headrace.Priority) []*Task {
 
 // Lowest returns the least priority among running and suspended tasks that are not held; above
 // MaxPriority when there are none.
-func (n *Node) Lowest() headrace.Priority { return min(n.LowestRunning, n.lowestSuspended) }
+func Lowest(n *Node) headrace.Priority { return min(n.LowestRunning, n.lowestSuspended) }
 
 // onTheWay says how much of the memory of the suspended task t counts as free for a
 // start though it is still on its way to swap: all of it, once no more than the

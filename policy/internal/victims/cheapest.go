@@ -84,7 +84,7 @@ func (c *Chooser) single(u *books.Task, n *books.Node) found {
 		}
 	}
 	if start.CPUs <= books.Slack {
-		for _, tasks := range [][]*books.Task{n.SuspendedBelow(u.Priority), n.Away} {
+		for _, tasks := range [][]*books.Task{books.SuspendedBelow(n, u.Priority), n.Away} {
 			for _, t := range tasks {
 				c.weighAll(u, n, &f, start, t)
 			}

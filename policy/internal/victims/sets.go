@@ -112,7 +112,7 @@ func (c *Chooser) conceivable(u *books.Task, n *books.Node) bool {
 	if b.CPUs > books.Slack+rounding {
 		return false
 	}
-	for _, t := range n.SuspendedBelow(u.Priority) {
+	for _, t := range books.SuspendedBelow(n, u.Priority) {
 		if Movable(u, t) {
 			b.Mem -= t.Resident - t.Paging
 		}
@@ -131,7 +131,7 @@ func (c *Chooser) worthwhile(u *books.Task, n *books.Node, f *found) bool {
 	}
 	tasks := 0
 	cheaper := func(a books.Act) bool { return c.model.Floor(u, n, a, c.model.Of(n, a)) < f.cost.Total }
-	for _, some := range [][]*books.Task{n.Running, n.SuspendedBelow(u.Priority), n.Away} {
+	for _, some := range [][]*books.Task{n.Running, books.SuspendedBelow(n, u.Priority), n.Away} {
 		for _, t := range some {
 			if slices.ContainsFunc(c.ActsOn(u, t), cheaper) {
 				if tasks++; tasks > 1 {
@@ -150,7 +150,7 @@ func (c *Chooser) gather(u *books.Task, n *books.Node, best *found) *pool {
 	p := &c.pool
 	*p = pool{u: u, n: n, start: n.Balance(u), weight: c.model.Urgency(u), items: p.items[:0], groups: p.groups[:0], taken: p.taken, ranked: p.ranked, free: p.free[:0]}
 	c.Rank(n)
-	for _, tasks := range [][]*books.Task{n.Running, n.SuspendedBelow(u.Priority), n.Away} {
+	for _, tasks := range [][]*books.Task{n.Running, books.SuspendedBelow(n, u.Priority), n.Away} {
 		for _, t := range tasks {
 			for _, a := range c.ActsOn(u, t) {
 				alone := c.model.Of(n, a)
