@@ -62,7 +62,14 @@ func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 			return l, nil
 		}
 	}
-	return nil, nil
+	if l, err := lostLock(tree); l != nil || err != nil {
+		return l, err
+	}
+	semaphores, err := usedSemaphores(tree)
+	if err != nil {
+		return nil, err
+	}
+	return undoneAtEnd(tree, root, semaphores)
 }
 
 // openedByRoot: what the user has opened of the kernel's is more when root has opened it.
