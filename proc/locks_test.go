@@ -1,8 +1,10 @@
 package proc_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,5 +47,32 @@ func TestLocksOnMappedFiles(t *testing.T) {
 	tell("end")
 	if e := w.end(task); e.Code != 0 {
 		t.Errorf("ended with %+v", e)
+	}
+}
+
+// A program of 32 bits cannot be had to take its locks again: there is no checkpoint while it has one.
+func TestLocksOf32Bits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).needCheckpoints()
+	program := filepath.Join(t.TempDir(), "lock32")
+	if out, err := exec.Command("gcc", "-m32", "-O1", "-static", "-nostdlib", "-no-pie", "-fno-pic", "-fno-stack-protector", "-fcf-protection=none",
+		"-o", program, "testdata/programs/lock32.c").CombinedOutput(); err != nil {
+		t.Skipf("no programs of 32 bits can be made here: %v: %s", err, out)
+	}
+	if err := exec.Command(program).Run(); errors.Is(err, unix.ENOEXEC) {
+		t.Skip("no programs of 32 bits run here: ", err)
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	w.must(err)
+	defer file.Close()
+	w.must(file.Truncate(4096))
+	task := w.start(w.spec("locks", "sh", "-c", `exec "$0" <>"$1"`, program, file.Name()))
+	w.awaitOutput(task, "locked")
+	if _, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store}); !errors.Is(err, proc.ErrCheckpointLater) || !strings.Contains(err.Error(), "32 bits") {
+		t.Errorf("checkpoint: %v", err)
+	}
+	l := unix.Flock_t{Type: unix.F_WRLCK}
+	if w.must(unix.FcntlFlock(file.Fd(), unix.F_GETLK, &l)); l.Type != unix.F_WRLCK || l.Start != 3 {
+		t.Errorf("the lock after the refusal is %+v", l)
 	}
 }

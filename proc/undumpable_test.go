@@ -99,6 +99,20 @@ name = b"/headrace-test-%d" % time.time_ns()
 assert rt.mq_open(name, 0o102, 0o600, None) >= 0
 rt.mq_unlink(name)
 `, "the POSIX message queue /headrace-test-"},
+		"semaphore of an eventfd": {`assert libc.eventfd(3, 1) >= 0 # EFD_SEMAPHORE
+`, "EFD_SEMAPHORE"},
+		"deadline of a thread": {`
+import struct, threading
+def urgent():
+    global answer
+    attr = ctypes.create_string_buffer(struct.pack("IIQiIQQQ", 48, 6, 0, 0, 0, 10**7, 10**8, 10**8))
+    answer = libc.syscall({"x86_64": 314, "aarch64": 274}[os.uname().machine], 0, attr, 0)
+    asked.set(); time.sleep(1000)
+asked = threading.Event()
+threading.Thread(target=urgent, daemon=True).start()
+asked.wait()
+assert answer == 0
+`, "SCHED_DEADLINE"},
 		"traced": {`
 child = os.fork()
 if child == 0: time.sleep(1000)

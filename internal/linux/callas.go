@@ -2,6 +2,7 @@ package linux
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -32,6 +33,38 @@ func CallAs(pid int, do func(Caller) error) error {
 		return fmt.Errorf("call the kernel as process %d: %w", pid, err)
 	}
 	return nil
+}
+
+// CanCallAs reports whether CallAs can have a process make calls: whether its program is one of 64 bits that has kept the code that the
+// kernel maps into it. It takes the right to trace the process, and changes nothing.
+func CanCallAs(pid int) (bool, error) {
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		return false, err
+	}
+	defer memory.Close()
+	program, err := os.Open(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return false, err
+	}
+	defer program.Close()
+	head := make([]byte, elf.EI_CLASS+1)
+	if _, err := program.ReadAt(head, 0); err != nil {
+		return false, fmt.Errorf("look whether the program of process %d is one of 64 bits: %w", pid, err)
+	}
+	if elf.Class(head[elf.EI_CLASS]) != elf.ELFCLASS64 {
+		return false, nil
+	}
+	c := caller{pid: pid, memory: memory}
+	for m, err := range ProcFS("").Maps(pid) {
+		if err != nil {
+			return false, err
+		}
+		if m.Path == "[vdso]" && c.findCode(m) != 0 {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // maxStops is how often a process may stop in ways that are not meant. It is bounded as whoever may send it signals

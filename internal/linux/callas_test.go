@@ -83,6 +83,9 @@ func TestCallAsReadsLittle(t *testing.T) {
 		n, _ = strconv.Atoi(string(regexp.MustCompile(`rchar: (\d+)`).FindSubmatch(text)[1]))
 		return n
 	}
+	if can, err := CanCallAs(pid); err != nil || !can {
+		t.Errorf("it can be had to make calls: %v, %v", can, err)
+	}
 	before := read()
 	err := CallAs(pid, func(call Caller) error {
 		for range 100 {
@@ -105,6 +108,9 @@ func TestCallAsReadsLittle(t *testing.T) {
 // A program in which nothing calls the kernel in the way that is known is not had to make calls, and that is said.
 func TestCallAsUnsupported(t *testing.T) {
 	pid := stoppedProgram(t, "without")
+	if can, err := CanCallAs(pid); err != nil || can {
+		t.Errorf("it can be had to make calls: %v, %v", can, err)
+	}
 	err := CallAs(pid, func(Caller) error { t.Error("it makes calls"); return nil })
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported", err)

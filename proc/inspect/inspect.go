@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -62,7 +63,14 @@ func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 			return l, nil
 		}
 	}
-	return nil, nil
+	if l, err := lostLock(tree); l != nil || err != nil {
+		return l, err
+	}
+	semaphores, err := usedSemaphores(tree)
+	if err != nil {
+		return nil, err
+	}
+	return undoneAtEnd(tree, root, semaphores)
 }
 
 // openedByRoot: what the user has opened of the kernel's is more when root has opened it.
@@ -99,6 +107,10 @@ func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
 			if l, err := unreadEvents(d, "inotify"); l != nil || err != nil {
 				return l, err
 			}
+		case d.Is("eventfd"):
+			if l, err := semaphore(d); l != nil || err != nil {
+				return l, err
+			}
 		case isTerminal(d):
 			if l, err := unreadTerminal(d); l != nil || err != nil {
 				return l, err
@@ -113,7 +125,42 @@ func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
 			}
 		}
 	}
+	if l, err := deadline(pid); l != nil || err != nil {
+		return l, err
+	}
 	return deletedFile(open)
+}
+
+// semaphore: CRIU makes an eventfd without EFD_SEMAPHORE, and each read would take all there is instead of one. Linux before 6.5 does
+// not say which it is.
+func semaphore(d linux.Descriptor) (*Loss, error) {
+	fields, err := procs.FDInfo(d)
+	if fields["eventfd-semaphore"] != "1" || err != nil {
+		return nil, err
+	}
+	return &Loss{Has: fmt.Sprintf("an eventfd that is a semaphore (EFD_SEMAPHORE, descriptor %d), which a restore would make an ordinary one", d.FD)}, nil
+}
+
+// deadline: CRIU dumps a thread of any scheduling policy, and restores those of policies that it knows.
+func deadline(pid int) (l *Loss, err error) {
+	ended := procs.ThreadStates(pid, func(tid int, state byte) bool {
+		if linux.Dead(state) {
+			return true
+		}
+		policy, _, e := unix.Syscall(unix.SYS_SCHED_GETSCHEDULER, uintptr(tid), 0, 0)
+		switch policy &^ unix.SCHED_RESET_ON_FORK {
+		case unix.SCHED_NORMAL, unix.SCHED_FIFO, unix.SCHED_RR, unix.SCHED_BATCH, unix.SCHED_IDLE:
+		default:
+			if e == 0 {
+				l = &Loss{Has: fmt.Sprintf("a thread with the scheduling policy %d (6: SCHED_DEADLINE), which cannot be restored", policy)}
+			}
+		}
+		if e != 0 && e != unix.ESRCH {
+			err = fmt.Errorf("ask for the scheduling policy of thread %d: %w", tid, e)
+		}
+		return l == nil && err == nil
+	})
+	return l, errors.Join(err, ended)
 }
 
 // isMessageQueue reports whether it is a POSIX message queue. CRIU refuses those too, as files of a mount that it cannot find.

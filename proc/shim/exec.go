@@ -35,6 +35,9 @@ func runExec(args []string) error {
 		return err
 	}
 	env := commandEnv(spec, os.Environ())
+	// Go's threads have a list of semaphores to be undone, and the command would keep it: each would look as if it used some (package
+	// inspect). Where this is not allowed it does.
+	unix.Unshare(unix.CLONE_SYSVSEM)
 	os.Setenv("PATH", firstValue(env, "PATH")) // where the command is looked for
 	code, err := linux.Become(spec.Argv, env)
 	reportStartFailure(code, err)
