@@ -66,7 +66,7 @@ func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 	if l, err := lostLock(tree); l != nil || err != nil {
 		return l, err
 	}
-	semaphores, err := usedSemaphores(tree)
+	semaphores, err := usedSemaphores(tree, user)
 	if err != nil {
 		return nil, err
 	}

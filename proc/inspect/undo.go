@@ -1,12 +1,10 @@
 package inspect
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,15 +15,24 @@ import (
 
 // What a process does to System V semaphores with SEM_UNDO the kernel undoes when it ends. A checkpoint ends it, and CRIU does
 // not know of it. The kernel tells nobody what is to be undone. It tells, with kcmp(2), whether a thread has the list of that, which
-// it has from its first such operation on, for good, and each thread of a program that has several from the start. And it tells when
-// each set of semaphores was last used. So what may be undone is refused, though it may be nothing.
+// it has from its first such operation on, for good, and each thread of a program that has several from the start. And it tells whose
+// a set of semaphores is, when it was last used, and who was the last to use each of them. So what may be undone is refused, though it may be nothing: a
+// set of the task's user, or one that the task was the last to use. Other users' do not count otherwise, or anybody's would keep
+// all programs with threads from being checkpointed.
 
 // undoMargin is by how much the clock of the time of day may have been set since a task began. The kernel has the use of
 // semaphores by no other clock.
 const undoMargin = 24 * time.Hour
 
-// usedSemaphores returns the sets of semaphores that the processes may have used, as they were used since the first of them began.
-func usedSemaphores(tree []linux.Stat) ([]string, error) {
+// A semaphores is a set of them.
+type semaphores struct {
+	id, count      int
+	owner, creator uint32
+	used           int64 // when it was last, in seconds of the time of day; 0: never
+}
+
+// usedSemaphores returns the sets of semaphores that the processes of a user may have used, as they were used since the first of them began.
+func usedSemaphores(tree []linux.Stat, user uint32) (ids []int, err error) {
 	text, err := os.ReadFile("/proc/sysvipc/sem")
 	if linux.Gone(err) { // a kernel without them
 		return nil, nil
@@ -33,34 +40,52 @@ func usedSemaphores(tree []linux.Stat) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	age := undoMargin
+	sets, err := parseSemaphores(string(text))
+	if err != nil {
+		return nil, err
+	}
+	age, pids := undoMargin, map[int]bool{}
 	for _, p := range tree {
 		age = max(age, linux.Clock()-p.Start+undoMargin)
+		pids[p.PID] = true
 	}
-	return semaphoresSince(string(text), time.Now().Add(-age).Unix())
-}
-
-// semaphoresSince reads /proc/sysvipc/sem. since is in seconds of the time of day.
-func semaphoresSince(text string, since int64) (ids []string, err error) {
-	_, sets, _ := strings.Cut(text, "\n") // the names of the columns
-	for sc := bufio.NewScanner(strings.NewReader(sets)); sc.Scan(); {
-		f := strings.Fields(sc.Text())
-		if len(f) < 10 {
-			return nil, fmt.Errorf("/proc/sysvipc/sem: %q has not 10 fields", sc.Text())
-		}
-		used, err := strconv.ParseInt(f[8], 10, 64) // 0: never
-		if err != nil {
-			return nil, fmt.Errorf("/proc/sysvipc/sem: %w", err)
-		}
-		if used != 0 && used >= since {
-			ids = append(ids, f[1])
+	since := time.Now().Add(-age).Unix()
+	for _, s := range sets {
+		if s.used != 0 && s.used >= since && (s.owner == user || s.creator == user || s.lastUsedBy(pids)) {
+			ids = append(ids, s.id)
 		}
 	}
 	return ids, nil
 }
 
+// lastUsedBy reports whether one of the processes was the last to use one of the semaphores, as far as the caller may ask.
+func (s semaphores) lastUsedBy(pids map[int]bool) bool {
+	const getPID = 11
+	for i := range s.count {
+		if pid, _, e := unix.Syscall6(unix.SYS_SEMCTL, uintptr(s.id), uintptr(i), getPID, 0, 0, 0); e == 0 && pids[int(pid)] {
+			return true
+		}
+	}
+	return false
+}
+
+// parseSemaphores reads /proc/sysvipc/sem.
+func parseSemaphores(text string) (sets []semaphores, err error) {
+	_, lines, _ := strings.Cut(text, "\n") // the names of the columns
+	for line := range strings.Lines(lines) {
+		var s semaphores
+		var key, mode int64
+		var group, creators uint32
+		if _, err := fmt.Sscan(line, &key, &s.id, &mode, &s.count, &s.owner, &group, &s.creator, &creators, &s.used); err != nil {
+			return nil, fmt.Errorf("/proc/sysvipc/sem: %q: %w", line, err)
+		}
+		sets = append(sets, s)
+	}
+	return sets, nil
+}
+
 // undoneAtEnd returns the first process that may have used the semaphores with SEM_UNDO. The root is Headrace's own, which uses none.
-func undoneAtEnd(tree []linux.Stat, root int, semaphores []string) (*Loss, error) {
+func undoneAtEnd(tree []linux.Stat, root int, semaphores []int) (*Loss, error) {
 	if len(semaphores) == 0 {
 		return nil, nil
 	}
@@ -96,7 +121,7 @@ func undoneAtEnd(tree []linux.Stat, root int, semaphores []string) (*Loss, error
 		if has {
 			slices.Sort(semaphores)
 			return &Loss{PID: p.PID, Comm: p.Comm, Passing: true, Has: fmt.Sprintf("System V semaphores to be undone at its end (SEM_UNDO), or may have; a checkpoint would undo them. "+
-				"Used since it began: %s; remove those that nobody needs (ipcrm -s)", strings.Join(semaphores, ", "))}, nil
+				"Used since it began: %v; remove those that nobody needs (ipcrm -s)", semaphores)}, nil
 		}
 	}
 	return nil, nil
