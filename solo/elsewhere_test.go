@@ -196,6 +196,16 @@ func TestEndsWhileFetching(t *testing.T) {
 	b.awaitState(someContainer, headrace.Running)
 }
 
+// What is fetched for a container that is killed meanwhile is given up, also if the archive brings nothing more of it.
+func TestKilledWhileFetching(t *testing.T) {
+	b, s := newShelfBed(t)
+	taking := make(chan struct{}, 1)
+	b.ends(func() { s.taking = taking }, func() bool { return len(taking) > 0 }, func() {
+		b.abandon(otherContainer)
+		b.awaitState(otherContainer, headrace.Failed)
+	})
+}
+
 // ends has a container be archived, and the process of another one come that is to go on from there. before is done before it
 // comes; when the daemon is at it, it ends, as end has it.
 func (b *hostBed) ends(before func(), at func() bool, end func()) {
