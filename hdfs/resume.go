@@ -10,8 +10,8 @@ import (
 )
 
 // Resume returns the contents of a file that is what Stat has said, all of them: where a connection ends
-// before the file does, or nothing comes from a data node for a minute, it reads on over another one, then from another data node if there is one. A file that was changed meanwhile is
-// an error. When a connection has brought nothing, which may be that of a data node that is just being
+// before the file does it reads on over another one. A data node from which nothing comes for a minute is given up, and another
+// one is read from if there is one. A file that was changed meanwhile is an error. When a connection has brought nothing, which may be that of a data node that is just being
 // started anew, it waits for the next of pauses before it tries again; without one that is the error. The caller closes it; reading ends with ctx.
 // It is not for concurrent use.
 func (c *Client) Resume(ctx context.Context, path string, file FileInfo, pauses ...time.Duration) io.ReadCloser {
