@@ -120,7 +120,7 @@ func TestCopiesAreKnownLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	late := func(size int64, end func() error) {
-		n.Keeper.Writing(block.Block{ID: int64(w.last.ID), Stamp: w.last.Stamp + 1}, 0) // the copy looks like an older one
+		n.Keeper.Writing(block.Block{ID: int64(w.last.ID), Stamp: w.last.Stamp + 1}, 0, "", 0) // the copy looks like an older one
 		done := make(chan error, 1)
 		go func() { done <- end() }()
 		testkit.Await(t, "the length to be noted", func() bool { return stat(t, n, "/f").Size == size })

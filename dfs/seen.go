@@ -18,6 +18,9 @@ type seen struct {
 type mark struct {
 	stamp  uint64
 	length atomic.Int64
+	// by is the user who writes, and has written all from the byte at from on.
+	by   string
+	from int64
 }
 
 // A Seen notes how far readers may read a block that somebody writes.
@@ -30,9 +33,19 @@ func (s Seen) Set(length int64) {
 	}
 }
 
-// Writing begins to note how far readers may read a block, at least length.
-func (s *seen) Writing(b block.Block, length int64) Seen {
-	m := &mark{stamp: b.Stamp}
+// WrittenFrom returns from which byte on a user has written the copy of a block that was being written: its length, where that is not known.
+func (s *seen) WrittenFrom(id int64, by string, length int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.of[id]; m != nil && m.by == by {
+		return min(m.from, length)
+	}
+	return length
+}
+
+// Writing begins to note how far readers may read a block, at least length, and that a user writes from a byte on.
+func (s *seen) Writing(b block.Block, length int64, by string, from int64) Seen {
+	m := &mark{stamp: b.Stamp, by: by, from: from}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if old := s.of[b.ID]; old != nil { // what they have seen they see on

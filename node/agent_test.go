@@ -193,10 +193,9 @@ func TestSlowManager(t *testing.T) {
 	f.until("the result is told twice", func() bool { _, n := f.resultOf(7); return n >= 2 })
 	f.change(func() { f.slow = nil })
 	close(slow)
+	// A report on a busy machine may be late once more. The first one without the result comes after one that was not.
 	var n, told int
-	f.until("", func() bool { n = len(f.reports); return true })
-	f.until("answered reports", func() bool { return len(f.reports) > n+2 })
-	f.until("", func() bool { _, told = f.resultOf(7); n = len(f.reports); return true })
+	f.until("the answer is known", func() bool { _, told = f.resultOf(7); n = len(f.reports); return len(f.last().Results) == 0 })
 	f.until("more reports", func() bool { return len(f.reports) > n+2 })
 	f.until("", func() bool { _, n = f.resultOf(7); return true })
 	if n != told {

@@ -67,7 +67,7 @@ func (p *Planner) noteRefusal(u *books.Task, s fleet.Spots) {
 		return
 	}
 	for _, n := range p.fleet.List(u, s) {
-		if n.Lowest >= u.Priority {
+		if books.Lowest(n) >= u.Priority {
 			continue
 		}
 		p.chooser.Rank(n)

@@ -3,6 +3,7 @@ package clienttest
 import (
 	"bytes"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"headrace/dfs/dfstest"
 	"headrace/hdfs/hdfstest"
+	"headrace/internal/freeport"
 	"headrace/internal/testkit"
 )
 
@@ -93,5 +95,34 @@ func TestHadoop(t *testing.T) {
 	}
 	if got, err := os.ReadFile(other); err != nil || !bytes.Equal(got, append(data, data...)) {
 		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// TestStartedAgain: a client that client-config has configured for one node asks again when the node ends in the middle of a call.
+func TestStartedAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cmd := hadoopShell(t, filepath.Join(dir, "conf"))
+	l, err := freeport.Listen("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	address := l.Addr().String()
+	run(t, dir, testkit.Headrace(t), "dfs", "client-config", "--offline", "--fs", "hdfs://"+address, "conf")
+	var out bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(me(t)+" -mkdir /made\n"), &out, &out
+	ended := testkit.Start(t, cmd)
+	called, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close() // nobody is there
+	called.Close()
+	_, port, _ := net.SplitHostPort(address)
+	dfstest.Launch(t, filepath.Join(dir, "dfs"), "--port", port, "--http-port", "0")
+	<-ended
+	if codes := regexp.MustCompile(`(?m)> (\d+)$`).FindAllStringSubmatch(out.String(), -1); len(codes) != 2 || codes[1][1] != "0" {
+		t.Errorf("it was not made:\n%s", &out)
 	}
 }

@@ -39,12 +39,28 @@ func (c *call) status(s *meta.Status) *pb.HdfsFileStatusProto {
 // blockMemory is how many bytes a block takes while an answer is put together: 3 nodes, a token.
 const blockMemory = 3 << 10
 
-// reserve waits until an answer about blocks may be put together, if they are many.
-func (c *call) reserve(l *meta.Located) error {
-	if large, err := dfs.Large(l); !large || err != nil {
-		return err
+// located asks for something that names the blocks of a file; f says which they are, of several files those of the one with the most. If they are
+// many it waits until the answer may be put together, with nothing in hand, and asks again.
+func located[T any](c *call, f func(meta.Query) (T, *meta.Located, error)) (T, error) {
+	var none T
+	for waited := false; ; waited = true {
+		var v T
+		var l *meta.Located
+		err := c.ask(func(q meta.Query) (err error) { v, l, err = f(q); return err })
+		if err != nil {
+			return none, err
+		}
+		if large, err := dfs.Large(l); err != nil {
+			return none, err
+		} else if !large || waited {
+			return v, nil
+		}
+		bytes := int64(len(l.Blocks)) * blockMemory
+		v, l = none, nil
+		if err := c.Reserve(c.ctx, bytes); err != nil {
+			return none, err
+		}
 	}
-	return c.Reserve(c.ctx, int64(len(l.Blocks))*blockMemory)
 }
 
 // locatedBlocks are the blocks of a file, with tokens for who may read it.

@@ -100,6 +100,7 @@ func New(c Config) *Gateway {
 		return extents.Serve(ctx, in)
 	})
 	for name, here := range g.Led {
+		here.Enter = g.rpc.Enter
 		g.rpc.Protocols[name] = ipc.HandlerFunc(func(ctx context.Context, in *ipc.Call) (proto.Message, error) {
 			if name == RingProtocol && in.Method != asksOnly {
 				if err := g.callers.ProveHere(cmp.Or(in.User.Real, in.User.Name), in.Remote, in.Local); err != nil {

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -168,6 +170,70 @@ func TestOthersFiles(t *testing.T) {
 	}
 	if got := alice.read(f); string(got) != "hers" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestWritesAndMayNotRead: who may write a file, and not read it, is not told which bytes it has by sending some again.
+func TestWritesAndMayNotRead(t *testing.T) {
+	s := serve(t, t.TempDir())
+	alice, bob := s.as("alice"), s.as("bob")
+	s.as("root").mkdir("/drop", 0o777)
+	path, secret := "/drop/log", random(1025) // two chunks, and a byte that could be guessed by its chunk's checksum
+	alice.write(path, secret)
+	ask[pb.SetPermissionResponseProto](alice, "setPermission", &pb.SetPermissionRequestProto{Src: &path, Permission: permission(0o622)})
+	bob.throws("AccessControlException", "getBlockLocations", bob.locationsRequest(path))
+
+	a := ask[pb.AppendResponseProto](bob, "append", &pb.AppendRequestProto{Src: &path, ClientName: &bob.name})
+	stamped := ask[pb.UpdateBlockForPipelineResponseProto](bob, "updateBlockForPipeline", &pb.UpdateBlockForPipelineRequestProto{Block: a.Block.B, ClientName: &bob.name}).Block
+	end, stage := uint64(len(secret)), pb.OpWriteBlockProto_PIPELINE_SETUP_APPEND
+	open := func() *xfer.Pipeline {
+		t.Helper()
+		p, err := bob.begin(a.Block, func(q *pb.OpWriteBlockProto) {
+			q.Stage, q.LatestGenerationStamp, q.MinBytesRcvd, q.MaxBytesRcvd = &stage, stamped.B.GenerationStamp, &end, proto.Uint64(1<<20)
+			q.Header.BaseHeader.Token = stamped.BlockToken
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stage = pb.OpWriteBlockProto_PIPELINE_SETUP_STREAMING_RECOVERY
+		return p
+	}
+	sends := func(p *xfer.Pipeline, offset int, data []byte) error {
+		if _, err := p.Send(int64(offset), data, false); err != nil {
+			return err
+		}
+		_, err := p.Ack()
+		return err
+	}
+	for _, offset := range []int{0, 3, 512, 1024} {
+		for wrong := range byte(2) {
+			if err := sends(open(), offset, []byte{secret[offset] ^ 1 ^ wrong}); err != nil {
+				t.Errorf("the byte at %d, wrong by %d: %v", offset, 1^wrong, err)
+			}
+		}
+	}
+	// With bytes of his own behind it, which are compared when he sends them again, also after the pipeline broke.
+	all := append(slices.Clone(secret), "and his own"...)
+	for wrong := range byte(2) {
+		guess := slices.Clone(all)
+		guess[1024] ^= wrong
+		if err := sends(open(), 1024, guess[1024:]); err != nil {
+			t.Errorf("with more behind it, wrong by %d: %v", wrong, err)
+		}
+	}
+	all[1030] ^= 1
+	if err := sends(open(), 1024, all[1024:]); err == nil {
+		t.Error("his own bytes were sent again as others, and taken")
+	}
+	all[1030] ^= 1
+	b := stamped.B
+	b.NumBytes = proto.Uint64(uint64(len(all)))
+	ask[pb.UpdatePipelineResponseProto](bob, "updatePipeline", &pb.UpdatePipelineRequestProto{ClientName: &bob.name, OldBlock: a.Block.B, NewBlock: b,
+		NewNodes: []*pb.DatanodeIDProto{a.Block.Locs[0].Id}})
+	bob.send(open(), int64(len(all)), nil)
+	bob.complete(path, a.Stat.GetFileId(), b)
+	if got := alice.read(path); !bytes.Equal(got, all) {
+		t.Errorf("%d bytes are there, or others than were written", len(got))
 	}
 }
 

@@ -23,19 +23,19 @@ var look = table{
 	}),
 	"getLocatedFileInfo": on(func(c *call, q *pb.GetLocatedFileInfoRequestProto) (*pb.GetLocatedFileInfoResponseProto, error) {
 		r, mayRead := &pb.GetLocatedFileInfoResponseProto{}, false
-		var s *meta.Status
-		err := c.ask(func(m meta.Query) (err error) {
-			if s, err = m.Stat(q.GetSrc(), true); s != nil && s.Located != nil && q.GetNeedBlockToken() {
+		s, err := located(c, func(m meta.Query) (*meta.Status, *meta.Located, error) {
+			s, err := m.Stat(q.GetSrc(), true)
+			if s == nil || s.Located == nil {
+				return s, nil, err
+			}
+			if q.GetNeedBlockToken() {
 				_, denied := m.Blocks(q.GetSrc(), 0, 0)
 				mayRead = denied == nil
 			}
-			return err
+			return s, s.Located, err
 		})
 		if s == nil || err != nil {
 			return r, err
-		}
-		if err := c.reserve(s.Located); err != nil {
-			return nil, err
 		}
 		if r.Fs = c.status(s); mayRead {
 			r.Fs.Locations = c.locatedBlocks(s.Located, true)
@@ -52,14 +52,11 @@ var look = table{
 	}),
 	"getBatchedListing": on((*call).batchedListing),
 	"getBlockLocations": on(func(c *call, q *pb.GetBlockLocationsRequestProto) (*pb.GetBlockLocationsResponseProto, error) {
-		var l *meta.Located
-		if err := c.ask(func(m meta.Query) (err error) {
-			l, err = m.Blocks(q.GetSrc(), int64(q.GetOffset()), int64(q.GetLength()))
-			return err
-		}); err != nil {
-			return nil, err
-		}
-		if err := c.reserve(l); err != nil {
+		l, err := located(c, func(m meta.Query) (*meta.Located, *meta.Located, error) {
+			l, err := m.Blocks(q.GetSrc(), int64(q.GetOffset()), int64(q.GetLength()))
+			return l, l, err
+		})
+		if err != nil {
 			return nil, err
 		}
 		return &pb.GetBlockLocationsResponseProto{Locations: c.locatedBlocks(l, true)}, nil
@@ -130,17 +127,25 @@ func (c *call) exists(path string) error {
 	return err
 }
 
-func (c *call) list(path, startAfter string, locate bool) (p *pb.DirectoryListingProto, err error) {
-	var l *meta.Listing
-	err = c.ask(func(q meta.Query) (err error) { l, err = q.List(path, startAfter, locate); return err })
+func (c *call) list(path, startAfter string, locate bool) (*pb.DirectoryListingProto, error) {
+	l, err := located(c, func(q meta.Query) (*meta.Listing, *meta.Located, error) {
+		l, err := q.List(path, startAfter, locate)
+		if l == nil {
+			return nil, nil, err
+		}
+		var most *meta.Located
+		for i := range l.Entries {
+			if at := l.Entries[i].Located; at != nil && (most == nil || len(at.Blocks) > len(most.Blocks)) {
+				most = at
+			}
+		}
+		return l, most, err
+	})
 	if l == nil || err != nil {
 		return nil, err
 	}
-	p = &pb.DirectoryListingProto{RemainingEntries: proto.Uint32(uint32(l.Left))}
+	p := &pb.DirectoryListingProto{RemainingEntries: proto.Uint32(uint32(l.Left))}
 	for i := range l.Entries {
-		if err := c.reserve(l.Entries[i].Located); err != nil {
-			return nil, err
-		}
 		p.PartialListing = append(p.PartialListing, c.status(&l.Entries[i]))
 	}
 	return p, nil

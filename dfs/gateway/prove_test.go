@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"os"
 	"os/user"
@@ -88,21 +89,29 @@ func TestWhoReadsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// TestWhoChangesTheRing: a caller of another machine, who is whoever it says, may ask about nodes, and have none leave.
+// TestWhoChangesTheRing: a caller of another machine, who is whoever it says, may ask about nodes, and have none leave, whatever its port.
 func TestWhoChangesTheRing(t *testing.T) {
 	s := serve(t, t.TempDir())
 	name := s.node.Identity.Node
 	served := s.g.rpc.Protocols[RingProtocol]
+	all, err := net.Listen("tcp", ":0") // root's, here
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer all.Close()
+	_, port, _ := net.SplitHostPort(all.Addr().String())
 	for method, q := range map[string]proto.Message{"Ring": &wire.RingRequest{}, "Drain": &wire.RingDrainRequest{Node: name}, "Fill": &wire.RingFillRequest{Node: name},
 		"Remove": &wire.RingRemoveRequest{Node: name}} {
 		b, err := proto.Marshal(q)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = served.Serve(t.Context(), &ipc.Call{Protocol: RingProtocol, Version: 1, Method: method, Request: b, User: ipc.User{Name: "root"},
-			Remote: netip.MustParseAddrPort("192.0.2.1:40000"), Local: netip.MustParseAddrPort(s.rpc)})
-		if refused := err != nil && strings.Contains(err.Error(), "nothing proves"); refused != (method != "Ring") {
-			t.Errorf("%s from another machine: %v", method, err)
+		for _, port := range []string{"1", port} {
+			_, err = served.Serve(t.Context(), &ipc.Call{Protocol: RingProtocol, Version: 1, Method: method, Request: b, User: ipc.User{Name: "root"},
+				Remote: netip.MustParseAddrPort("192.0.2.1:" + port), Local: netip.MustParseAddrPort(s.rpc)})
+			if refused := err != nil && strings.Contains(err.Error(), "nothing proves"); refused != (method != "Ring") {
+				t.Errorf("%s from port %s of another machine: %v", method, port, err)
+			}
 		}
 		here := s.dial("root", ipc.Options{Protocol: RingProtocol, User: ipc.User{Name: "root"}})
 		err = here.Call(t.Context(), method, q, &wire.RingChangeResponse{})

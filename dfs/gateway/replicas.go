@@ -69,7 +69,11 @@ func (s *replicas) Write(ctx context.Context, q xfer.WriteRequest) (xfer.Writer,
 		w.Close()
 		return nil, err
 	}
-	r.seen = s.node.Keeper.Writing(block.Block{ID: b.ID, Stamp: q.Stamp}, acked)
+	by := dfs.TokenUser(q.Token)
+	if r.from = w.Length(); q.Stage == pb.OpWriteBlockProto_PIPELINE_SETUP_STREAMING_RECOVERY {
+		r.from = s.node.Keeper.WrittenFrom(b.ID, by, r.from)
+	}
+	r.seen = s.node.Keeper.Writing(block.Block{ID: b.ID, Stamp: q.Stamp}, acked, by, r.from)
 	return r, nil
 }
 
@@ -177,6 +181,7 @@ func (r *replica) Close() error {
 type writing struct {
 	w     *block.Writer
 	tail  uint32
+	from  int64 // what lies before it others may have written
 	seen  dfs.Seen
 	bytes prometheus.Counter
 	kept  bool // it is a copy of one that is being written, and is to be such a one
@@ -185,7 +190,8 @@ type writing struct {
 func (w *writing) Tail() (length int64, sum uint32) { return w.w.Length(), w.tail }
 
 func (w *writing) Same(_ context.Context, offset int64, data []byte) (bool, error) {
-	return w.w.Same(data, offset)
+	others := min(max(0, w.from-offset), int64(len(data)))
+	return w.w.Same(data[others:], offset+others)
 }
 
 func (w *writing) Write(_ context.Context, offset int64, data, _ []byte) error {

@@ -67,6 +67,11 @@ func (m *Circle) lead(ctx context.Context, here func() (again bool, err error), 
 	}
 }
 
+const (
+	longAnswer = 256 << 10 // bytes, encoded: longer ones wait for each other
+	decoded    = 4         // times as many bytes an answer takes while it is encoded anew for the client
+)
+
 // Pass has the node that leads answer a call of a client of this node; see gateway.Pass.
 func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a proto.Message, err error) {
 	// Of a call of which nobody knows whether it was carried out, only its number makes sure that it is once.
@@ -91,6 +96,11 @@ func (m *Circle) Pass(ctx context.Context, c *ipc.Call, here *ipc.Service) (a pr
 			return false, &ipc.Exception{Class: e.Class, Message: e.Message, Code: pb.RpcResponseHeaderProto_RpcErrorCodeProto(e.Code)}
 		case w.Outcome == nil, w.GetNotLeading() != nil:
 			return true, &dfs.NotLeader{Leader: w.GetNotLeading().GetLeader()}
+		}
+		if n := len(w.GetAnswer()); n > longAnswer {
+			if err := c.Reserve(ctx, decoded*int64(n)); err != nil {
+				return false, err
+			}
 		}
 		a, err = here.Answer(c.Method, w.GetAnswer())
 		return false, err
@@ -156,6 +166,9 @@ func (s service) Pass(ctx context.Context, q *wire.RingPassRequest) (*wire.RingP
 	}
 	if !s.node.Leads() {
 		return notLeading(s.node.View().Leader)
+	}
+	if here.Enter != nil {
+		defer here.Enter(c)()
 	}
 	a, err := s.answer(ctx, here, c)
 	if undone(err) {

@@ -8,8 +8,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +35,37 @@ func info(path string) *pb.GetFileInfoResponseProto {
 	kind := pb.HdfsFileStatusProto_IS_FILE
 	return &pb.GetFileInfoResponseProto{Fs: &pb.HdfsFileStatusProto{FileType: &kind, Path: []byte(path), Length: proto.Uint64(0), Permission: &pb.FsPermissionProto{Perm: proto.Uint32(0)},
 		Owner: proto.String(""), Group: proto.String(""), ModificationTime: proto.Uint64(0), AccessTime: proto.Uint64(0)}}
+}
+
+// TestLargePassedOn: answers to calls that others have passed on wait for each other as those of the node's own clients do.
+func TestLargePassedOn(t *testing.T) {
+	all := circle(t, 3, quick)
+	server := ipc.Server{Limits: ipc.Limits{Large: 100}}
+	all[0].led[protocol].Enter = server.Enter
+	var building, most atomic.Int32
+	all[0].served = func(c *ipc.Call) (proto.Message, error) {
+		if err := c.Reserve(t.Context(), 60); err != nil {
+			return nil, err
+		}
+		if n := building.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer building.Add(-1)
+		runtime.Gosched()
+		return info("large"), nil
+	}
+	var calls sync.WaitGroup
+	for i := range 40 {
+		calls.Go(func() {
+			if path, err := all[1].pass(call(9, int32(i), "anna")); err != nil || path != "large" {
+				t.Errorf("%q, %v", path, err)
+			}
+		})
+	}
+	calls.Wait()
+	if most.Load() != 1 {
+		t.Errorf("%d were put together at once", most.Load())
+	}
 }
 
 // TestPass: what a node passes on is what the client has said, and who it is; answers and exceptions are the leader's.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -63,6 +64,20 @@ func noteState(nc net.Conn, state http.ConnState) {
 	case http.StateActive:
 		c.activity.Work()
 	case http.StateIdle:
+		c.activity.Wait()
+	}
+}
+
+// connOf has a handler find the connection of its request.
+type connOf struct{}
+
+func withConn(ctx context.Context, nc net.Conn) context.Context {
+	return context.WithValue(ctx, connOf{}, nc)
+}
+
+// answered notes that a request was answered of which more of the body may be to come: net/http waits for it, and nobody wants it.
+func answered(r *http.Request) {
+	if c, ok := r.Context().Value(connOf{}).(*conn); ok && r.Body != http.NoBody {
 		c.activity.Wait()
 	}
 }

@@ -84,7 +84,7 @@ func New(c Config) *Server {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
-	s.http = http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader, ConnState: noteState,
+	s.http = http.Server{Handler: s, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader, ConnState: noteState, ConnContext: withConn,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ErrorLog: slog.NewLogLogger(c.Log.Handler(), slog.LevelDebug)}
 	return s
 }
@@ -144,6 +144,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, proved string) {
 		return
 	}
 	defer s.running.Done()
+	defer answered(r)
 	patience(w, s.BodyTime)
 	if r.Body != http.NoBody {
 		c := http.NewResponseController(w)

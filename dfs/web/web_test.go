@@ -14,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -400,6 +401,31 @@ func TestConnections(t *testing.T) {
 	if n, err := idle[0].Read(make([]byte, 1)); err == nil {
 		t.Errorf("the first is served still: %d", n)
 	}
+}
+
+// TestBodiesThatNobodyWants: who sends half a body to where nobody wants it keeps nobody out.
+func TestBodiesThatNobodyWants(t *testing.T) {
+	var came atomic.Int32
+	s := serve(t, func(c *Config) {
+		c.Connections, c.AddressConnections, c.BodyTime = 3, 3, time.Hour
+		c.Pass = func(http.ResponseWriter, *http.Request, string) (bool, error) { came.Add(1); return false, nil }
+	})
+	for range 3 {
+		nc, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		io.WriteString(nc, "PUT /webhdfs/v1/d?op=MKDIRS&user.name=root HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\nabc")
+	}
+	testkit.Await(t, "the requests to be served", func() bool { return came.Load() == 3 })
+	testkit.Await(t, "another one to be served", func() bool {
+		resp, err := http.Get(s.url + prefix + "/?op=GETFILESTATUS&user.name=root")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil
+	})
 }
 
 // TestListing: a directory of several pages is listed whole.

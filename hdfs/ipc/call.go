@@ -61,6 +61,10 @@ func (f HandlerFunc) Serve(ctx context.Context, c *Call) (proto.Message, error) 
 // A Service serves the methods of a protocol's descriptor: it decodes the request, and refuses
 // methods that there are none of.
 type Service struct {
+	// Enter has a call that came by another way than a Server's reserve memory beside those of that server; what it returns ends
+	// that. nil: there is no bound.
+	Enter func(c *Call) (leave func())
+
 	methods protoreflect.MethodDescriptors
 	name    string
 	serve   func(ctx context.Context, c *Call, request proto.Message) (proto.Message, error)
@@ -69,7 +73,7 @@ type Service struct {
 // NewService returns the Handler of a protocol. serve answers with the message that the
 // descriptor names for the method.
 func NewService(d protoreflect.ServiceDescriptor, serve func(ctx context.Context, c *Call, request proto.Message) (proto.Message, error)) *Service {
-	return &Service{d.Methods(), string(d.Name()), serve}
+	return &Service{methods: d.Methods(), name: string(d.Name()), serve: serve}
 }
 
 // Answer decodes the answer of a method, as another server of the protocol has encoded it.

@@ -169,9 +169,9 @@ func (c *conn) readFrame(most int, within time.Duration) error {
 		return err
 	}
 	var took int
-	give := func() { c.s.memory.give(c.net.Remote.Addr(), took) }
+	give := func() { c.s.memory.give(c.net.Remote.Addr(), n, took) }
 	frame, err := readBody(c.r, n, func(bytes int) error {
-		err := c.s.memory.take(c.net.Remote.Addr(), bytes)
+		err := c.s.memory.take(c.net.Remote.Addr(), n, bytes)
 		if err == nil {
 			took += bytes
 		}
@@ -287,7 +287,7 @@ func (c *conn) begin(q request, done func()) error {
 		return fatal(ClassServer, pb.RpcResponseHeaderProto_FATAL_DESERIALIZING_REQUEST, "%s", err)
 	}
 	call.User, call.Remote, call.Local = c.user, c.net.Remote, c.local()
-	call.large = large{all: c.s.large, most: c.s.Limits.Large}
+	leave := c.s.Enter(call)
 	select {
 	case c.calls <- struct{}{}:
 	case <-c.ctx.Done():
@@ -298,7 +298,7 @@ func (c *conn) begin(q request, done func()) error {
 	c.s.crew.run(func() {
 		defer func() { c.touch(); <-c.calls; done(); c.serving.Done() }()
 		m, err := c.call(call)
-		c.answer(q.header, m, err, &call.large)
+		c.answer(q.header, m, err, leave)
 	})
 	return nil
 }
@@ -321,8 +321,8 @@ func (c *conn) call(call *Call) (m proto.Message, err error) {
 	return h.Serve(c.ctx, call)
 }
 
-// answer sends the answer of a call. One that cannot be sent ends the connection.
-func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, l *large) {
+// answer sends the answer of a call, and calls encoded before it does. One that cannot be sent ends the connection.
+func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, encoded func()) {
 	h := &pb.RpcResponseHeaderProto{Status: pb.RpcResponseHeaderProto_SUCCESS.Enum()}
 	if err != nil {
 		h, m = ExceptionOf(err).response(), nil
@@ -331,18 +331,20 @@ func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, 
 	h.ClientId, h.RetryCount = to.ClientId, to.RetryCount
 	h.ServerIpcVersionNum = proto.Uint32(version)
 	b, encodeErr := encode(h, m)
-	l.giveBack()
+	if encoded != nil {
+		encoded()
+	}
 	if encodeErr != nil && err == nil {
-		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr), l)
+		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr), encoded)
 		return
 	}
 	// They wait for those before them: a client that asks and does not read would fill the memory.
-	if err := c.s.memory.take(c.net.Remote.Addr(), len(b)); err != nil {
+	if err := c.s.memory.take(c.net.Remote.Addr(), len(b), len(b)); err != nil {
 		c.s.Log.Info("an answer is not sent, and the connection ends", "from", c.net.Remote, "err", err)
 		c.net.Close()
 		return
 	}
-	defer c.s.memory.give(c.net.Remote.Addr(), len(b))
+	defer c.s.memory.give(c.net.Remote.Addr(), len(b), len(b))
 	c.send(b)
 	if h.GetStatus() == pb.RpcResponseHeaderProto_FATAL && to.GetCallId() >= 0 {
 		c.net.Close()

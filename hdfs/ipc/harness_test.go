@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/hdfs/pb"
+	"headrace/internal/budget"
 )
 
 // clientProtocol is the interface that the tests serve.
@@ -36,8 +37,10 @@ func start(t testing.TB, s *Server) (address string) {
 		if n := s.crowd.Members(); n != 0 {
 			t.Errorf("%d connections are left", n)
 		}
-		if all, owners := s.memory.tiers.Taken(); all != 0 || owners != 0 {
-			t.Errorf("%d bytes of %d owners are left", all, owners)
+		for _, m := range []*budget.SharedTiers{&s.memory.all, &s.memory.long} {
+			if all, owners := m.Taken(); all != 0 || owners != 0 {
+				t.Errorf("%d %s of %d owners are left", all, m.Tiers.What, owners)
+			}
 		}
 	})
 	return l.Addr().String()

@@ -99,7 +99,11 @@ func TestBusyIsNotIdle(t *testing.T) {
 		return sized(ctx, c, q)
 	})
 	s.Limits.Idle = 20 * time.Millisecond
-	wantLength(t, dial(t, start(t, s), Options{}), "/long")
+	// At once, else a client that gets no processor for as long is idle.
+	c := raw(t, start(t, s), append(introduced(t), frame(t, head(5), call("getFileInfo"), &pb.GetFileInfoRequestProto{Src: proto.String("/long")})...)...)
+	if a, err := readAnswer(bufio.NewReader(c), 1000); err != nil || a.header.GetCallId() != 5 || a.err() != nil {
+		t.Errorf("%v, %v", a, err)
+	}
 }
 
 // TestAnswerNotTaken: a client that reads no answers is disconnected, and takes no more
@@ -120,6 +124,23 @@ func TestAnswerNotTaken(t *testing.T) {
 		}
 	}
 	testkit.Await(t, "the connection to end", func() bool { return s.crowd.Members() == 0 })
+}
+
+// TestLongRequestsLeaveRoom: who fills the memory with long requests that never end keeps nobody from short calls.
+func TestLongRequestsLeaveRoom(t *testing.T) {
+	s := serving(sized)
+	s.Limits.Memory, s.Limits.AddressMemory = 4<<20, 4<<20
+	address := start(t, s)
+	const held = 512 << 10 // as much is taken for the next part of a request of which as much has come
+	var ends []net.Conn
+	for range 16 {
+		ends = append(ends, raw(t, address, append(append(introduced(t), length(2*held)...), make([]byte, held)...)...))
+	}
+	testkit.Await(t, "what is left to be too little for one more", func() bool {
+		all, _ := s.memory.long.Taken()
+		return all > 3<<20-2*held && s.crowd.Members() < len(ends)
+	})
+	wantLength(t, dial(t, address, Options{}), "/short")
 }
 
 // TestManyAnswersNotTaken: answers that nobody reads take no more memory than clients may have, and keep nobody from being answered.
@@ -213,7 +234,7 @@ func TestMemory(t *testing.T) {
 	for range 20 {
 		raw(t, address, append(introduced(t), length(60<<20)...)...)
 	}
-	wantLength(t, dial(t, address, Options{}), strings.Repeat("x", 700<<10))
+	wantLength(t, dial(t, address, Options{}), strings.Repeat("x", 600<<10))
 }
 
 // TestLargeAnswersWaitForEachOther: answers that say how much memory they take are not put together beside more of them than fit, and others are.

@@ -20,7 +20,7 @@ type Limits struct {
 	// place of the address's, or else of everybody's, that is idle for longest.
 	Connections, AddressConnections int
 	// Memory is for requests that are being read or served, and answers that are not sent, in bytes: of all
-	// (512 MB), and of one address (128 MB). Who would have more is disconnected.
+	// (512 MB), and of one address (128 MB); of both those that are longer than 64 KB have three quarters. Who would have more is disconnected.
 	Memory, AddressMemory int64
 	// Large is for answers that say that they are large while they are put together (Call.Reserve), in bytes of all (256 MB). They wait
 	// for each other.
@@ -58,14 +58,43 @@ func (l Limits) filled() Limits {
 }
 
 // memory is what requests and answers take. It is safe for concurrent use.
-type memory struct{ tiers budget.SharedTiers }
+type memory struct {
+	all budget.SharedTiers
+	// long are those that are longer than usual: a quarter of all is left to the others, which nearly all calls are.
+	long budget.SharedTiers
+}
 
-// take takes some for a request or an answer.
-func (m *memory) take(from netip.Addr, bytes int) error {
-	if err := m.tiers.Take(from.String(), int64(bytes)); err != nil {
+// usual is how many bytes a request or an answer has at most that may have the last quarter of the memory.
+const usual = 64 << 10
+
+func newMemory(l Limits) *memory {
+	return &memory{
+		all:  budget.SharedTiers{Tiers: budget.Tiers{What: "bytes of requests", Owner: l.AddressMemory, All: l.Memory}},
+		long: budget.SharedTiers{Tiers: budget.Tiers{What: "bytes of long requests", Owner: l.AddressMemory / 4 * 3, All: l.Memory / 4 * 3}},
+	}
+}
+
+// take takes some for a request or an answer of a length.
+func (m *memory) take(from netip.Addr, length, bytes int) error {
+	who := from.String()
+	err := m.all.Take(who, int64(bytes))
+	if err == nil && length > usual {
+		if err = m.long.Take(who, int64(bytes)); err != nil {
+			m.all.Give(who, int64(bytes))
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("requests and answers: %w", err)
 	}
 	return nil
+}
+
+// give gives back what was taken.
+func (m *memory) give(from netip.Addr, length, bytes int) {
+	m.all.Give(from.String(), int64(bytes))
+	if length > usual {
+		m.long.Give(from.String(), int64(bytes))
+	}
 }
 
 // large is what answers take that are being put together, before anybody knows how long they are.
@@ -90,11 +119,16 @@ func (c *Call) Reserve(ctx context.Context, bytes int64) error {
 	return nil
 }
 
+// Enter has a call that came by another way reserve memory beside those of the server, until leave is called, once its answer is encoded.
+func (s *Server) Enter(c *Call) (leave func()) {
+	s.init()
+	c.large = large{all: s.large, most: s.Limits.Large}
+	return c.large.giveBack
+}
+
 func (l *large) giveBack() {
-	if l != nil && l.held > 0 {
+	if l.held > 0 {
 		l.all.Release(l.held)
 		l.held = 0
 	}
 }
-
-func (m *memory) give(from netip.Addr, bytes int) { m.tiers.Give(from.String(), int64(bytes)) }

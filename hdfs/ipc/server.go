@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"headrace/internal/accept"
-	"headrace/internal/budget"
 )
 
 // ErrClosed is what Serve returns after the server was closed.
@@ -36,7 +35,7 @@ type Server struct {
 
 	once   sync.Once
 	crowd  accept.Crowd
-	memory memory
+	memory *memory
 	large  *semaphore.Weighted
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -53,7 +52,7 @@ func (s *Server) init() {
 	s.once.Do(func() {
 		s.Limits = s.Limits.filled()
 		s.crowd = accept.Crowd{Most: s.Limits.Connections, MostOfAddress: s.Limits.AddressConnections}
-		s.memory.tiers.Tiers = budget.Tiers{What: "bytes of requests", Owner: s.Limits.AddressMemory, All: s.Limits.Memory}
+		s.memory = newMemory(s.Limits)
 		s.large = semaphore.NewWeighted(s.Limits.Large)
 		s.conns = map[*conn]struct{}{}
 		s.ctx, s.cancel = context.WithCancel(context.Background())

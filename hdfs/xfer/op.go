@@ -43,8 +43,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("operation %d", byte(o))
 }
 
-// mostMessage is the largest message of an operation or an answer, in bytes.
-const mostMessage = 1 << 20
+// mostMessage is the largest message of an operation or an answer, in bytes: a pipeline of 512 nodes has room. Strangers may send it, too.
+const mostMessage = 256 << 10
 
 // saslMagic begins a handshake of SASL in place of a version (DataTransferSaslUtil.SASL_TRANSFER_MAGIC_NUMBER).
 const saslMagic = 0xdeadbeef

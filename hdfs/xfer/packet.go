@@ -14,8 +14,12 @@ import (
 // Sequence numbers of packets that have no data.
 const heartbeat = -1
 
-// mostPacket is the largest packet, in bytes (PacketReceiver.MAX_PACKET_SIZE).
-const mostPacket = 16 << 20
+const (
+	// mostPacket is the largest packet, in bytes (PacketReceiver.MAX_PACKET_SIZE).
+	mostPacket = 16 << 20
+	// usualPacket is the largest one that is in no budget: clients send 64 KB if nobody has told them otherwise.
+	usualPacket = 256 << 10
+)
 
 // A packet is a piece of a block: data and the checksums of its chunks, which begin at its offset.
 type packet struct {
@@ -34,6 +38,9 @@ type packetReader struct {
 	r   *bufio.Reader
 	buf []byte
 	h   pb.PacketHeaderProto
+	// take takes memory for a packet larger than usual, or gives it back; nil: nobody counts.
+	take func(bytes int) error
+	took int
 }
 
 // The parts of a packet before its header: how long it is without the header, counted with these four bytes, and
@@ -54,10 +61,39 @@ func (p *packetReader) next() (packet, error) {
 		return packet{}, fmt.Errorf("a packet of %d bytes", payload)
 	}
 	n := lengths + header + int(payload)
+	if err := p.room(n); err != nil {
+		return packet{}, err
+	}
 	if p.buf, err = grow(p.r, p.buf, n); err != nil {
 		return packet{}, err
 	}
 	return parsePacket(p.buf[:n], &p.h)
+}
+
+// room takes memory for a packet before any of it is read, and gives back what a larger one has taken if this one is as usual.
+func (p *packetReader) room(bytes int) error {
+	if bytes <= usualPacket {
+		if p.took > 0 {
+			p.close()
+		}
+		return nil
+	}
+	if p.take == nil || bytes <= p.took {
+		return nil
+	}
+	if err := p.take(bytes - p.took); err != nil {
+		return err
+	}
+	p.took = bytes
+	return nil
+}
+
+// close gives back what was taken. It may be used again.
+func (p *packetReader) close() {
+	if p.took > 0 {
+		_ = p.take(-p.took)
+		p.buf, p.took = nil, 0
+	}
 }
 
 // parsePacket takes a packet apart, with h to decode its header.

@@ -14,6 +14,7 @@ import (
 
 	"headrace/hdfs/pb"
 	"headrace/internal/accept"
+	"headrace/internal/budget"
 )
 
 // ErrClosed is what Serve returns after the server was closed.
@@ -22,9 +23,12 @@ var ErrClosed = errors.New("the server is closed")
 // Limits bound what clients may take of a server. 0: the default.
 type Limits struct {
 	// Connections are those of all addresses (4,096, as dfs.datanode.max.transfer.threads) and of one
-	// (1,024). One too many takes the place of one that waits for its next operation, or of a reader that has taken nothing for as long
-	// as Stalled (10 s): its client connects again.
+	// (1,024). One too many takes the place of one that waits for its next operation, or has not shown that it may do what it wants, or of a
+	// reader that has taken nothing for as long as Stalled (10 s): its client connects again.
 	Connections, AddressConnections int
+	// Memory is for packets that are larger than usual (256 KB), in bytes: of all addresses (512 MB), and of one (128 MB). Who sends
+	// more of them at a time is disconnected.
+	Memory, AddressMemory int64
 	// Operation is how long a client may take until it says what it wants (10 s; 4 s after another operation),
 	// Receive how long to send the next packet (8 min: clients that have nothing to write send a heartbeat every half of a
 	// timeout that is theirs to choose, dfs.client.socket-timeout), Send how long to take one (8 min: a reader may be slow).
@@ -33,7 +37,7 @@ type Limits struct {
 	Operation, Receive, Send, Connect, Answer, Stalled time.Duration
 }
 
-func orDefault[T int | time.Duration](v *T, d T) {
+func orDefault[T int | int64 | time.Duration](v *T, d T) {
 	if *v == 0 {
 		*v = d
 	}
@@ -66,6 +70,7 @@ type Server struct {
 
 	once   sync.Once
 	crowd  accept.Crowd
+	memory budget.SharedTiers
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -79,6 +84,8 @@ func (s *Server) init() {
 	s.once.Do(func() {
 		orDefault(&s.Limits.Connections, 4096)
 		orDefault(&s.Limits.AddressConnections, 1024)
+		orDefault(&s.Limits.Memory, 512<<20)
+		orDefault(&s.Limits.AddressMemory, 128<<20)
 		orDefault(&s.Limits.Operation, 10*time.Second)
 		orDefault(&s.Limits.Receive, 8*time.Minute)
 		orDefault(&s.Limits.Send, 8*time.Minute)
@@ -92,6 +99,7 @@ func (s *Server) init() {
 			s.Log = slog.New(slog.DiscardHandler)
 		}
 		s.crowd = accept.Crowd{Most: s.Limits.Connections, MostOfAddress: s.Limits.AddressConnections}
+		s.memory.Tiers = budget.Tiers{What: "bytes of packets", Owner: s.Limits.AddressMemory, All: s.Limits.Memory}
 		s.ctx, s.cancel = context.WithCancel(context.Background())
 		s.listener = map[net.Listener]struct{}{}
 	})
@@ -198,7 +206,6 @@ func (c *conn) serve() error {
 		if err != nil {
 			return err
 		}
-		c.activity.Work()
 		c.deadlines(c.s.Limits.Operation, c.s.Limits.Send)
 		if err := c.operate(op); err != nil {
 			return err
@@ -240,11 +247,12 @@ func (c *conn) check(ctx context.Context, op Op, h *pb.BaseHeaderProto, client s
 }
 
 func (c *conn) checkAs(ctx context.Context, a Access) error {
-	if c.s.Check == nil {
-		return nil
+	var err error
+	if c.s.Check != nil {
+		err = c.s.Check(ctx, a)
 	}
-	err := c.s.Check(ctx, a)
 	if err == nil {
+		c.activity.Work() // not before: half an operation of a stranger keeps nobody out
 		return nil
 	}
 	return c.fail(refuse(pb.Status_ERROR_ACCESS_TOKEN, "%s", err))

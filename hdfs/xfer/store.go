@@ -86,7 +86,8 @@ type Reader interface {
 type Writer interface {
 	// Tail returns how long the replica is, and the checksum of its last chunk if that is not full.
 	Tail() (length int64, sum uint32)
-	// Same reports whether the replica has these bytes at offset, none of which are behind its end.
+	// Same reports whether the replica has these bytes at offset, none of which are behind its end. Those that somebody else has written
+	// are to count as the same: whoever may write need not be one who may read.
 	Same(ctx context.Context, offset int64, data []byte) (bool, error)
 	// Write adds data at offset, where the replica ends, with the checksums of all chunks that it touches,
 	// so far: the first takes the place of that of a chunk which was not full. When it returns, readers

@@ -99,18 +99,15 @@ type splicer struct {
 	sums   []byte
 }
 
-// again returns what the replica has already of a packet, at its beginning, but what is of a last chunk that is not full when splice compares that one's checksum.
+// again returns what the replica has already of a packet, at its beginning.
 func (s *splicer) again(p *packet) []byte {
-	n := min(max(0, s.length-p.offset), int64(len(p.data)))
-	if n < int64(len(p.data)) && s.asStored(p) {
-		n = max(0, n-s.length%Chunk)
-	}
-	return p.data[:n]
+	return p.data[:min(max(0, s.length-p.offset), int64(len(p.data)))]
 }
 
-// asStored reports whether the checksums of a packet are those that a store has.
+// asStored reports whether the checksums of what is new in a packet are those that a store has. That of a chunk of which the replica
+// has a part is made here: it may be of a part that others have written, and the client does not know.
 func (s *splicer) asStored(p *packet) bool {
-	return s.client == checksum{Chunk, castagnoli} && p.offset%Chunk == 0
+	return s.client == checksum{Chunk, castagnoli} && p.offset%Chunk == 0 && s.length%Chunk == 0
 }
 
 // splice returns what is new in a packet, where it belongs, and the checksums of all chunks it touches, so far.
@@ -125,9 +122,6 @@ func (s *splicer) splice(p *packet) (offset int64, data, sums []byte, err error)
 	}
 	if s.asStored(p) {
 		sums = p.sums[(offset-p.offset)/Chunk*Sum:]
-		if in := int(offset % Chunk); in > 0 && crc32.Update(s.tail, castagnoli, data[:min(Chunk-in, len(data))]) != binary.BigEndian.Uint32(sums) {
-			return 0, nil, nil, refuse(pb.Status_ERROR_CHECKSUM, "what was sent again of the chunk at %d is not what came first", offset-int64(in))
-		}
 	} else {
 		sums = s.compute(data)
 	}

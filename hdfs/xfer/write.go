@@ -59,6 +59,7 @@ func (c *conn) write(ctx context.Context, op Op, q *pb.OpWriteBlockProto) error 
 		return nil
 	}
 	n := newNode(c, w, sum, next)
+	defer n.packets.close()
 	if isCopy(r.Stage) {
 		return n.copy(ctx)
 	}
@@ -115,6 +116,8 @@ const mostUnanswered = 4096
 
 func newNode(c *conn, w Writer, sum checksum, next *mirror) *node {
 	n := &node{c: c, w: w, next: next, packets: packetReader{r: c.r}, splice: splicer{client: sum}, acks: make(chan ack, mostUnanswered)}
+	from := c.net.Remote.Addr().String()
+	n.packets.take = func(bytes int) error { return c.s.memory.Take(from, int64(bytes)) }
 	n.splice.length, n.splice.tail = w.Tail()
 	// What the store gets in place of the client's own checksums is made here, so that it is verified here.
 	n.verify = c.s.Verify || next == nil || sum != checksum{Chunk, castagnoli}
@@ -167,7 +170,7 @@ func (n *node) receive(ctx context.Context) error {
 
 // take hands a packet to the store.
 func (n *node) take(ctx context.Context, p *packet) error {
-	if n.verify {
+	if n.verify || !n.splice.asStored(p) {
 		if err := n.splice.client.verify(p.data, p.sums); err != nil {
 			return err
 		}

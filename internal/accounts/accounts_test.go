@@ -3,11 +3,13 @@ package accounts
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -25,7 +27,7 @@ const directory = `#!/bin/sh
 echo "$1 $2" >>"$(dirname "$0")/asked"
 case "$1 $2" in
 "passwd remote"|"passwd 70001") echo "remote:*:70001:70000:R:/home/remote:/bin/sh" ;;
-"passwd two words@dom") echo "two words@dom:*:70002:70000::/:" ;;
+"passwd two words@dom"|"passwd 70002") echo "two words@dom:*:70002:70000::/:" ;;
 "passwd imposter"|"passwd 70003") echo "root:*:70003:70000::/:" ;;
 "group staff"|"group 70010") echo "staff:*:70010:remote,local" ;;
 "initgroups remote") echo "remote                70010 70011 70000" ;;
@@ -306,14 +308,84 @@ func TestFilesThatChange(t *testing.T) {
 // TestBounded: what is remembered does not grow with what is asked.
 func TestBounded(t *testing.T) {
 	d := machine(t, nss, directory)
-	for i := range mostAnswers + 50 {
-		d.answers[question{"passwd", fmt.Sprint("u", i)}] = &answer{}
+	for _, all := range []map[question]*answer{d.answers, d.others} {
+		for i := range mostAnswers + 50 {
+			all[question{"passwd", fmt.Sprint("u", i)}] = &answer{}
+		}
 	}
 	if _, err := d.User("remote"); err != nil {
 		t.Error(err)
 	}
-	if len(d.answers) > mostAnswers {
-		t.Error(len(d.answers))
+	if len(d.answers) > mostAnswers || len(d.others) > mostAnswers {
+		t.Error(len(d.answers), len(d.others))
+	}
+	known := len(d.answers)
+	if _, err := d.User("nobody-at-all"); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+	if len(d.answers) != known || len(d.others) > mostAnswers {
+		t.Errorf("%d of %d that are known are left, and %d others", len(d.answers), known, len(d.others))
+	}
+}
+
+// TestMadeUpNames: names that anybody may make up, of whom the directory takes long to say that it has none, hold up neither users
+// who are known nor the groups of local ones, nor whom the kernel tells of.
+func TestMadeUpNames(t *testing.T) {
+	d := machine(t, nss, strings.Replace(directory, "*) exit 2", `"passwd made"*) cd "$(dirname "$0")" && echo >began && exec cat hold ;;`+"\n*) exit 2", 1))
+	d.patience = time.Minute
+	pipe := func(name string) *os.File {
+		t.Helper()
+		path := filepath.Join(filepath.Dir(d.program), name)
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	began, hold := pipe("began"), pipe("hold")
+	now := time.Now()
+	d.now = func() time.Time { return now }
+	if _, err := d.User("remote"); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(staleTime) // they are asked again
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer func() {
+		for _, f := range []*os.File{began, hold} {
+			if err := errors.Join(os.Remove(f.Name()), f.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	for i := range 4 * mostAtOnce {
+		all.Go(func() {
+			if _, err := d.User(fmt.Sprint("made", i)); !errors.Is(err, ErrSilent) {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := io.ReadFull(began, make([]byte, mostStrange)); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	if a, err := d.User("remote"); a.UID != 70001 || err != nil {
+		t.Errorf("who was known: %v, %v", a, err)
+	}
+	if a, err := d.UserOf(70002); a.Name != "two words@dom" || err != nil {
+		t.Errorf("by number: %v, %v", a, err)
+	}
+	if a, err := d.User("two words@dom"); a.UID != 70002 || err != nil {
+		t.Errorf("found by number, then by name: %v, %v", a, err)
+	}
+	if got, err := d.GroupsOf(Account{"local", 1000, 1000}); !slices.Equal(got, []uint32{1000, 10, 70010}) || err != nil {
+		t.Errorf("groups of a local user: %v, %v", got, err)
+	}
+	if took := time.Since(start); took > d.patience/2 {
+		t.Errorf("they have waited for %v", took)
 	}
 }
 

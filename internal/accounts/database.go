@@ -38,10 +38,12 @@ type Database struct {
 	program       string
 	patience      time.Duration
 	now           func() time.Time
-	slots         chan struct{}
+	// slots has one for each getent, strange one for each of those that are asked for a name which may be made up.
+	slots, strange chan struct{}
 
-	mu      sync.Mutex
-	answers map[question]*answer
+	mu sync.Mutex
+	// answers has who is known, or was, and others all other questions: what anybody makes up drops nothing that is known.
+	answers, others map[question]*answer
 	// silent is until when nobody waits for names that are only shown.
 	silent time.Time
 }
@@ -55,7 +57,8 @@ const Patience = 5 * time.Second
 // New returns a database of the passwd, group, nsswitch.conf and subuid in a directory, that asks
 // the program getent beyond them; empty: the one in PATH or in /usr/bin.
 func New(etc, getent string) *Database {
-	d := &Database{program: getent, patience: Patience, now: time.Now, slots: make(chan struct{}, mostAtOnce), answers: map[question]*answer{}}
+	d := &Database{program: getent, patience: Patience, now: time.Now, slots: make(chan struct{}, mostAtOnce), strange: make(chan struct{}, mostStrange),
+		answers: map[question]*answer{}, others: map[question]*answer{}}
 	d.passwd.path, d.group.path, d.nsswitch.path = filepath.Join(etc, "passwd"), filepath.Join(etc, "group"), filepath.Join(etc, "nsswitch.conf")
 	d.subuid.path = filepath.Join(etc, "subuid")
 	d.passwd.settled, d.group.settled, d.nsswitch.settled, d.subuid.settled = settled, settled, settled, settled

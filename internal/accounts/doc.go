@@ -8,6 +8,8 @@
 // five minutes, who is not for one. A question that has failed is not put again for
 // ten seconds. What was known counts for an hour longer while it cannot be asked again, and is not
 // waited for when another question has just failed.
+// Names that nobody has found yet may be made up, by anybody who reaches a server: they have half of the getents and a memory of their
+// own. Numbers, groups of accounts that there are, and names that were found do not wait for them.
 // Local files are looked at each time, and read when they have changed. The groups of root are those of
 // local files alone, so that root never waits.
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"strings"
 	"time"
 )
 
@@ -13,9 +14,10 @@ const (
 	unknownTime = time.Minute
 	failedTime  = 10 * time.Second // between two tries
 	staleTime   = time.Hour        // what was known, while it cannot be asked again
-	// mostAtOnce is how many getents there are at a time, mostAnswers how many answers are
-	// remembered, mostOutput what is read of one, in bytes.
+	// mostAtOnce is how many getents there are at a time, mostStrange how many of these for names that may be made up. mostAnswers is
+	// how many answers of either kind are remembered, mostOutput what is read of one, in bytes.
 	mostAtOnce  = 4
+	mostStrange = 2
 	mostAnswers = 10_000
 	mostOutput  = 1 << 20
 )
@@ -75,16 +77,10 @@ func (a *answer) is(now time.Time) (entry, error) {
 func (d *Database) ask(q question, patience time.Duration) (entry, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a := d.answers[q]
+	a := d.remembered(q)
 	if a == nil {
 		a = &answer{}
-		for other := range d.answers { // any: names are whatever callers say
-			if len(d.answers) < mostAnswers {
-				break
-			}
-			delete(d.answers, other)
-		}
-		d.answers[q] = a
+		remember(d.others, q, a)
 	}
 	if a.fresh(d.now()) {
 		return a.is(d.now())
@@ -108,19 +104,79 @@ func (d *Database) ask(q question, patience time.Duration) (entry, error) {
 	return a.is(d.now())
 }
 
+// remembered returns the answer to a question; nil: there is none. mu is held.
+func (d *Database) remembered(q question) *answer {
+	if a := d.answers[q]; a != nil {
+		return a
+	}
+	return d.others[q]
+}
+
+// remember adds an answer, in place of any where there are too many.
+func remember(answers map[question]*answer, q question, a *answer) {
+	for other := range answers {
+		if len(answers) < mostAnswers || answers[q] != nil {
+			break
+		}
+		delete(answers, other)
+	}
+	answers[q] = a
+}
+
 // renew asks getent, and takes in what it says.
 func (d *Database) renew(q question, a *answer) {
 	e, err := d.run(q)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if a.failure = nil; err == nil || errors.Is(err, ErrUnknown) {
+	switch a.failure = nil; {
+	case err == nil:
+		a.entry, a.err, a.at = e, nil, d.now()
+		delete(d.others, q)
+		remember(d.answers, q, a)
+		if named := (question{q.database, e.name}); q.database != "initgroups" && d.answers[named] == nil { // found by number, it is not made up
+			remember(d.answers, named, &answer{entry: e, at: a.at})
+		}
+	case errors.Is(err, ErrUnknown):
 		a.entry, a.err, a.at = e, err, d.now()
-	} else {
+	default:
 		a.failure, a.failed = err, d.now()
-		d.silent = a.failed.Add(failedTime)
+		if !errors.Is(err, errBusy) {
+			d.silent = a.failed.Add(failedTime)
+		}
 	}
 	close(a.asking)
 	a.asking = nil
+}
+
+// errBusy: getent was not asked, for others wait for it.
+var errBusy = errors.New("others are not answered")
+
+// enter waits until getent may be asked a question; leave lets the next one in. Anybody may make up names, who reaches a server that
+// looks callers up: they wait for each other, and neither numbers, which the kernel tells, nor groups of accounts that there are, nor
+// names that were known wait for them.
+func (d *Database) enter(ctx context.Context, q question) (leave func(), err error) {
+	d.mu.Lock()
+	strange := q.database != "initgroups" && strings.Trim(q.key, "0123456789") != "" && d.answers[q] == nil
+	d.mu.Unlock()
+	ways := []chan struct{}{d.slots}
+	if strange {
+		ways = []chan struct{}{d.strange, d.slots}
+	}
+	for i, way := range ways {
+		select {
+		case way <- struct{}{}:
+		case <-ctx.Done():
+			for _, had := range ways[:i] {
+				<-had
+			}
+			return nil, fmt.Errorf("%d %w", cap(way), errBusy)
+		}
+	}
+	return func() {
+		for _, way := range ways {
+			<-way
+		}
+	}, nil
 }
 
 // run asks getent.
@@ -135,12 +191,11 @@ func (d *Database) run(q question) (entry, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	case <-ctx.Done():
-		return fail(fmt.Errorf("%d others are not answered", mostAtOnce))
+	leave, err := d.enter(ctx, q)
+	if err != nil {
+		return fail(err)
 	}
+	defer leave()
 	var out head
 	cmd := exec.CommandContext(ctx, path, q.database, q.key)
 	cmd.Dir, cmd.Env, cmd.Stdout = "/", []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, &out
@@ -193,7 +248,7 @@ func (d *Database) getent() (string, error) {
 // than files. It waits no longer than patience.
 func (d *Database) elsewhere(q question, patience time.Duration) (entry, error) {
 	d.mu.Lock()
-	if a := d.answers[q]; a != nil && a.fresh(d.now()) {
+	if a := d.remembered(q); a != nil && a.fresh(d.now()) {
 		defer d.mu.Unlock()
 		return a.is(d.now())
 	}

@@ -1,6 +1,9 @@
 package delta
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Log remembers which keys have changed since its one reader was told. It takes memory for
 // these only. A reader names the sequence number of the answer that it has applied last; the
@@ -12,6 +15,7 @@ type Log[K comparable] struct {
 	last, before uint64
 	sent         []K // the keys of the last answer
 	changed      map[K]struct{}
+	queue        []K           // the same, in the order in which they changed first
 	large        bool          // changed has had many keys, and maps do not shrink
 	ready        chan struct{} // nil: nobody waits
 }
@@ -24,10 +28,16 @@ func New[K comparable](first uint64) *Log[K] {
 
 // Touch notes that k has changed.
 func (l *Log[K]) Touch(k K) {
-	l.changed[k] = struct{}{}
+	l.add(k)
 	if l.ready != nil {
 		close(l.ready)
 		l.ready = nil
+	}
+}
+
+func (l *Log[K]) add(k K) {
+	if _, known := l.changed[k]; !known {
+		l.changed[k], l.queue = struct{}{}, append(l.queue, k)
 	}
 }
 
@@ -61,7 +71,7 @@ var closed = func() chan struct{} {
 }()
 
 // Since returns at most so many of the keys that have changed since the answer with number
-// seq, in no order, and the number of this answer. With full, the reader forgets all that it
+// seq, what changed first before the rest, and the number of this answer. With full, the reader forgets all that it
 // knew first; then keys are the first of all, and the rest comes with the next answers. If
 // nothing has changed, next is seq.
 func (l *Log[K]) Since(seq uint64, most int, all iter.Seq[K]) (next uint64, keys []K, full bool) {
@@ -73,23 +83,20 @@ func (l *Log[K]) Since(seq uint64, most int, all iter.Seq[K]) (next uint64, keys
 		l.before = seq
 	case seq != 0 && seq == l.before:
 		for _, k := range l.sent {
-			l.changed[k] = struct{}{}
+			l.add(k)
 		}
 	default:
 		l.before, full = 0, true
-		l.changed = map[K]struct{}{}
+		l.changed, l.queue = map[K]struct{}{}, nil
 		for k := range all {
-			l.changed[k] = struct{}{}
+			l.add(k)
 		}
 	}
 	l.last++
 	l.large = l.large || len(l.changed) > worthKeeping
-	l.sent = make([]K, 0, min(max(1, most), len(l.changed)))
-	for k := range l.changed {
-		if len(l.sent) == cap(l.sent) {
-			break
-		}
-		l.sent = append(l.sent, k)
+	n := min(max(1, most), len(l.queue))
+	l.sent, l.queue = slices.Clone(l.queue[:n]), l.queue[n:]
+	for _, k := range l.sent {
 		delete(l.changed, k)
 	}
 	if len(l.changed) == 0 && l.large {

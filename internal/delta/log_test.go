@@ -134,3 +134,19 @@ func TestReady(t *testing.T) {
 		t.Errorf("nothing has changed: %d instead of %d, %v, %v", next, seq, keys, full)
 	}
 }
+
+// TestOldestFirst: what changed first is told first, also if it changes again meanwhile.
+func TestOldestFirst(t *testing.T) {
+	l := New[int](0)
+	seq, _, _ := l.Since(0, 2, slices.Values([]int(nil)))
+	for _, k := range []int{5, 3, 9, 5, 1, 3} {
+		l.Touch(k)
+	}
+	for _, want := range [][]int{{5, 3}, {9, 1}} {
+		next, keys, _ := l.Since(seq, 2, nil)
+		if !slices.Equal(keys, want) {
+			t.Errorf("it tells %v, want %v", keys, want)
+		}
+		seq = next
+	}
+}

@@ -47,7 +47,10 @@ func TCPOwner(near, far netip.AddrPort) (uint32, error) {
 }
 
 func tcpOwner(near, far netip.AddrPort) (uint32, error) {
-	near, far = netip.AddrPortFrom(near.Addr().Unmap(), near.Port()), netip.AddrPortFrom(far.Addr().Unmap(), far.Port())
+	plain := func(a netip.AddrPort) netip.AddrPort {
+		return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+	}
+	near, far = plain(near), plain(far)
 	r := diagRequest{family: unix.AF_INET6, protocol: unix.IPPROTO_TCP, states: ^uint32(0), id: sockID{cookie: [2]uint32{^uint32(0), ^uint32(0)}}}
 	binary.BigEndian.PutUint16(r.id.sport[:], near.Port())
 	binary.BigEndian.PutUint16(r.id.dport[:], far.Port())
@@ -69,8 +72,24 @@ func tcpOwner(near, far netip.AddrPort) (uint32, error) {
 		return 0, fmt.Errorf("it has given an answer of kind %d", kind)
 	}
 	a := (*diagAnswer)(unsafe.Pointer(&body[0]))
+	// Where no socket is connected so the kernel tells of one that listens at near's port, which a caller of another machine chooses.
+	if !a.connects(near, far) {
+		return 0, ErrNotHere
+	}
 	if a.inode == 0 { // the client has closed it, and it only waits: it has no owner any more
 		return 0, ErrNotHere
 	}
 	return a.owner, nil
+}
+
+// connects reports whether the socket has these ends.
+func (a *diagAnswer) connects(near, far netip.AddrPort) bool {
+	end := func(b [16]byte, port [2]byte) netip.AddrPort {
+		ip := netip.AddrFrom16(b)
+		if a.family == unix.AF_INET {
+			ip = netip.AddrFrom4([4]byte(b[:4]))
+		}
+		return netip.AddrPortFrom(ip.Unmap(), binary.BigEndian.Uint16(port[:]))
+	}
+	return end(a.id.src, a.id.sport) == near && end(a.id.dst, a.id.dport) == far
 }

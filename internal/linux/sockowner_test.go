@@ -48,6 +48,24 @@ func TestTCPOwner(t *testing.T) {
 	}
 }
 
+// A socket that listens at the port of a caller elsewhere is not that caller's, whatever addresses it listens at.
+func TestTCPOwnerOfAListener(t *testing.T) {
+	for _, listens := range []string{"0.0.0.0:0", "[::]:0", "127.0.0.1:0"} {
+		l, err := net.Listen("tcp", listens)
+		if err != nil {
+			t.Log(err) // IPv6 may be off
+			continue
+		}
+		defer l.Close()
+		port := netip.MustParseAddrPort(l.Addr().String()).Port()
+		for near, far := range map[string]string{"203.0.113.7": "127.0.0.1:1", "127.0.0.1": "127.0.0.1:1", "2001:db8::7": "[::1]:1", "::1": "[::1]:1"} {
+			if uid, err := TCPOwner(netip.AddrPortFrom(netip.MustParseAddr(near), port), netip.MustParseAddrPort(far)); !errors.Is(err, ErrNotHere) {
+				t.Errorf("%s listens: %s to %s is of user %d, %v", listens, near, far, uid, err)
+			}
+		}
+	}
+}
+
 // A client of IPv6 that speaks to IPv4, as Java's do, and of another user.
 func TestTCPOwnerOfAnother(t *testing.T) {
 	if os.Getuid() != 0 {

@@ -713,7 +713,7 @@ func TestCached(t *testing.T) {
 		"/d/secret": {blocks: blocksOf(4, 1, "a.example"), readers: []string{"bob"}},
 	}}
 	slow := idle
-	slow.settle = 500 * time.Millisecond
+	slow.settle = patience
 	in := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: slow})
 	mux := http.NewServeMux()
 	mux.Handle(wireconnect.NewInputServiceHandler(in))
@@ -737,10 +737,15 @@ func TestCached(t *testing.T) {
 		}
 		return files, problems, stream.Err()
 	}
-	told := make(chan struct{})
+	answered, told := make(chan struct{}), make(chan struct{})
 	go func() { // the nodes hear of the question, and tell
 		defer close(told)
-		for range 40 {
+		for {
+			select {
+			case <-answered:
+				return
+			default:
+			}
 			a.wait, b.wait = 0.01, 0.01
 			for k := range a.watching {
 				a.memory[k] = 60
@@ -757,6 +762,9 @@ func TestCached(t *testing.T) {
 		}
 	}()
 	files, problems, err := ask("alice", "hdfs://c/d")
+	close(answered)
+	<-told
+	settle(a, b)
 	if err != nil || len(files) != 2 || len(problems) != 1 || problems[0].Path != "hdfs://c/d/secret" {
 		t.Fatalf("%v, %v, %v", files, problems, err)
 	}
@@ -772,15 +780,13 @@ func TestCached(t *testing.T) {
 	if _, problems, err = ask("alice", "hdfs://c/none"); err != nil || len(problems) != 1 {
 		t.Errorf("no file: %v, %v", problems, err)
 	}
-	<-told
-	in.cfg.timing.settle = patience
-	answered := make(chan int, 1)
+	unseen := make(chan int, 1)
 	go func() {
 		files, problems, err := ask("alice", "hdfs://c/d/a")
 		if err != nil || len(files) != 1 {
 			t.Errorf("%v, %v", files, err)
 		}
-		answered <- len(problems)
+		unseen <- len(problems)
 	}()
 	a.unseen = 7
 	for len(a.watching) == 0 {
@@ -788,13 +794,13 @@ func TestCached(t *testing.T) {
 	}
 	b.settle()
 	select {
-	case <-answered:
+	case <-unseen:
 		t.Fatal("answered before a node has looked at all blocks")
 	case <-time.After(50 * time.Millisecond):
 	}
 	a.unseen = 0
 	a.settle()
-	if n := <-answered; n != 0 {
+	if n := <-unseen; n != 0 {
 		t.Errorf("%d problems when all have looked", n)
 	}
 	a.settle()

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -276,15 +277,17 @@ func TestLongPoll(t *testing.T) {
 
 // TestLongWait: a node that waits for as long as it may is not taken for silent.
 func TestLongWait(t *testing.T) {
-	in := newInputs(t, Config{timing: timing{away: 400 * time.Millisecond, look: 10 * time.Millisecond, settle: time.Millisecond}})
-	a := newNode(t, in, "a")
-	settle(a)
-	a.wait = 1e9
-	for range 4 {
-		if _, err := a.exchange(); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		in := newInputs(t, Config{timing: timing{away: 400 * time.Millisecond, look: 10 * time.Millisecond, settle: time.Millisecond}})
+		a := newNode(t, in, "a")
+		settle(a)
+		a.wait = 1e9
+		for range 4 {
+			if _, err := a.exchange(); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
+	})
 }
 
 // TestStop ends those who wait.

@@ -52,14 +52,36 @@ type Owner struct{ ID, Host, Dir string }
 // Claim makes a store, or a directory that is to be one, the owner's, unless it is somebody's.
 // Of several who claim it at once, also on different machines, one gets it. The error is
 // ErrForeign if it is another's; then nothing has changed.
-func Claim(dir string, by Owner) error {
-	err := Owned(dir, by)
+func Claim(dir string, by Owner) error { return claim(dir, dir, by) }
+
+// Recognize returns the name of the store in dir (ID), and makes it the owner's as Claim does if that is the name
+// meant, or "" is meant. Nothing is written into another directory that comes to be in its place meanwhile. The error is
+// fs.ErrNotExist where there is no store, ErrForeign if it is another's.
+func Recognize(dir, meant string, by Owner) (id string, err error) {
+	d, err := os.OpenFile(dir, unix.O_DIRECTORY, 0) // its file system may be unmounted at any time
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	at := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
+	switch id, err = ID(at); {
+	case err != nil:
+		return "", fmt.Errorf("checkpoint store %s: %w", dir, err)
+	case meant != "" && id != meant:
+		return id, nil
+	}
+	return id, claim(at, dir, by)
+}
+
+// claim is Claim of the store that is found at a path, and is dir to people.
+func claim(at, dir string, by Owner) error {
+	err := owned(at, dir, by)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ownerName+"-*")
+	f, err := os.CreateTemp(at, ownerName+"-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("say in the checkpoint store %s whose it is: %w", dir, err)
 	}
 	defer os.Remove(f.Name())
 	_, err = fmt.Fprintf(f, "%s\n%q\n%q\n", by.ID, by.Host, by.Dir)
@@ -67,24 +89,25 @@ func Claim(dir string, by Owner) error {
 		return err
 	}
 	// Unlike a rename a link takes nobody's place, on NFS too.
-	err = os.Link(f.Name(), filepath.Join(dir, ownerName))
+	err = os.Link(f.Name(), filepath.Join(at, ownerName))
 	if errors.Is(err, syscall.EPERM) || errors.Is(err, errors.ErrUnsupported) { // a file system without links
-		err = unix.Renameat2(unix.AT_FDCWD, f.Name(), unix.AT_FDCWD, filepath.Join(dir, ownerName), unix.RENAME_NOREPLACE)
+		err = unix.Renameat2(unix.AT_FDCWD, f.Name(), unix.AT_FDCWD, filepath.Join(at, ownerName), unix.RENAME_NOREPLACE)
 	}
 	if err != nil && !errors.Is(err, fs.ErrExist) { // what exists may be this very link, whose answer a network has lost
 		return fmt.Errorf("say in the checkpoint store %s whose it is: %w", dir, err)
 	}
-	if err := linux.SyncDir(dir); err != nil {
+	if err := linux.SyncDir(at); err != nil {
 		return err
 	}
-	return Owned(dir, by)
+	return owned(at, dir, by)
 }
 
 // Owned returns nil if a store is the owner's, ErrForeign if it is another's, and fs.ErrNotExist if it is
 // nobody's.
-func Owned(dir string, by Owner) error {
-	path := filepath.Join(dir, ownerName)
-	b, err := os.ReadFile(path)
+func Owned(dir string, by Owner) error { return owned(dir, dir, by) }
+
+func owned(at, dir string, by Owner) error {
+	b, err := os.ReadFile(filepath.Join(at, ownerName))
 	if err != nil {
 		return err
 	}
@@ -97,7 +120,7 @@ func Owned(dir string, by Owner) error {
 		is = fmt.Sprintf("the daemon on %s with the state directory %s", lines[1], lines[2])
 	}
 	return fmt.Errorf("%w: %s belongs to %s. Give each daemon a directory of its own (--store); if that one is gone for good, remove what it has left there and then %s: this one takes it over",
-		ErrForeign, dir, is, path)
+		ErrForeign, dir, is, filepath.Join(dir, ownerName))
 }
 
 // ID returns the name that Mark has given to the store in dir. It is what tells a store

@@ -33,6 +33,7 @@ func TestLooksAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			x := &task{life: life{phase: stopped, over: make(chan struct{}), cutOff: make(chan os.Signal, 1)}}
+			x.processes.reaper = &reaper{}
 			x.stops = stopper{op: &x.op, processes: &x.processes, life: &x.life, resumed: func() {}}
 			failed := failOnce(t)
 			if err := c.do(x); err != nil {

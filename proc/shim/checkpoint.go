@@ -235,6 +235,7 @@ func (d dump) kill() error {
 		}
 		time.Sleep(pause)
 	}
+	d.t.processes.reaper.settle() // a death told later would count as that of the root which a restore makes, with the same pid
 	d.t.lifeline.again()
 	d.t.stops.own = nil
 	d.t.life.emptied()

@@ -155,14 +155,11 @@ func (m *Stores) Find(dir string, known Known, had []headrace.TaskID) (string, e
 // Recognize is Find as far as it does not matter who has left something in the store; sure tells
 // whether it does not.
 func (m *Stores) Recognize(dir string, known Known) (id string, sure bool, err error) {
-	id, err = checkpoint.ID(dir)
-	switch {
-	case err == nil && (known.ID == "" || id == known.ID):
-		return id, true, foreign(checkpoint.Claim(dir, m.Owner)) // those of older versions are nobody's yet
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return "", true, err
+	id, err = checkpoint.Recognize(dir, known.ID, m.Owner) // those of older versions are nobody's yet
+	if errors.Is(err, fs.ErrNotExist) || err == nil && known.ID != "" && id != known.ID {
+		return "", false, nil
 	}
-	return "", false, nil
+	return id, true, foreign(err)
 }
 
 func hasAny(dir string, tasks []headrace.TaskID) bool {

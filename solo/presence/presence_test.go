@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"headrace"
 	"headrace/proc"
@@ -71,5 +74,54 @@ func TestFind(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRecognizeWhileUnmounted: nothing is written where a store was when it was recognized.
+func TestRecognizeWhileUnmounted(t *testing.T) {
+	store, place := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "place")
+	id, err := checkpoint.Mark(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(place, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m := &Stores{Owner: checkpoint.Owner{ID: "we"}}
+	var swapping sync.WaitGroup
+	over := make(chan struct{})
+	stop := sync.OnceFunc(func() { close(over); swapping.Wait() })
+	defer stop()
+	swapping.Go(func() {
+		for {
+			select {
+			case <-over:
+				return
+			default:
+			}
+			if err := unix.Renameat2(unix.AT_FDCWD, store, unix.AT_FDCWD, place, unix.RENAME_EXCHANGE); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for recognized, missed := 0, 0; recognized < 500 || missed < 500; {
+		switch got, sure, err := m.Recognize(store, Known{ID: id}); {
+		case err != nil || sure && got != id:
+			t.Fatal(got, sure, err)
+		case sure:
+			recognized++
+		default:
+			missed++
+		}
+	}
+	stop()
+	for _, dir := range []string{store, place} {
+		if has, err := checkpoint.ID(dir); err == nil && has == id {
+			continue
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("in the place of the store is %v, %v", left, err)
+		}
 	}
 }

@@ -631,18 +631,6 @@ func TestRunEndsWhileTheDaemonStalls(t *testing.T) {
 // Signals reach the command; without one they end the wait.
 func TestRunSignals(t *testing.T) {
 	testkit.Unignore(t, unix.SIGHUP)
-	stalled := func(t *testing.T, m protocol.Message) *dealer {
-		d := newDealer(t, someUnits(33)...)
-		gate := make(chan bool)
-		t.Cleanup(func() { close(gate) })
-		d.fault = func(ev event) action {
-			if fmt.Sprintf("%T", ev.m) == fmt.Sprintf("%T", m) {
-				<-gate
-			}
-			return goOn
-		}
-		return d.listen()
-	}
 	t.Run("handled by the command", func(t *testing.T) {
 		for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1} {
 			name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
@@ -717,12 +705,18 @@ func TestRunSignals(t *testing.T) {
 	})
 	t.Run("while the end is recorded", func(t *testing.T) {
 		for code, want := range map[string]int{"0": 130, "3": 3} {
-			d := stalled(t, &protocol.Finish{})
-			run := start(t, d, "sh", "-c", "cat >/dev/null; exit "+code)
-			a := d.attemptOfLocked(0, 1)
-			d.await("the last unit", func() bool { return len(a.units) == len(d.units) && a.whole })
-			testkit.Await(t, "the end of the command", func() bool { return len(run.children()) == 0 })
-			time.Sleep(10 * time.Millisecond)
+			d := newDealer(t, someUnits(33)...)
+			told, gate := make(chan bool, 1), make(chan bool)
+			t.Cleanup(func() { close(gate) })
+			d.fault = func(ev event) action {
+				if _, ok := ev.m.(*protocol.Finish); ok {
+					told <- true
+					<-gate
+				}
+				return goOn
+			}
+			run := start(t, d.listen(), "sh", "-c", "cat >/dev/null; exit "+code)
+			<-told
 			run.signal(unix.SIGINT)
 			if got := run.wait(); got != want {
 				t.Errorf("the command ended with %s, the runner with %d, want %d: %s", code, got, want, run.says())

@@ -141,7 +141,7 @@ func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
 		return r
 	}
 	w := r.want()
-	w.file, w.tried, w.attempts = file, 0, 0
+	w.file, w.tried, w.attempts, w.locks = file, 0, 0, false
 	if w.state == Failed {
 		m.move(r, nil, NotFit)
 	}
@@ -191,7 +191,7 @@ func (b *block) renew(m *Master, of *headrace.Block) {
 	}
 	for _, r := range b.refs {
 		w := r.want()
-		if w.tried, w.attempts = 0, 0; w.state == Failed {
+		if w.tried, w.attempts, w.locks = 0, 0, false; w.state == Failed {
 			m.move(r, nil, NotFit)
 		}
 	}

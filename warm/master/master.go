@@ -196,6 +196,9 @@ type want struct {
 	near     uint8  // on which of the block's hosts its reader runs, from 1; 0: not known
 	state    State
 	waits    bool // for those who read
+	// locks: a node has locked it beyond the share, though it was in memory. That node may still do so when it hears that it is to
+	// keep it all the same, so it counts from the beginning.
+	locks bool
 }
 
 const maxHosts = 16 // bits of want.tried
@@ -288,11 +291,14 @@ func (n *node) charged(m *Master, b *block) (first *job, as State) {
 		if w.node != n {
 			continue
 		}
-		switch {
-		case w.state == Pinned:
+		if w.state == Pinned {
 			return nil, Pinned
-		case w.state == Planned && as != Planned, w.state == as && m.cfg.before(r.job, first), as == NotFit:
-			first, as = r.job, w.state
+		}
+		if as != Planned {
+			as = w.state
+		}
+		if first == nil || m.cfg.before(r.job, first) {
+			first = r.job
 		}
 	}
 	return first, as
@@ -347,14 +353,13 @@ func (m *Master) move(r ref, n *node, s State) {
 	}
 	wanted := b.wanted()
 	r.waits(m, false, time.Time{})
-	begins := n != nil && n != from && !b.on(n)
 	j.blocks[w.state]--
 	j.bytes[w.state] -= b.bytes
 	if s == Pinned && w.state != Pinned {
 		j.warmed += b.bytes
 	}
 	m.freed = m.freed || s == NotFit || w.state == Planned && s != Pinned || w.state == Pinned || w.state == Resident ||
-		begins && len(b.refs) > 1 // others that want it can have it there, too
+		len(b.refs) > 1 // others that want it can have it there, too, or it takes room of another owner's now
 	w.node, w.state = n, s
 	j.blocks[s]++
 	j.bytes[s] += b.bytes

@@ -194,3 +194,68 @@ func TestLeavesWhatIsInMemory(t *testing.T) {
 	f.Look(f.now)
 	f.keeps("n1", "b:1 b:3 b:4")
 }
+
+// TestReadForTheFirst: what was in memory for a job, and is to be read for a later one, is read for the first: jobs between them have no room for it.
+func TestReadForTheFirst(t *testing.T) {
+	m := memory{{id(1), "n1"}: 60}
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Resident: m.resident}, "n1")
+	f.migrate(anna("a"), nil, file("/a", "1:60@n1"))
+	clear(m)
+	f.migrate(Name{"ben", "b"}, func(x *Facts) { x.Input = 200 }, file("/a", "1:60@n1"))
+	f.migrate(Name{"carl", "c"}, func(x *Facts) { x.Input = 100 }, file("/c", "2:50@n1"))
+	f.keeps("n1", "a:1 b:1")
+}
+
+// TestAnotherOwnersRoom: what is in memory counts for the owner of the first job that wants it; where that has its share already, it
+// takes no room of others any more, and they are placed.
+func TestAnotherOwnersRoom(t *testing.T) {
+	m := memory{{id(1), "n1"}: 50, {id(2), "n1"}: 40}
+	f := with(t, Config{JobShare: 1, OwnerShare: 0.5, Resident: m.resident}, "n1")
+	first := func(x *Facts) { x.Input, x.Submitted = 5, t0 }
+	f.migrate(anna("a"), nil, file("/a", "1:50@n1"))
+	f.migrate(anna("first"), first)
+	f.migrate(Name{"ben", "b"}, nil, file("/b", "2:40@n1"))
+	f.migrate(Name{"carl", "c"}, func(x *Facts) { x.Input = 1000 }, file("/c", "3:30@n1"))
+	f.Look(f.now)
+	f.keeps("n1", "a:1 b:2")
+	f.migrate(anna("first"), first, file("/b", "2:40@n1"))
+	f.Look(f.now)
+	f.keeps("n1", "a:1 b:2 c:3 first:2")
+}
+
+// lockedBeyond is a job whose only block was in memory, and has been locked by its node beyond the job's share, and one that has no room beside it.
+func lockedBeyond(t *testing.T) *fixture {
+	m := memory{{id(1), "n1"}: 60}
+	f := with(t, Config{JobShare: 1, OwnerShare: 1, Resident: m.resident}, "n1")
+	f.migrate(anna("a"), func(x *Facts) { x.Budget = 50 }, file("/a", "1:60@n1"))
+	f.migrate(Name{"ben", "b"}, func(x *Facts) { x.Input = 100 }, file("/b", "2:50@n1"))
+	f.Look(f.now)
+	f.keeps("n1", "a:1")
+	f.report("n1", anna("a"), 1, Pinned, "")
+	return f
+}
+
+// TestGivenBackMakesRoom: what a node is not to lock is in nobody's way any more.
+func TestGivenBackMakesRoom(t *testing.T) {
+	f := lockedBeyond(t)
+	f.Look(f.now)
+	f.keeps("n1", "b:2")
+}
+
+// TestGivenBackForGood: what a node has locked beyond the share is in memory while it does, and is not taken back for that, only to be
+// locked once more.
+func TestGivenBackForGood(t *testing.T) {
+	f := lockedBeyond(t)
+	f.migrate(Name{"carl", "c"}, func(x *Facts) { x.Input = 100 })
+	f.Look(f.now)
+	if s := f.status(anna("a")); s.NotFit != 60 {
+		t.Errorf("%+v", s)
+	}
+	if f.Look(f.now); f.freed {
+		t.Error("it does not come to rest")
+	}
+	f.migrate(anna("a"), func(x *Facts) { x.Budget = 60 }, file("/a", "1:60@n1"))
+	if s := f.status(anna("a")); s.NotFit != 0 {
+		t.Errorf("with a larger share: %+v", s)
+	}
+}

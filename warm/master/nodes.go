@@ -1,7 +1,9 @@
 package master
 
 import (
+	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -208,9 +210,8 @@ func (m *Master) report(n *node, r ref, q *Report, now time.Time) {
 // the job. From now on it counts, and where there is no share left for it it is given back.
 func (r ref) locks(m *Master, s State) {
 	if r.want().block.bytes > m.left(r.job) {
-		freed := m.freed
 		r.giveBack(m, prefetch.ShareUsed)
-		m.freed = freed // it had taken nothing
+		r.want().locks = true
 		return
 	}
 	m.move(r, r.want().node, s)
@@ -303,7 +304,7 @@ func (m *Master) Orders(name string, session, seq uint64, most int) (Orders, err
 	if err != nil {
 		return Orders{}, err
 	}
-	next, refs, full := n.log.Since(seq, most, maps.Keys(n.refs))
+	next, refs, full := n.log.Since(seq, most, n.inOrder(m))
 	o := Orders{Seq: next, Full: full}
 	told := map[*job]bool{}
 	for _, r := range refs {
@@ -322,6 +323,25 @@ func (m *Master) Orders(name string, session, seq uint64, most int) (Orders, err
 		}
 	}
 	return o, nil
+}
+
+// inOrder yields what a node is to keep, for the jobs in the order in which they are served.
+func (n *node) inOrder(m *Master) iter.Seq[ref] {
+	return func(yield func(ref) bool) {
+		for _, r := range slices.SortedFunc(maps.Keys(n.refs), func(a, b ref) int {
+			switch {
+			case a.job == b.job:
+				return cmp.Compare(a.pos, b.pos)
+			case m.cfg.before(a.job, b.job):
+				return -1
+			}
+			return 1
+		}) {
+			if !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // Ready returns what is closed when Orders has something to tell that it has not told. It fails with

@@ -80,6 +80,7 @@ func (p *planning) add(r ref) {
 		p.m.cfg.Resident(one.ID, func(name string, bytes int64) {
 			if c := at(p.m.nodes[name]); c != nil {
 				c.Resident = max(c.Resident, bytes)
+				c.Kept = c.Kept || w.locks && prefetch.InMemory(c.Resident, b.bytes)
 			}
 		})
 	}
@@ -309,6 +310,7 @@ func (m *Master) cleanUp(now time.Time, anyway bool) bool {
 		jobs = append(jobs, j)
 		room.Waiting = room.Waiting || j.full && j.blocks[NotFit] > 0
 	}
+	m.sort(jobs)
 	if anyway {
 		room.Blocks = max(1, room.Blocks)
 	}

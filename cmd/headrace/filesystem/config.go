@@ -159,7 +159,10 @@ func (c clientsView) properties() map[string][][2]string {
 		{"dfs.client.block.write.replace-datanode-on-failure.best-effort", "true"},
 	}
 	if len(c.nodes) == 1 {
-		return map[string][][2]string{"core-site.xml": {{"fs.defaultFS", "hdfs://" + c.nodes[0].rpc}}, "hdfs-site.xml": copies}
+		// A call waits for a node that is started again, as it waits for another one where there are several: else it fails at once.
+		// Where nobody is there, each of six tries takes five seconds.
+		patient := [][2]string{{"dfs.client.retry.policy.enabled", "true"}, {"dfs.client.retry.policy.spec", "1000,5"}}
+		return map[string][][2]string{"core-site.xml": {{"fs.defaultFS", "hdfs://" + c.nodes[0].rpc}}, "hdfs-site.xml": append(copies, patient...)}
 	}
 	site := append(copies, [][2]string{
 		{"dfs.nameservices", c.name},

@@ -135,7 +135,7 @@ func (l *Ledger) makeParts(g *Gang, state headrace.TaskState) {
 			continue
 		}
 		part.Home.parts = append(part.Home.parts, part)
-		part.Home.Lowest = min(part.Home.Lowest, whole.Priority)
+		part.Home.LowestRunning = min(part.Home.LowestRunning, whole.Priority)
 		part.Home.Shares = part.Home.Shares || ShareKnown(part.TaskView)
 	}
 }

@@ -1,6 +1,7 @@
 package books
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -22,9 +23,9 @@ type Node struct {
 	// swapped what all tasks have there.
 	Swap, Pageable, swapped int64
 	Stores                  []Store
-	// Lowest is the least priority among running and suspended tasks that are
-	// not held; above MaxPriority when there are none.
-	Lowest headrace.Priority
+	// LowestRunning and lowestSuspended are the least priorities of those that are not held;
+	// above MaxPriority when there are none.
+	LowestRunning, lowestSuspended headrace.Priority
 	// first and last are the tasks that may be preempted as far as their state goes,
 	// chained by Ledger.next; -1 when there are none.
 	first, last int32
@@ -77,7 +78,7 @@ func (s *Store) add(seconds float64) {
 // reset empties the accounts and keeps the memory of the lists.
 func (n *Node) reset(l *Ledger, v *headrace.NodeView) {
 	*n = Node{
-		NodeView: v, of: l, Index: n.Index, name: n.name, Lowest: headrace.MaxPriority + 1, first: -1, last: -1,
+		NodeView: v, of: l, Index: n.Index, name: n.name, LowestRunning: headrace.MaxPriority + 1, lowestSuspended: headrace.MaxPriority + 1, first: -1, last: -1,
 		Now: Room{v.CPUs, v.Memory}, Later: Room{v.CPUs, v.Memory},
 		Stores: n.Stores[:0], Running: n.Running[:0], Suspended: n.Suspended[:0], counted: n.counted, parts: n.parts[:0], Away: n.Away[:0], claimed: n.claimed[:0],
 	}
@@ -114,7 +115,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		n.Later.take(t.CPUs, mem)
 		if !t.Held && t.Gang == 0 {
 			n.chain(i)
-			n.Lowest = min(n.Lowest, t.Priority)
+			n.LowestRunning = min(n.LowestRunning, t.Priority)
 			n.Shares = n.Shares || ShareKnown(t)
 		}
 	case t.State == headrace.Suspended && t.Leaving:
@@ -127,7 +128,7 @@ func (n *Node) account(i int, t *headrace.TaskView) {
 		n.Suspended = append(n.Suspended, &n.of.Tasks[i])
 		n.Pageable += n.of.Tasks[i].Pageable()
 		if !t.Held {
-			n.Lowest = min(n.Lowest, t.Priority)
+			n.lowestSuspended = min(n.lowestSuspended, t.Priority)
 		}
 	}
 }
@@ -187,6 +188,21 @@ func (n *Node) LineUp() {
 		slices.SortFunc(n.Suspended, lastToReturn)
 	}
 }
+
+// SuspendedBelow returns the suspended tasks of n that are less urgent than p, those first whose
+// memory will be needed last; none where all of them are held.
+func SuspendedBelow(n *Node, p headrace.Priority) []*Task {
+	if n.lowestSuspended >= p {
+		return nil
+	}
+	n.LineUp()
+	end, _ := slices.BinarySearchFunc(n.Suspended, p, func(t *Task, p headrace.Priority) int { return cmp.Compare(t.Priority, p) })
+	return n.Suspended[:end]
+}
+
+// Lowest returns the least priority among running and suspended tasks that are not held; above
+// MaxPriority when there are none.
+func Lowest(n *Node) headrace.Priority { return min(n.LowestRunning, n.lowestSuspended) }
 
 // onTheWay says how much of the memory of the suspended task t counts as free for a
 // start though it is still on its way to swap: all of it, once no more than the

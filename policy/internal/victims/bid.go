@@ -74,5 +74,5 @@ func (c *Chooser) Bid(u *books.Task, n *books.Node) Bid {
 
 // promising reports whether there is anything on n that could make room for u.
 func (c *Chooser) promising(u *books.Task, n *books.Node) bool {
-	return n.Possible(u) && (n.Lowest < u.Priority || n.Pageable > 0 || c.Weighs() && n.Runs())
+	return n.Possible(u) && (books.Lowest(n) < u.Priority || n.Pageable > 0 || c.Weighs() && n.Runs())
 }

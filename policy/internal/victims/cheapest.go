@@ -75,31 +75,33 @@ func (c *Chooser) single(u *books.Task, n *books.Node) found {
 	start := n.Balance(u)
 	f := found{acts: c.best[:0]}
 	c.consider(u, n, &f, nil, start, &price.Tally{}) // nothing but page-outs
-	var running []*books.Task
 	if yields(n, u) {
 		n.Open()
-		running = n.Running
-	}
-	for _, t := range running {
-		if start.CPUs-t.CPUs > books.Slack {
-			continue
-		}
-		for _, a := range c.ActsOn(u, t) {
-			c.weigh(u, n, &f, start, a)
+		for _, t := range n.Running {
+			if start.CPUs-t.CPUs <= books.Slack {
+				c.weighAll(u, n, &f, start, t)
+			}
 		}
 	}
-	if start.CPUs <= books.Slack && len(n.Suspended) > 0 {
-		n.LineUp()
-		for _, tasks := range [][]*books.Task{n.Suspended, n.Away} {
+	if start.CPUs <= books.Slack {
+		for _, tasks := range [][]*books.Task{books.SuspendedBelow(n, u.Priority), n.Away} {
 			for _, t := range tasks {
-				for _, a := range c.ActsOn(u, t) {
-					c.weigh(u, n, &f, start, a)
-				}
+				c.weighAll(u, n, &f, start, t)
 			}
 		}
 	}
 	c.best = f.acts
 	return f
+}
+
+// weighAll weighs the acts on t, where u fits once t is gone: no act frees more.
+func (c *Chooser) weighAll(u *books.Task, n *books.Node, f *found, start books.Balance, t *books.Task) {
+	if !start.With(books.By(t, headrace.Kill)).Fits(n.Swap) {
+		return
+	}
+	for _, a := range c.ActsOn(u, t) {
+		c.weigh(u, n, f, start, a)
+	}
 }
 
 // weigh keeps a when it makes room on its own and costs less than what was found,

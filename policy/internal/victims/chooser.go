@@ -90,7 +90,7 @@ func eligible(u, v *books.Task) bool {
 
 // yields reports whether any task that runs on n could be preempted for u, or waited
 // for by Cost.
-func yields(n *books.Node, u *books.Task) bool { return n.Lowest < u.Priority || n.Shares }
+func yields(n *books.Node, u *books.Task) bool { return n.LowestRunning < u.Priority || n.Shares }
 
 // Movable reports whether the suspended task v may be turned into a checkpoint
 // for u, or for nobody in particular when u is nil.

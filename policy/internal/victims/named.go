@@ -24,7 +24,7 @@ func (c *Chooser) leaving(u *books.Task, n *books.Node) (acts []books.Act, ok bo
 	if start.Fits(n.Swap) {
 		return nil, true
 	}
-	if c.policy == Wait || n.Lowest >= u.Priority {
+	if c.policy == Wait || books.Lowest(n) >= u.Priority {
 		return nil, false
 	}
 	acts, b := c.take(u, n, start)

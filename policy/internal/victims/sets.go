@@ -76,13 +76,22 @@ var restrictions = []restriction{
 	{headrace.Suspend, headrace.Wait},
 }
 
-// greedySets keeps the cheapest of the sets that greedy makes.
+// greedySets keeps the cheapest of the sets that greedy makes. A restriction by what the pool does
+// not have leads to a set that has been made already.
 func (c *Chooser) greedySets(p *pool, f *found) {
 	for _, without := range restrictions {
+		if slices.ContainsFunc(without, func(m headrace.Mechanism) bool { return !p.has(m) }) {
+			continue
+		}
 		for _, by := range scores {
 			c.greedy(p, by, without, f)
 		}
 	}
+}
+
+// has reports whether an item of p is by m.
+func (p *pool) has(m headrace.Mechanism) bool {
+	return slices.ContainsFunc(p.items, func(it item) bool { return it.By == m })
 }
 
 // conceivable reports whether u would fit on n if all that may leave for it did, as
@@ -90,18 +99,20 @@ func (c *Chooser) greedySets(p *pool, f *found) {
 // set of acts that makes room.
 func (c *Chooser) conceivable(u *books.Task, n *books.Node) bool {
 	b := n.Balance(u)
-	if !yields(n, u) && b.CPUs > books.Slack+rounding {
-		return false
-	}
-	n.Open()
-	for _, t := range n.Running {
-		if !t.Settled && (t.KnowsShare || eligible(u, t)) {
-			b.CPUs -= t.CPUs
-			b.Mem -= books.Held(t.TaskView)
-			b.Pageable += t.Pageable()
+	if yields(n, u) {
+		n.Open()
+		for _, t := range n.Running {
+			if !t.Settled && (t.KnowsShare || eligible(u, t)) {
+				b.CPUs -= t.CPUs
+				b.Mem -= books.Held(t.TaskView)
+				b.Pageable += t.Pageable()
+			}
 		}
 	}
-	for _, t := range n.Suspended {
+	if b.CPUs > books.Slack+rounding {
+		return false
+	}
+	for _, t := range books.SuspendedBelow(n, u.Priority) {
 		if Movable(u, t) {
 			b.Mem -= t.Resident - t.Paging
 		}
@@ -109,7 +120,7 @@ func (c *Chooser) conceivable(u *books.Task, n *books.Node) bool {
 	for _, t := range n.Away {
 		b.Mem -= books.Stays(t.TaskView)
 	}
-	return b.CPUs <= books.Slack+rounding && b.Short(n.Swap) == 0
+	return b.Short(n.Swap) == 0
 }
 
 // worthwhile reports whether acts for two tasks or more could be part of a set that
@@ -119,23 +130,13 @@ func (c *Chooser) worthwhile(u *books.Task, n *books.Node, f *found) bool {
 		return true
 	}
 	tasks := 0
-	count := func(t *books.Task) {
-		for _, a := range c.ActsOn(u, t) {
-			if c.model.Floor(u, n, a, c.model.Of(n, a)) < f.cost.Total {
-				tasks++
-				return
-			}
-		}
-	}
-	for _, t := range n.Running {
-		if count(t); tasks > 1 {
-			return true
-		}
-	}
-	for _, more := range [][]*books.Task{n.Suspended, n.Away} {
-		for _, t := range more {
-			if count(t); tasks > 1 {
-				return true
+	cheaper := func(a books.Act) bool { return c.model.Floor(u, n, a, c.model.Of(n, a)) < f.cost.Total }
+	for _, some := range [][]*books.Task{n.Running, books.SuspendedBelow(n, u.Priority), n.Away} {
+		for _, t := range some {
+			if slices.ContainsFunc(c.ActsOn(u, t), cheaper) {
+				if tasks++; tasks > 1 {
+					return true
+				}
 			}
 		}
 	}
@@ -149,7 +150,7 @@ func (c *Chooser) gather(u *books.Task, n *books.Node, best *found) *pool {
 	p := &c.pool
 	*p = pool{u: u, n: n, start: n.Balance(u), weight: c.model.Urgency(u), items: p.items[:0], groups: p.groups[:0], taken: p.taken, ranked: p.ranked, free: p.free[:0]}
 	c.Rank(n)
-	for _, tasks := range [][]*books.Task{n.Running, n.Suspended, n.Away} {
+	for _, tasks := range [][]*books.Task{n.Running, books.SuspendedBelow(n, u.Priority), n.Away} {
 		for _, t := range tasks {
 			for _, a := range c.ActsOn(u, t) {
 				alone := c.model.Of(n, a)
