@@ -8,9 +8,12 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -210,39 +213,55 @@ func CompareNames(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// Open returns the contents of a file. The caller closes them; reading ends with ctx.
+// Open returns the contents of a file. The caller closes them; reading ends with ctx. A data node from which nothing comes
+// for a minute while it is waited for is given up: that is an error.
 func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	return c.OpenAt(ctx, path, 0)
 }
 
 // OpenAt is Open from an offset in bytes on, which is less than the file has, or 0.
 func (c *Client) OpenAt(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
-	r, err := c.open(ctx, path, offset)
+	return c.openWithout(ctx, path, offset, nil)
+}
+
+// openWithout is OpenAt from other data nodes than those with these addresses.
+func (c *Client) openWithout(ctx context.Context, path string, offset int64, nodes []string) (io.ReadCloser, error) {
+	q := query("OPEN", "noredirect", "true", "offset", strconv.FormatInt(offset, 10))
+	if len(nodes) > 0 {
+		q.Set("excludedatanodes", strings.Join(nodes, ","))
+	}
+	r, err := c.open(ctx, path, q)
 	var remote *RemoteError
 	if errors.As(err, &remote) && remote.stale() {
-		return c.open(ctx, path, offset)
+		return c.open(ctx, path, q)
 	}
 	return r, err
 }
 
-func (c *Client) open(ctx context.Context, path string, offset int64) (io.ReadCloser, error) {
-	from, err := c.redirect(ctx, http.MethodGet, path, query("OPEN", "noredirect", "true", "offset", strconv.FormatInt(offset, 10)))
+func (c *Client) open(ctx context.Context, path string, q url.Values) (io.ReadCloser, error) {
+	from, err := c.redirect(ctx, http.MethodGet, path, q)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
+	b := newWatchedBody(ctx)
+	req, err := http.NewRequestWithContext(b.ctx, http.MethodGet, from, nil)
+	if err == nil {
+		err = b.watch(func() error {
+			resp, err := c.http.Do(req)
+			if err == nil {
+				b.body = resp.Body
+				if resp.StatusCode != http.StatusOK {
+					err = remoteError(resp)
+				}
+			}
+			return err
+		})
+	}
 	if err != nil {
+		b.Close()
 		return nil, redact(err)
 	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return nil, redact(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		defer resp.Body.Close()
-		return nil, remoteError(resp)
-	}
-	return resp.Body, nil
+	return b, nil
 }
 
 // Create writes a new file in a directory that exists; a file that exists is left as it
@@ -303,6 +322,73 @@ func (w *watchedWriter) Write(p []byte) (int, error) {
 	w.still.Reset(stillTime)
 	defer w.still.Stop()
 	return w.w.Write(p)
+}
+
+// readStill is for how long a data node from which something is read may send nothing. Tests shorten it.
+var readStill = time.Minute
+
+// A stillError tells that a data node was given up from which nothing comes; node is its address, empty if there is no connection.
+type stillError struct{ node string }
+
+func (e *stillError) Error() string {
+	return fmt.Sprintf("the data node %s sends nothing any more, and was given up", e.node)
+}
+
+// A watchedBody is what a data node sends. It gives the data node up when it has been waited for it for long; how long
+// whoever reads takes for what came does not matter.
+type watchedBody struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	body   io.ReadCloser // nil: the answer has not begun
+	timer  *time.Timer
+	still  atomic.Bool
+	node   atomic.Pointer[string] // an address without port, by which the name node knows it as well
+}
+
+func newWatchedBody(ctx context.Context) *watchedBody {
+	b := &watchedBody{}
+	ctx, b.cancel = context.WithCancel(ctx)
+	b.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		if host, _, err := net.SplitHostPort(i.Conn.RemoteAddr().String()); err == nil {
+			b.node.Store(&host)
+		}
+	}})
+	b.timer = time.AfterFunc(readStill, func() {
+		b.still.Store(true)
+		b.cancel()
+	})
+	b.timer.Stop()
+	return b
+}
+
+func (b *watchedBody) watch(do func() error) error {
+	b.timer.Reset(readStill)
+	err := do()
+	b.timer.Stop()
+	if err != nil && b.still.Load() {
+		e := &stillError{}
+		if node := b.node.Load(); node != nil {
+			e.node = *node
+		}
+		return e
+	}
+	return err
+}
+
+func (b *watchedBody) Read(p []byte) (n int, err error) {
+	err = b.watch(func() (err error) {
+		n, err = b.body.Read(p)
+		return err
+	})
+	return n, err
+}
+
+func (b *watchedBody) Close() error {
+	b.cancel()
+	if b.body == nil {
+		return nil
+	}
+	return b.body.Close()
 }
 
 // MkdirAll makes a directory, and those above it. It may exist; then its mode stays.

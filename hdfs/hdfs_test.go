@@ -375,6 +375,61 @@ func TestSemicolonIsQuoted(t *testing.T) {
 	}
 }
 
+// TestStillReading: a data node that sends nothing any more, or does not answer, is given up, and what is missing comes from another one.
+func TestStillReading(t *testing.T) {
+	const contents = "hello, world"
+	for what, head := range map[string]bool{"nothing any more": true, "not even an answer": false} {
+		t.Run(what, func(t *testing.T) {
+			defer func(d time.Duration) { readStill = d }(readStill)
+			readStill = 50 * time.Millisecond
+			mux, ended := http.NewServeMux(), make(chan struct{})
+			server := httptest.NewServer(mux)
+			defer server.Close()
+			defer close(ended)
+			mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case r.FormValue("op") == "GETFILESTATUS":
+					fmt.Fprintf(w, `{"FileStatus":{"type":"FILE","length":%d,"permission":"600"}}`, len(contents))
+				case r.FormValue("excludedatanodes") == "127.0.0.1":
+					fmt.Fprintf(w, `{"Location":"%s/good?offset=%s"}`, server.URL, r.FormValue("offset"))
+				default:
+					fmt.Fprintf(w, `{"Location":"%s/still"}`, server.URL)
+				}
+			})
+			mux.HandleFunc("/still", func(w http.ResponseWriter, r *http.Request) {
+				if head {
+					w.Header().Set("Content-Length", strconv.Itoa(len(contents)))
+					io.WriteString(w, contents[:5])
+					w.(http.Flusher).Flush()
+				}
+				select {
+				case <-ended:
+				case <-r.Context().Done():
+				}
+			})
+			mux.HandleFunc("/good", func(w http.ResponseWriter, r *http.Request) {
+				offset, err := strconv.Atoi(r.FormValue("offset"))
+				if err != nil || (offset == 5) != head {
+					t.Errorf("read on at %d, %v", offset, err)
+				}
+				io.WriteString(w, contents[offset:])
+			})
+			c := newClient(t, Options{NameNodes: []string{server.URL}, User: "u"})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			file, err := c.Stat(ctx, "/x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := c.Resume(ctx, "/x", file, time.Millisecond)
+			defer r.Close()
+			if b, err := io.ReadAll(r); err != nil || string(b) != contents {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+}
+
 // TestStill: a data node that takes nothing any more is given up, and one that does not answer.
 func TestStill(t *testing.T) {
 	defer func(d time.Duration) { stillTime = d }(stillTime)

@@ -10,8 +10,8 @@ import (
 )
 
 // Resume returns the contents of a file that is what Stat has said, all of them: where a connection ends
-// before the file does it reads on over another one. A file that was changed meanwhile is
-// an error. When a connection has brought nothing, which may be that of a data node that is just being
+// before the file does it reads on over another one. A data node from which nothing comes for a minute is given up, and another
+// one is read from if there is one. A file that was changed meanwhile is an error. When a connection has brought nothing, which may be that of a data node that is just being
 // started anew, it waits for the next of pauses before it tries again; without one that is the error. The caller closes it; reading ends with ctx.
 // It is not for concurrent use.
 func (c *Client) Resume(ctx context.Context, path string, file FileInfo, pauses ...time.Duration) io.ReadCloser {
@@ -27,12 +27,14 @@ type resumed struct {
 
 	r        io.ReadCloser
 	at, from int64 // from is where r begins
+	// still are the addresses of data nodes from which nothing came any more.
+	still []string
 }
 
 func (r *resumed) Read(p []byte) (int, error) {
 	if r.r == nil {
 		if err := r.connect(); err != nil {
-			return 0, r.pause(err)
+			return 0, r.pause(r.noted(err))
 		}
 	}
 	n, err := r.r.Read(p)
@@ -43,6 +45,7 @@ func (r *resumed) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF): // the connection may end as if it were the end of the file
 		err = fmt.Errorf("%s has %d bytes, and %d of them came: %w", r.path, r.file.Size, r.at, io.ErrUnexpectedEOF)
 	}
+	err = r.noted(err)
 	r.Close()
 	r.r = nil
 	if r.at > r.from {
@@ -61,12 +64,24 @@ func (r *resumed) connect() error {
 			return fmt.Errorf("%s was changed while it was read", r.path)
 		}
 	}
-	o, err := r.client.OpenAt(r.ctx, r.path, r.at)
+	o, err := r.client.openWithout(r.ctx, r.path, r.at, r.still)
+	if err != nil && r.still != nil && r.ctx.Err() == nil { // perhaps only these have it
+		r.still = nil
+		o, err = r.client.OpenAt(r.ctx, r.path, r.at)
+	}
 	if err != nil {
 		return err
 	}
 	r.r, r.from = o, r.at
 	return nil
+}
+
+// noted remembers which data node an error is about that was given up.
+func (r *resumed) noted(err error) error {
+	if e := (*stillError)(nil); errors.As(err, &e) && e.node != "" {
+		r.still = append(r.still, e.node)
+	}
+	return err
 }
 
 // pause waits until it may be tried again, else returns the error.

@@ -38,7 +38,7 @@ type node struct {
 	// session is the number of the process that has joined last, report that of its last report; 0: an older version.
 	session, report uint64
 	lost            time.Time // when the stream was lost
-	heard           time.Time // the last report, or when it joined
+	heard           time.Time // the last report, or, before it, when it joined first
 	away            bool      // nothing is heard of it, or no report yet
 	awayMs          int64
 }
@@ -53,6 +53,8 @@ type stream struct {
 	why  error
 	// sent is the number of the last order that was taken for sending.
 	sent uint64
+	// began is when the node joined.
+	began time.Time
 }
 
 // end ends the stream; it is called once.
@@ -76,13 +78,13 @@ func (s *stream) poke() {
 
 // join begins a stream of the node; one that it had before ends.
 func (m *members) join(q *wire.JoinRequest) (*stream, error) {
-	name := q.Node
+	name, now := q.Node, time.Now()
 	n := m.all[name]
 	if n == nil {
 		if len(m.all) >= maxNodes {
 			return nil, errFull
 		}
-		n = &node{name: name, away: true, awayMs: time.Now().UnixMilli()}
+		n = &node{name: name, away: true, awayMs: now.UnixMilli(), heard: now}
 		m.all[name] = n
 	}
 	if n.stream != nil {
@@ -94,8 +96,8 @@ func (m *members) join(q *wire.JoinRequest) (*stream, error) {
 	if q.Session != n.session {
 		n.session, n.report = q.Session, 0
 	}
-	n.heard = time.Now()
-	n.stream = &stream{node: n, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	// What was last heard is not newer because it joins again: a node may do that for ever, and never report.
+	n.stream = &stream{node: n, began: now, wake: make(chan struct{}, 1), over: make(chan struct{})}
 	n.stream.poke()
 	return n.stream, nil
 }
@@ -132,13 +134,16 @@ func (m *members) report(r *wire.NodeReport, now time.Time) (n *node, back bool,
 // expire finds the nodes that count as away from now on, and those to be forgotten.
 func (m *members) expire(now time.Time) (lost, forgotten []*node) {
 	for _, n := range m.all {
+		silent := now.Sub(n.heard) > m.timing.silent
 		switch {
 		case n.away && n.stream == nil && now.Sub(n.lost) > m.timing.forget:
 			forgotten = append(forgotten, n)
 			continue
-		case n.stream != nil && now.Sub(n.heard) > m.timing.silent:
+		case silent && n.stream != nil && now.Sub(n.stream.began) > m.timing.silent:
 			m.log.Warn("a node reports no more; it counts as away", "node", n.name)
 			n.stream.end(fmt.Errorf("no report for %v", m.timing.silent))
+		case silent && !n.away:
+			m.log.Warn("a node joins again and does not report; it counts as away", "node", n.name)
 		case !n.away && n.stream == nil && now.Sub(n.lost) > m.timing.away:
 			m.log.Warn("a node has not come back; it counts as away", "node", n.name)
 		default:

@@ -3,6 +3,7 @@ package manager
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,41 @@ func TestSilent(t *testing.T) {
 	s.until("c1", "away", func(c *wire.Container) bool { return c.Away })
 	if err := m.tryReport(); connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Errorf("a report without a stream: %v", err)
+	}
+}
+
+// TestJoinsAndIsSilent: a node that joins again and again and never reports is away.
+func TestJoinsAndIsSilent(t *testing.T) {
+	timing := quick
+	timing.silent, timing.away = 10*time.Second, 5*time.Second
+	m := members{log: slog.New(slog.DiscardHandler), timing: &timing, all: map[string]*node{}}
+	join := func() *stream {
+		t.Helper()
+		s, err := m.join(&wire.JoinRequest{Node: "n1", Session: 7})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := join()
+	n, _, err := m.report(&wire.NodeReport{Node: "n1", Session: 7, Report: 1}, time.Now().Add(-11*time.Second))
+	if err != nil || n.away {
+		t.Fatalf("away %v, %v", n.away, err)
+	}
+	m.leave(s, errLate)
+	s = join()
+	if lost, _ := m.expire(time.Now()); len(lost) != 1 || !n.away || m.here != 0 {
+		t.Errorf("%d lost, away %v, %d here", len(lost), n.away, m.here)
+	}
+	if !s.open() {
+		t.Error("it is given no time to report on its new stream")
+	}
+	if lost, _ := m.expire(time.Now().Add(11 * time.Second)); len(lost) != 0 || s.open() {
+		t.Errorf("%d lost again, the stream is open: %v", len(lost), s.open())
+	}
+	join()
+	if _, back, err := m.report(&wire.NodeReport{Node: "n1", Session: 7, Report: 2}, time.Now()); err != nil || !back {
+		t.Errorf("back %v, %v", back, err)
 	}
 }
 

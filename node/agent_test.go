@@ -55,6 +55,21 @@ func TestOrders(t *testing.T) {
 	}
 }
 
+// TestForeignText: a result whose text is not UTF-8, as names of files may be, is told like others.
+func TestForeignText(t *testing.T) {
+	f, h := newManager(t), newHost("c1")
+	h.fail = errors.New("stat d/\xff: permission denied")
+	run(t, f, h, nil)
+	f.until("a report", func() bool { return len(f.reports) > 0 })
+	f.send(&wire.NodeOrder{Number: 7, Container: "c1", Command: wire.Command_COMMAND_SUSPEND})
+	f.until("the result, or a second attempt", func() bool { r, _ := f.resultOf(7); return r != nil || f.joins > 1 })
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r, _ := f.resultOf(7); r == nil || r.Error != "stat d/\uFFFD: permission denied" {
+		t.Errorf("%v after joining %d times", r, f.joins)
+	}
+}
+
 // TestChanges are reported at once, others every now and then.
 func TestChanges(t *testing.T) {
 	f, h := newManager(t), newHost("c1")

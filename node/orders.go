@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"headrace/serve"
 	"headrace/wire"
 )
 
@@ -73,7 +74,8 @@ func (o *orders) begin(order *wire.NodeOrder) {
 func (o *orders) end(order *wire.NodeOrder, err error) {
 	r := &wire.OrderResult{Number: order.Number}
 	if err != nil {
-		if r.Error = err.Error(); r.Error == "" {
+		// A text that is not UTF-8 would keep this and all later reports from being sent.
+		if r.Error = serve.Shown(err.Error()); r.Error == "" {
 			r.Error = "it failed"
 		}
 	}

@@ -107,7 +107,17 @@ func (m *moving) startHeld(ctx context.Context, live Task, p migrate.Parcel, st 
 
 // bringHere restores a checkpoint of another machine. After an error nothing runs.
 func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st *store, from *arrivedFrom) error {
-	taken, err := m.cfg.Elsewhere.Take(ctx, p)
+	// What is fetched is of no use to anybody when its process has gone, and others may have it then.
+	fetching, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		select {
+		case <-live.Exited():
+			stop(proc.ErrGone)
+		case <-fetching.Done():
+		}
+	}()
+	taken, err := m.cfg.Elsewhere.Take(fetching, p)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"headrace"
 	"headrace/internal/testkit"
 	"headrace/migrate"
@@ -192,6 +194,16 @@ func TestEndsWhileFetching(t *testing.T) {
 	s.taking = nil
 	b.start()
 	b.awaitState(someContainer, headrace.Running)
+}
+
+// What is fetched for a container that is killed meanwhile is given up, also if the archive brings nothing more of it.
+func TestKilledWhileFetching(t *testing.T) {
+	b, s := newShelfBed(t)
+	taking := make(chan struct{}, 1)
+	b.ends(func() { s.taking = taking }, func() bool { return len(taking) > 0 }, func() {
+		b.abandon(otherContainer)
+		b.awaitState(otherContainer, headrace.Failed)
+	})
 }
 
 // ends has a container be archived, and the process of another one come that is to go on from there. before is done before it
@@ -444,6 +456,25 @@ func TestArchiveFails(t *testing.T) {
 	b.awaitState(id, headrace.Checkpointed)
 	if err := b.order(id, "resume"); err == nil {
 		t.Error("it runs twice after a restart of the daemon")
+	}
+}
+
+// TestForeignText: what failed because of a file whose name is not UTF-8 can be told to the manager and to people.
+func TestForeignText(t *testing.T) {
+	b, s := newShelfBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	s.refuses = errors.New("stat d/\xff: permission denied")
+	if err := b.order(id, "archive"); err == nil {
+		t.Error("no error")
+	}
+	_, tasks := b.daemon.Host().Facts()
+	if _, err := proto.Marshal(&wire.NodeReport{Tasks: tasks}); err != nil || !strings.Contains(tasks[0].Reason, "d/\uFFFD: permission denied") {
+		t.Errorf("%q: %v", tasks[0].Reason, err)
+	}
+	task := b.is(id, headrace.Checkpointed)
+	if last := task.History[len(task.History)-1]; !strings.Contains(last.Reason, "d/\uFFFD: permission denied") {
+		t.Errorf("the history ends with %v", last)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/serve"
 	"headrace/wire"
 	"headrace/wire/convert"
 )
@@ -17,12 +18,12 @@ func (s *service) wireTask(snap *snapshot, history bool) *wire.Task {
 	r := &snap.rec
 	t := &wire.Task{
 		Id: string(r.ID), Name: r.Name, Job: string(r.Job), Argv: shortened(snap.argv),
-		Priority: uint32(r.Priority), User: r.User, Reason: snap.reason(),
+		Priority: uint32(r.Priority), User: r.User, Reason: serve.Shown(snap.reason()),
 		Cpus: r.CPUs, Memory: r.Memory, IoWeight: uint32(r.IOWeight), Held: r.Held,
 		SubmittedMs: r.SubmittedMs, StartedMs: r.StartedMs, EndedMs: r.EndedMs, SinceMs: snap.since(),
 		Usage: wireUsage(snap), Progress: -1, Preemptions: uint32(r.Preemptions),
 		LostCpu: r.LostCPU.Seconds(), LostWall: r.LostWall.Seconds(),
-		NoCheckpoint: r.NoCheckpoint, NoSuspend: r.NoSuspend, NoLimits: snap.noLimits(),
+		NoCheckpoint: serve.Shown(r.NoCheckpoint), NoSuspend: serve.Shown(r.NoSuspend), NoLimits: serve.Shown(snap.noLimits()),
 		Continued: uint32(r.Continued), LastContinuedMs: r.ContinuedMs, Promised: r.Promised.Seconds(),
 	}
 	convert.SetState(t, r.State, r.Op.Doing())

@@ -11,6 +11,7 @@ import (
 	"headrace"
 	"headrace/data"
 	"headrace/proc"
+	"headrace/serve"
 	"headrace/wire"
 )
 
@@ -319,10 +320,10 @@ const maxHistory = 400
 // mostReason bounds the reason for something, in bytes: it may come from a user's process, and many are kept.
 const mostReason = 4 << 10
 
-// Short returns what is kept of a reason.
+// Short returns what is kept of a reason, as the protocol can carry it: it may have the name of a user's file.
 func Short(reason string) string {
 	if len(reason) <= mostReason {
-		return reason
+		return serve.Shown(reason)
 	}
 	return strings.ToValidUTF8(reason[:mostReason], "") + " ..."
 }

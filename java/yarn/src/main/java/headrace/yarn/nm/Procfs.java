@@ -32,8 +32,27 @@ final class Procfs {
         return fields.length > 1 && fields[1].equals(parent);
     }
 
-    /** The processes that this one has started and that have not ended, in no order. */
+    /**
+     * The processes that this one has started and that have not ended, in no order. One may be missing while another one
+     * ends.
+     */
     List<String> children(String parent) {
+        List<String> listed = new ArrayList<>();
+        try (DirectoryStream<Path> threads = Files.newDirectoryStream(root.resolve(parent).resolve("task"))) {
+            for (Path thread : threads) { // each has those that it has started
+                for (String child : Files.readString(thread.resolve("children")).split(" ")) {
+                    if (!child.isBlank()) {
+                        listed.add(child);
+                    }
+                }
+            }
+            return listed;
+        } catch (IOException | DirectoryIteratorException e) { // a thread has just ended, or this kernel has no such lists
+            return searched(parent);
+        }
+    }
+
+    private List<String> searched(String parent) {
         List<String> children = new ArrayList<>();
         try (DirectoryStream<Path> all = Files.newDirectoryStream(root, "[1-9]*")) {
             for (Path directory : all) {

@@ -118,7 +118,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
 
     private void round(ManagerState seen, long now) {
         for (RemoteContainer remote : seen.containers().values()) {
-            guarded(remote.id(), () -> settle(remote, seen.asOfMs(), now));
+            guarded(remote.id(), () -> settle(remote, seen, now));
         }
         for (Suspension suspension : suspensions.values()) {
             guarded(suspension.id, () -> proceed(suspension, seen, now));
@@ -141,7 +141,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
     }
 
     /** What follows from what the manager says of a container. */
-    private void settle(RemoteContainer remote, long asOf, long now) {
+    private void settle(RemoteContainer remote, ManagerState seen, long now) {
         Suspension s = suspensions.get(remote.id());
         if (s == null || s.phase == Phase.RUNNING) {
             if (remote.parked() && !(remote.held() && unsuitable.contains(remote.id()))) {
@@ -153,7 +153,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
             case ORDERED -> {
                 if (remote.parked()) {
                     park(remote, s, now);
-                } else if (remote.running() && (s.seenBusy || asOf > s.sinceMs)) {
+                } else if (remote.running() && (s.seenBusy || seen.asOfMs() > s.sinceMs)) {
                     fail(s, remote.reason());
                 }
                 s.seenBusy |= remote.busy();
@@ -174,12 +174,12 @@ final class Reconciler implements Runnable, Victims.Outcome {
                     withdraw(s, now);
                 }
             }
-            case RESUMING -> settleResume(s, remote, asOf, now);
+            case RESUMING -> settleResume(s, remote, seen, now);
             default -> throw new IllegalStateException(s.phase.toString());
         }
     }
 
-    private void settleResume(Suspension s, RemoteContainer remote, long asOf, long now) {
+    private void settleResume(Suspension s, RemoteContainer remote, ManagerState seen, long now) {
         if (remote.running()) {
             LOG.info("{} goes on", s.id);
             s.enter(Phase.RUNNING, now);
@@ -189,11 +189,12 @@ final class Reconciler implements Runnable, Victims.Outcome {
             reconsidered.add(s.id);
         } else if (remote.parked() && remote.held()) {
             park(remote, s, now);
-        } else if (remote.parked() && s.delivered && remote.away()) {
-            s.delivered = false; // its order has ended with its connection; whether it was carried out is not known
+        } else if (remote.parked() && s.delivered && (remote.away() || s.deliveredMs < seen.sinceMs())) {
+            // Its order has ended with its connection, or with the manager; whether it was carried out is not known.
+            s.delivered = false;
             s.seenBusy = false;
             s.undeliveredMs = now;
-        } else if (remote.parked() && s.delivered && (s.seenBusy || asOf > s.deliveredMs)) {
+        } else if (remote.parked() && s.delivered && (s.seenBusy || seen.asOfMs() > s.deliveredMs)) {
             failed(s, remote, now);
         }
         s.seenBusy |= s.delivered && remote.busy();

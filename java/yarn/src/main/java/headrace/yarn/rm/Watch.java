@@ -45,11 +45,15 @@ final class Watch implements Runnable {
     @Override
     public void run() {
         long asOf = Long.MIN_VALUE;
+        long since = Long.MIN_VALUE;
+        boolean before = false;
         while (!stopping.get()) {
             long asked = clock.getAsLong();
             boolean answered = ask();
             asOf = answered ? asked : asOf;
-            listener.accept(new ManagerState(containers, asOf, answered));
+            since = answered && !before ? asked : since;
+            before = answered;
+            listener.accept(new ManagerState(containers, asOf, answered, since));
             pause(answered ? Math.max(LEAST_DISTANCE_MS, read * 1000 / CONTAINERS_PER_SECOND) : timing.retry());
         }
     }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.yarn.Unlinkable;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Set;
 import java.util.TreeSet;
@@ -141,6 +142,20 @@ class HeadraceProcessTreeTest {
         assertUsed(90, 51);
         procfs.process(420, 410, 90, 11, "/bin/bash", "-c", "x");
         assertUsed(90, 61);
+    }
+
+    /** For a container without processes not all of /proc is looked through each time. */
+    @Test
+    void takesChildrenFromTheListsOfTheKernel() throws Exception {
+        attach();
+        procfs.process(220, 210, 100, 50, "/bin/bash", "-c", "x");
+        Path threads = dir.resolve("200/task");
+        Files.writeString(Files.createDirectories(threads.resolve("200")).resolve("children"), "");
+        Path second = Files.createDirectories(threads.resolve("201")).resolve("children");
+        Files.writeString(second, "205 ");
+        assertUsed(0, 0);
+        Files.writeString(second, "205 210 ");
+        assertUsed(100, 50);
     }
 
     @Test

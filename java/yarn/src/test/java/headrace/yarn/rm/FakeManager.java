@@ -61,6 +61,7 @@ final class FakeManager implements AutoCloseable {
     private int preempts;
     private int refused;
     private int observed;
+    private int unheard;
     private String mechanism = "suspend";
     private boolean prompt = true;
     private volatile String token = TOKEN;
@@ -187,6 +188,11 @@ final class FakeManager implements AutoCloseable {
         return refused;
     }
 
+    /** How often Containers has failed because of {@link #down}. */
+    synchronized int unheard() {
+        return unheard;
+    }
+
     synchronized int observed() {
         return observed;
     }
@@ -210,6 +216,7 @@ final class FakeManager implements AutoCloseable {
     private synchronized ObjectNode answer(String method, JsonNode request) throws InterruptedException {
         if (down) {
             refused += method.equals("Preempt") ? 1 : 0;
+            unheard += method.equals("Containers") ? 1 : 0;
             return null;
         }
         return switch (method) {
@@ -300,6 +307,7 @@ final class FakeManager implements AutoCloseable {
             wait(Math.max(1, (deadline - System.nanoTime()) / 1_000_000));
         }
         if (down) {
+            unheard++;
             return null;
         }
         ObjectNode answer = json.createObjectNode().put("version", Long.toString(version));

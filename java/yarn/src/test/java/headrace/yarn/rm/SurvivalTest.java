@@ -272,6 +272,28 @@ class SurvivalTest {
     }
 
     @Test
+    void aResumeThatEndsWithTheManagerIsNoFailure() throws Exception {
+        run(false);
+        ContainerId id = ids.get(2);
+        park(id);
+        manager.carriesOut(false);
+        manager.set(id, s -> s.held = false);
+        for (int times = 1; times <= 7; times++) { // more often than a container may fail to go on
+            int told = times;
+            cluster.await("told " + told + " times", () -> manager.resumed().size() == told);
+            assertEquals(Phase.RESUMING, cluster.scheduler().plugin().phase(id));
+            int unheard = manager.unheard();
+            manager.down(true);
+            cluster.await("nobody there", () -> manager.unheard() > unheard);
+            manager.set(id, s -> s.ordered = "");
+            manager.down(false);
+        }
+        manager.carriesOut(true);
+        manager.set(id, s -> s.state = "running");
+        cluster.awaitPhase(id, Phase.RUNNING);
+    }
+
+    @Test
     void anApplicationMayBeMovedWhileItsContainersArePutAside() throws Exception {
         String empty = figures();
         run(false);
