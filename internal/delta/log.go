@@ -100,7 +100,7 @@ func (l *Log[K]) Since(seq uint64, most int, all iter.Seq[K]) (next uint64, keys
 		delete(l.changed, k)
 	}
 	if len(l.changed) == 0 && l.large {
-		l.changed, l.large = map[K]struct{}{}, false
+		l.changed, l.queue, l.large = map[K]struct{}{}, nil, false
 	}
 	return l.last, l.sent, full
 }
