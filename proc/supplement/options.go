@@ -215,14 +215,21 @@ func (k kind) has(o option) bool {
 	return true
 }
 
-// get returns what the options of a socket are. Those that this kernel, or such a socket, does not have are left out.
-func (k kind) get(fd int) map[string][]byte {
+// unlike returns those options of a socket that are not what they are of a new one. What this kernel, or such a socket, does not
+// have is left out.
+func (k kind) unlike(fresh map[string][]byte, fd int) map[string][]byte {
 	values, buf := make(map[string][]byte), make([]byte, maxValue)
 	for _, o := range options {
 		if !k.has(o) {
 			continue
 		}
-		if value, err := o.get(fd, buf); err == nil {
+		value, err := o.get(fd, buf)
+		was, known := fresh[o.name]
+		_, tos := values["IP_TOS"]
+		if tos && o.name == "SO_PRIORITY" { // which IP_TOS changes
+			known = false
+		}
+		if err == nil && !(known && bytes.Equal(value, was)) {
 			values[o.name] = bytes.Clone(value)
 		}
 	}
@@ -293,15 +300,8 @@ func optionsOf(tree []linux.Stat) (list []SocketOptions, err error) {
 		if fresh[k] == nil {
 			fresh[k] = k.ofNew()
 		}
-		s := SocketOptions{Descriptor: d, Values: k.get(fd)}
+		s := SocketOptions{Descriptor: d, Values: k.unlike(fresh[k], fd)}
 		s.Target = "" // it has another number when it comes back
-		same := func(name string) bool { return bytes.Equal(s.Values[name], fresh[k][name]) }
-		tos := !same("IP_TOS")
-		for name := range s.Values {
-			if same(name) && !(tos && name == "SO_PRIORITY") { // which IP_TOS changes
-				delete(s.Values, name)
-			}
-		}
 		if k.inet() && k.typ != unix.SOCK_STREAM {
 			if s.Groups, err = groupsOf(fd, groups); err != nil {
 				return err
@@ -322,7 +322,7 @@ func (k kind) ofNew() map[string][]byte {
 		return map[string][]byte{}
 	}
 	defer unix.Close(fd)
-	return k.get(fd)
+	return k.unlike(nil, fd)
 }
 
 // putBack sets those options that are not yet as they were, and joins groups. What this machine does not have, or not
@@ -358,10 +358,10 @@ func (s SocketOptions) putBack() (remark string, err error) {
 	return remark, nil
 }
 
-// getOption returns the part of buf in which the kernel has answered.
+// getOption returns the part of buf in which the kernel has answered, which it does at once.
 func getOption(fd, level, number int, buf []byte) ([]byte, error) {
 	n := uint32(len(buf))
-	_, _, e := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), uintptr(number), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(unsafe.Pointer(&n)), 0)
+	_, _, e := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), uintptr(number), uintptr(unsafe.Pointer(unsafe.SliceData(buf))), uintptr(unsafe.Pointer(&n)), 0)
 	if e != 0 {
 		return nil, e
 	}
