@@ -47,6 +47,9 @@ func (t *tree) unbind() (list []bound, sharing []held, err error) {
 		port, _ := m.Uint(img.InetSrcPort)
 		peer, _ := m.Uint(img.InetDstPort)
 		proto, _ := m.Uint(img.InetProto)
+		if typ, _ := m.Uint(img.InetType); typ == sockRaw { // what stands there is its protocol
+			continue
+		}
 		ports[port] = append(ports[port], s.at[0])
 		if port == 0 || proto == unix.IPPROTO_TCP && peer != 0 {
 			continue
