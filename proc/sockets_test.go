@@ -111,10 +111,61 @@ func socketsKeepTheirOwners(t *testing.T, user uint32) {
 	w.end(task)
 }
 
+// datagrams has a port of its own, one that two of its sockets share, and one that they have shared.
+const datagrams = `
+import socket, sys, time
+def new(share, at=("127.0.0.1", 0)):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, share)
+    s.bind(at)
+    return s
+lone = new(0)
+a = new(1); b = new(1, a.getsockname())
+c = new(1); d = new(1, c.getsockname())
+for s in c, d: s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+print(*[s.getsockname()[1] for s in (lone, a, c)], flush=True)
+asked = open(sys.argv[1])
+while not asked.readline(): time.sleep(0.01)
+print("back", *[s.getsockname()[1] for s in (lone, a, b, c, d)], *[s.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) for s in (lone, a, b, c, d)], flush=True)
+time.sleep(1000)
+`
+
+// TestPortsOfDatagramsAreNotShared: a port of UDP that somebody else has taken, in a way that lets others take it too, is taken.
+func TestPortsOfDatagramsAreNotShared(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	asked := filepath.Join(t.TempDir(), "asked")
+	w.must(os.WriteFile(asked, nil, 0o600))
+	s := w.spec("datagrams", "python3", "-c", datagrams, asked)
+	task := w.start(s)
+	w.awaitOutput(task, "\n")
+	var lone, shared, wasShared int
+	_, err := fmt.Sscan(w.log("datagrams", "stdout"), &lone, &shared, &wasShared)
+	w.must(err)
+	w.checkpoint(task)
+	for _, port := range []int{lone, wasShared} {
+		stop := w.takePort("udp", port, unix.SO_REUSEADDR)
+		if _, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("port %d,", port)) {
+			t.Fatalf("restored beside somebody who has its port %d: %v", port, err)
+		}
+		stop()
+	}
+	defer w.takePort("udp", shared, unix.SO_REUSEADDR)() // as the task lets everybody
+	task = w.restore(s, proc.RestoreOptions{})
+	w.must(os.WriteFile(asked, []byte("\n"), 0o600))
+	w.awaitOutput(task, fmt.Sprintf("back %d %[2]d %[2]d %[3]d %[3]d 0 1 1 0 0\n", lone, shared, wasShared))
+	w.must(task.Kill(w.ctx, 1))
+	w.end(task)
+}
+
 // reusing takes a port as those who share it with others of the same user.
 func reusing(network string, port int) (stop func(), err error) {
+	return taking(network, port, unix.SO_REUSEPORT)
+}
+
+// taking takes a port with an option set.
+func taking(network string, port, option int) (stop func(), err error) {
 	c := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
-		raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+		raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, option, 1) })
 		return err
 	}}
 	at := fmt.Sprintf("127.0.0.1:%d", port)
@@ -134,7 +185,12 @@ func reusing(network string, port int) (stop func(), err error) {
 
 func (w *world) sharePort(network string, port int) (stop func()) {
 	w.Helper()
-	stop, err := reusing(network, port)
+	return w.takePort(network, port, unix.SO_REUSEPORT)
+}
+
+func (w *world) takePort(network string, port, option int) (stop func()) {
+	w.Helper()
+	stop, err := taking(network, port, option)
 	w.must(err)
 	return stop
 }

@@ -15,7 +15,7 @@
 // rewrites a copy of the images: in the place of the path stands the link to its
 // own descriptor, /proc/1/fd/N, which leads to the very file that was looked at,
 // whatever is done to the path from then on. The restored descriptor shows the
-// true path again, so that the next dump records that. Before the restored tree runs,
+// true path again, so that the next dump records that. While CRIU holds the restored tree,
 // [Opened.Verify] compares device and inode of what it has with what was opened for it.
 //
 // Sockets get their ports from [Opened.Bind], when they belong to whom they belonged,

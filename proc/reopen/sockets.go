@@ -28,13 +28,17 @@ type bound struct {
 	backlog       int
 	shut          int // as for shutdown(2); -1: in no direction
 	// How such a socket is made.
-	family, kind, proto, v6only, reusePort int
+	family, kind, proto, v6only, reuseAddr, reusePort int
 }
 
+// port is the number of a port, and of which sockets: those of streams and those of datagrams have nothing to do with each other.
+type port struct{ kind, number uint64 }
+
 // unbind takes their ports from sockets, for Bind. Connections keep theirs: CRIU makes
-// them with both ends. Those that have a port of such a socket share it.
+// them with both ends. Those that have a port of such a socket share it. A socket of datagrams which has its port alone is
+// not to: while it shared, the kernel would let it have one that somebody else has taken to share.
 func (t *tree) unbind() (list []bound, sharing []held, err error) {
-	ports := map[uint64][]held{}
+	ports := map[port][]held{}
 	for _, s := range t.sockets {
 		if s.kind != img.TypeInet || len(s.at) == 0 {
 			continue
@@ -44,14 +48,16 @@ func (t *tree) unbind() (list []bound, sharing []held, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", filesImage, err)
 		}
-		port, _ := m.Uint(img.InetSrcPort)
+		var at port
+		at.number, _ = m.Uint(img.InetSrcPort)
+		at.kind, _ = m.Uint(img.InetType)
 		peer, _ := m.Uint(img.InetDstPort)
 		proto, _ := m.Uint(img.InetProto)
-		if typ, _ := m.Uint(img.InetType); typ == sockRaw { // what stands there is its protocol
+		if at.kind == sockRaw { // what stands there is its protocol
 			continue
 		}
-		ports[port] = append(ports[port], s.at[0])
-		if port == 0 || proto == unix.IPPROTO_TCP && peer != 0 {
+		ports[at] = append(ports[at], s.at[0])
+		if at.number == 0 || proto == unix.IPPROTO_TCP && peer != 0 {
 			continue
 		}
 		b, err := boundAs(m, s.at[0])
@@ -64,9 +70,11 @@ func (t *tree) unbind() (list []bound, sharing []held, err error) {
 		t.files.Entries[s.entry] = e.SetMessage(img.FileInet, m)
 	}
 	for _, b := range list {
-		port := uint64(portOf(b.address))
-		sharing = append(sharing, ports[port]...)
-		delete(ports, port)
+		at := port{uint64(b.kind), uint64(portOf(b.address))}
+		if b.kind == unix.SOCK_STREAM || len(ports[at]) > 1 {
+			sharing = append(sharing, ports[at]...)
+		}
+		delete(ports, at)
 	}
 	return list, sharing, nil
 }
@@ -93,8 +101,10 @@ func boundAs(m img.Message, at held) (b bound, err error) {
 		v, _ := m.Uint(field)
 		*to = int(v)
 	}
-	reuse, _ := options.Uint(img.OptionReusePort)
-	b.reusePort = int(reuse)
+	for field, to := range map[fieldNumber]*int{img.OptionReuseAddr: &b.reuseAddr, img.OptionReusePort: &b.reusePort} {
+		v, _ := options.Uint(field)
+		*to = int(v)
+	}
 	if shut, _ := m.Uint(img.InetShutdown); shut > 0 {
 		b.shut = int(shut) - 1
 	}
@@ -156,14 +166,19 @@ func (b bound) taken(err error) error {
 	return fmt.Errorf("port %d, which the task had, cannot be had: %w; end what has it, or restore the task later", portOf(b.address), err)
 }
 
-// try binds a socket that is alike, for a moment.
+// try binds a socket that is alike, for a moment. One of streams needs SO_REUSEADDR beside the connections that its port has had; of
+// datagrams it would let it have a port together with somebody else.
 func (b bound) try() error {
 	fd, err := unix.Socket(b.family, b.kind|unix.SOCK_CLOEXEC, b.proto)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, b.reusePort))
+	reuseAddr := b.reuseAddr
+	if b.kind == unix.SOCK_STREAM {
+		reuseAddr = 1
+	}
+	err = errors.Join(unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, reuseAddr), unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, b.reusePort))
 	if b.family == unix.AF_INET6 {
 		err = errors.Join(err, unix.SetsockoptInt(fd, unix.SOL_IPV6, unix.IPV6_V6ONLY, b.v6only))
 	}
@@ -181,7 +196,7 @@ func (h *Opened) Bind() (err error) {
 		return nil
 	}
 	// Those of the task that have the same port share it meanwhile, as a socket does with
-	// the connections that it has accepted.
+	// the connections that it has accepted (unbind).
 	for _, d := range h.sharing {
 		back, err := d.reuse()
 		if err != nil {

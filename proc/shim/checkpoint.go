@@ -120,7 +120,7 @@ func (d dump) write() (proc.CheckpointResult, error) {
 	if err := d.t.stops.settle(); err != nil {
 		return none, err
 	}
-	sv, err := d.t.describe(tree)
+	sv, err := d.t.describe()
 	if err != nil {
 		return none, fmt.Errorf("look at the stopped task: %w", err)
 	}
@@ -197,10 +197,14 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory, err := d.t.home.memory()
+	if err != nil {
+		return nil, err
+	}
 	spec := d.t.life.spec()
 	return json.Marshal(dumpJob{
-		Dir: d.t.home.dir, CRIU: d.t.criu, InitPID: sv.InitPID, Lock: lock, Task: string(spec.ID), Options: d.o, Meta: meta,
-		Files: sv.descriptors(), Deleted: deleted, User: spec.Credentials(), Facts: facts,
+		Dir: d.t.home.dir, Memory: memory, CRIU: d.t.criu, InitPID: sv.InitPID, Lock: lock, Task: string(spec.ID), Options: d.o, Meta: meta,
+		Logs: logPaths(spec), Attached: spec.Attached, Deleted: deleted, User: spec.Credentials(), Facts: facts,
 	})
 }
 

@@ -11,8 +11,6 @@
 //	headrace-shim dump        runs CRIU and the page server for one checkpoint, so
 //	                          that nothing that goes wrong there can end the task
 //	headrace-shim take-locks  has restored processes take locks again that a restore has lost
-//	headrace-shim             run by CRIU as its action script, asks the helper that
-//	                          runs CRIU whether a dump is to count
 //	headrace-shim swap-probe  measures swap with memory of its own
 //
 // Inside the supervisor, from the bottom: processes are those of the task, and their

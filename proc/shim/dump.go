@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/criu"
+	"headrace/internal/criu/image"
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/checkpoint"
@@ -24,7 +25,8 @@ import (
 
 // dumpJob is what the supervisor asks of the dump helper.
 type dumpJob struct {
-	Dir     string `json:"dir"` // the task's
+	Dir     string `json:"dir"`    // the task's
+	Memory  string `json:"memory"` // home.memory
 	CRIU    string `json:"criu"`
 	InitPID int    `json:"init_pid"`
 	// User is whom the task's processes run as.
@@ -33,13 +35,15 @@ type dumpJob struct {
 	Lock bool `json:"lock"`
 	// Deleted is how much CRIU will write of files that were deleted.
 	Deleted int64 `json:"deleted"`
-	// Files are what the task has open for writing.
-	Files   []linux.Descriptor     `json:"files"`
-	Task    string                 `json:"task"`
-	Options proc.CheckpointOptions `json:"options"`
+	// Logs are logPaths of the task.
+	Logs     []string               `json:"logs"`
+	Attached bool                   `json:"attached"`
+	Task     string                 `json:"task"`
+	Options  proc.CheckpointOptions `json:"options"`
 	// Facts are for the mending of the images.
-	Facts mend.Facts      `json:"facts"`
-	Meta  json.RawMessage `json:"meta"`
+	Facts mend.Facts `json:"facts"`
+	// Meta is what the supervisor knows of the task.
+	Meta json.RawMessage `json:"meta"`
 }
 
 // dumpAnswer is what it says.
@@ -87,16 +91,20 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 	}
 	begin := linux.Clock()
 	err = j.criu(w, func(holds func() error) error {
+		sv, err := j.observe(w.Dir())
+		if err != nil {
+			return err
+		}
 		if err := mend.Images(w.Dir(), j.Facts); err != nil {
 			return err
 		}
-		meta, err := j.recordFiles(w.Dir())
+		meta, err := j.recordFiles(w.Dir(), sv)
 		if err != nil {
 			return err
 		}
 		res.Dump = linux.Clock() - begin
 		begin = linux.Clock()
-		if err := errors.Join(j.syncFiles(), j.noteLocked(w.Dir()), holds()); err != nil {
+		if err := errors.Join(sv.syncFiles(), j.noteLocked(w.Dir()), holds()); err != nil {
 			return err
 		}
 		im, err := w.Commit(meta)
@@ -113,14 +121,51 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 	return res, nil
 }
 
-// syncFiles makes durable what the task has written to the files that it has
-// open. A task that is restored after a power failure would otherwise go on
-// behind output that is gone: CRIU does not check the size of a file that is
-// open for appending.
-func (j dumpJob) syncFiles() error {
-	for _, f := range j.Files {
-		if err := syncFile(f); err != nil {
-			return fmt.Errorf("make the task's files durable: %w", err)
+// observe completes the supervisor's record by what is seen of the tree while CRIU holds it, after the dump to a directory: it is of the
+// same moment as the images. A tree that somebody has continued before CRIU held it would come back running, and before it has all that it
+// had.
+func (j dumpJob) observe(dir string) (saved, error) {
+	sv, err := parseSaved(j.Meta)
+	if err != nil {
+		return sv, err
+	}
+	root, err := procs.Stat(j.InitPID)
+	if err != nil {
+		return sv, err
+	}
+	tree, err := descendants(j.InitPID, func(linux.Stat) bool { return false })
+	if err != nil {
+		return sv, err
+	}
+	tree = append([]linux.Stat{root}, tree...)
+	if err := stoodStill(dir, tree); err != nil {
+		return sv, err
+	}
+	if err := sv.observe(tree, j); err != nil {
+		return sv, fmt.Errorf("look at the dumped task: %w", err)
+	}
+	return sv, nil
+}
+
+// stoodStill fails if a process of a tree ran when it was dumped.
+func stoodStill(dir string, tree []linux.Stat) error {
+	for _, p := range tree {
+		if linux.Dead(p.State) {
+			continue
+		}
+		f, err := image.Read(filepath.Join(dir, fmt.Sprintf("core-%d.img", p.PID)))
+		if err != nil {
+			return err
+		}
+		if len(f.Entries) != 1 {
+			return fmt.Errorf("the image of process %d has %d entries", p.PID, len(f.Entries))
+		}
+		task, err := f.Entries[0].Message(image.CoreTask)
+		if err != nil {
+			return err
+		}
+		if state, _ := task.Uint(image.TaskState); state != image.StateStopped {
+			return fmt.Errorf("%w: somebody has continued process %d (%s), which had been stopped for the checkpoint", proc.ErrCheckpointLater, p.PID, p.Comm)
 		}
 	}
 	return nil
@@ -168,7 +213,7 @@ func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) erro
 	}
 	defer said.Close()
 	cmd.Stdout, cmd.Stderr = said, said
-	asked, committed, err := decide(cmd, commit)
+	asked, committed, err := decide(cmd, j.Memory, commit)
 	keepLog(log, j.Dir, dumpLog)
 	switch {
 	case asked:

@@ -15,7 +15,7 @@ import (
 
 // Names in the task's directory.
 const (
-	// memoryDir is a file system in memory that only root can enter. Restores use it:
+	// memoryDir is a file system in memory that only root can enter, where programs may be run. Restores use it:
 	// links and small files take long on a disk where others wait for fsync.
 	memoryDir  = "memory"
 	imagesDir  = "images"  // in it: what CRIU reads

@@ -11,12 +11,8 @@ import (
 	"headrace/proc/supplement"
 )
 
-// takeLocks has the restored tree, still stopped, take those locks again that it has lost in the restore.
-func (t *task) takeLocks(images string) error {
-	lost, err := supplement.LostLocks(images)
-	if len(lost) == 0 || err != nil {
-		return err
-	}
+// takeLocks has the restored tree, stopped, take those locks again that it has lost in the restore.
+func (t *task) takeLocks(lost []supplement.Lock) error {
 	job, err := json.Marshal(lost)
 	if err != nil {
 		return err
@@ -44,7 +40,7 @@ func (t *task) takeLocks(images string) error {
 	if words := wordsOf(said); words != "" {
 		fmt.Fprint(os.Stderr, words)
 	}
-	return t.stops.awaitStopped()
+	return nil
 }
 
 // runTakeLocks takes the locks on in. It is a process of its own since it traces others, of which the kernel tells whoever

@@ -7,16 +7,11 @@ import (
 
 // Main runs the part that args[0] names and returns the exit code.
 func Main(args []string) int {
-	if len(args) == 0 && os.Getenv(scriptAction) != "" {
-		args = []string{"script"}
-	}
 	if len(args) == 0 {
 		return usage()
 	}
 	var err error
 	switch args[0] {
-	case "script":
-		err = runScript()
 	case "supervise":
 		err = supervise(args[1:])
 	case "init":

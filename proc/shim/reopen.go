@@ -13,16 +13,13 @@ import (
 	"headrace/proc/reopen"
 )
 
-// recordFiles adds to the supervisor's record which files the dumped tree has open,
+// recordFiles adds to the record which files the dumped tree has open,
 // while it still stands. It fails when a restore would be refused.
-func (j dumpJob) recordFiles(dir string) (json.RawMessage, error) {
-	sv, err := parseSaved(j.Meta)
-	if err != nil {
-		return nil, err
-	}
+func (j dumpJob) recordFiles(dir string, sv saved) (json.RawMessage, error) {
 	if err := reopen.Check(dir, j.User, j.InitPID); err != nil {
 		return nil, fmt.Errorf("%w: %w", proc.ErrNotCheckpointable, err)
 	}
+	var err error
 	if sv.Opened, err = reopen.Observe(dir, j.Dir); err != nil {
 		return nil, fmt.Errorf("note which files the task has open: %w", err)
 	}

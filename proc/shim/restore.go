@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"headrace/proc"
 	"headrace/proc/checkpoint"
 	"headrace/proc/reopen"
+	"headrace/proc/supplement"
 )
 
 // restore brings the task back from its newest checkpoint that is intact. An
@@ -263,9 +265,13 @@ func (r *restoration) once(c candidate) error {
 	r.t.life.beginRestore(r.spec)
 	p.group.own.Store(&r.spec.Own)
 	p.root.Store(int64(c.sv.InitPID))
-	err = r.runCRIU(c.sv, d.Path(), opened)
+	var lost []supplement.Lock
+	err = r.runCRIU(c.sv, d.Path(), opened, func() error {
+		lost, err = r.complete(c.sv, opened, d.Path())
+		return err
+	})
 	if err == nil {
-		err = r.adopt(c.sv, opened, d.Path())
+		err = r.adopt(c.sv, lost)
 	}
 	if err != nil { // what is left is ended
 		p.end(0)
@@ -279,30 +285,44 @@ func (r *restoration) once(c candidate) error {
 	return r.t.stops.contAtLast()
 }
 
-// adopt takes the tree that was restored from images, still stopped, as the task.
-func (r *restoration) adopt(sv saved, opened *reopen.Opened, images string) error {
-	if err := r.t.stops.awaitStopped(); err != nil {
+// complete gives the tree that was restored from images, and that CRIU holds, what they lack, and has a look at it. It returns the locks that
+// it has lost, which it can take only itself.
+func (r *restoration) complete(sv saved, opened *reopen.Opened, images string) ([]supplement.Lock, error) {
+	tree, err := r.t.processes.tree()
+	if err != nil {
+		return nil, err
+	}
+	if err := opened.Verify(); err != nil {
+		return nil, err
+	}
+	remarks, err := sv.Supplement.PutBack(tree)
+	if err != nil {
+		return nil, err
+	}
+	if err := opened.Bind(); err != nil {
+		return nil, err
+	}
+	for _, remark := range remarks {
+		fmt.Fprintf(os.Stderr, "restored, but not all as it was: %s\n", remark)
+	}
+	return supplement.LostLocks(images)
+}
+
+// adopt takes the restored tree, stopped, as the task. Whatever somebody continues meanwhile goes on a little early, unless it has to take
+// locks first.
+func (r *restoration) adopt(sv saved, lost []supplement.Lock) error {
+	err := r.t.stops.standStill()
+	if err == nil && len(lost) > 0 {
+		if err = r.t.takeLocks(lost); err == nil {
+			lost, err = nil, r.t.stops.standStill()
+		}
+	}
+	if err != nil && (len(lost) > 0 || !errors.Is(err, proc.ErrNotStopped)) {
 		return err
 	}
 	tree, err := r.t.processes.tree()
 	if err != nil {
 		return err
-	}
-	if err := opened.Verify(); err != nil {
-		return err
-	}
-	remarks, err := sv.Supplement.PutBack(tree)
-	if err == nil {
-		err = opened.Bind()
-	}
-	if err == nil {
-		err = r.t.takeLocks(images)
-	}
-	if err != nil {
-		return err
-	}
-	for _, remark := range remarks {
-		fmt.Fprintf(os.Stderr, "restored, but not all as it was: %s\n", remark)
 	}
 	if err := r.t.life.restored(sv, tree); err != nil {
 		return err
@@ -314,9 +334,9 @@ func (r *restoration) adopt(sv saved, opened *reopen.Opened, images string) erro
 	return nil
 }
 
-// runCRIU runs criu restore. CRIU and everything it starts before the task
-// take their pids from a range that no image id lies in.
-func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened) error {
+// runCRIU runs criu restore, and calls complete while CRIU holds the restored tree, which it lets go of stopped. CRIU and everything it
+// starts before the task take their pids from a range that no image id lies in.
+func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened, complete func() error) error {
 	if err := reservePIDs(sv.IDs); err != nil {
 		return err
 	}
@@ -333,6 +353,12 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened) er
 	if r.spec.UID == 0 {
 		args = append(args, linkRemap)
 	}
+	h, err := newHook(atRestored, filepath.Dir(images))
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	args = append(args, "--leave-stopped", "--action-script", h.script)
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return err
@@ -350,11 +376,23 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened) er
 		}
 	}()
 	p := &r.t.processes
-	failed, calledOff := r.t.work(args, append([]uintptr{null.Fd(), said.Fd(), said.Fd()}, pipes...), p.everything,
-		func(int) { p.signal(unix.SIGKILL) })
+	var failed, calledOff error
+	asked, incomplete := h.during(func() {
+		failed, calledOff = r.t.work(args, append([]uintptr{null.Fd(), said.Fd(), said.Fd()}, pipes...), p.everything,
+			func(int) { p.signal(unix.SIGKILL) })
+	}, func() error {
+		err := complete()
+		if err != nil { // CRIU would let go of it
+			p.signal(unix.SIGKILL)
+		}
+		return err
+	})
 	p.helpers.Store(0)
 	if calledOff != nil {
 		return fmt.Errorf("restore: %w", calledOff)
+	}
+	if incomplete != nil {
+		return incomplete
 	}
 	if failed != nil {
 		failure := criuFailure("CRIU could not restore the task", failed, restoreLog, wordsOf(said), opened.Explain)
@@ -362,6 +400,9 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened) er
 			return fmt.Errorf("%w: %w", proc.ErrNotNow, failure)
 		}
 		return failure
+	}
+	if !asked {
+		return errors.New("CRIU has restored the task without asking for what the images lack")
 	}
 	return lastPID(maxID(sv.IDs))
 }

@@ -81,8 +81,8 @@ type openFile struct {
 	fd linux.Descriptor
 }
 
-// describe collects what must be remembered of a stopped tree.
-func (t *task) describe(tree []linux.Stat) (saved, error) {
+// describe collects what the supervisor knows of the task.
+func (t *task) describe() (saved, error) {
 	st, err := t.stats()
 	if err != nil {
 		return saved{}, err
@@ -91,12 +91,26 @@ func (t *task) describe(tree []linux.Stat) (saved, error) {
 	if err != nil {
 		return saved{}, err
 	}
-	_, group := t.life.command()
-	sv := saved{Version: savedVersion, BootID: boot, InitPID: t.processes.init(), Usage: st.Usage,
-		CommandGroup: group, TaskDir: t.home.knownAs, SelfStopped: slices.Collect(maps.Keys(t.stops.own))}
-	mounts, err := procs.Mounts("self")
+	cpu, err := procs.Processor()
 	if err != nil {
 		return saved{}, err
+	}
+	pipes, err := t.stdio.names()
+	if err != nil {
+		return saved{}, err
+	}
+	_, group := t.life.command()
+	spec := t.life.spec()
+	return saved{Version: savedVersion, BootID: boot, InitPID: t.processes.init(), Usage: st.Usage, Pipes: pipes,
+		CommandGroup: group, TaskDir: t.home.knownAs, SelfStopped: slices.Collect(maps.Keys(t.stops.own)),
+		Group: spec.Own, Cgroups: spec.Cgroups, Processor: cpu.Flags}, nil
+}
+
+// observe adds what is seen of a tree that stands still.
+func (sv *saved) observe(tree []linux.Stat, j dumpJob) error {
+	mounts, err := procs.Mounts("self")
+	if err != nil {
+		return err
 	}
 	ids, files := make(map[int]bool), make(map[[2]uint64]openFile)
 	for _, p := range tree {
@@ -106,37 +120,25 @@ func (t *task) describe(tree []linux.Stat) (saved, error) {
 			err = filesForWriting(p.PID, mounts, files)
 		}
 		if err != nil && !linux.Gone(err) {
-			return saved{}, err
+			return err
 		}
 	}
+	markLogs(files, j.Dir, j.Logs)
+	sv.IDs = slices.Sorted(maps.Keys(ids))
+	sv.Files = slices.SortedFunc(maps.Values(files), func(a, b openFile) int { return strings.Compare(a.Path, b.Path) })
 	if sv.PerfData, err = perfDataOf(tree); err != nil {
-		return saved{}, err
+		return err
 	}
-	if b, err := os.ReadFile(commandExit); err == nil && json.Valid(b) {
+	if b, err := os.ReadFile(filepath.Join(j.Dir, commandExit)); err == nil && json.Valid(b) {
 		sv.CommandExit = b
 	}
-	cpu, err := procs.Processor()
-	if err != nil {
-		return saved{}, err
-	}
-	sv.Processor = cpu.Flags
-	if sv.Supplement, err = supplement.Take(tree); err != nil {
-		return saved{}, err
-	}
-	spec := t.life.spec()
-	sv.Group, sv.Cgroups = spec.Own, spec.Cgroups
-	markLogs(files, spec)
-	if spec.Attached {
+	if j.Attached {
 		if err := sv.describeNeeds(tree); err != nil { // then it can be restored here only
 			fmt.Fprintf(os.Stderr, "find out what the task needs on another machine: %v\n", err)
 		}
 	}
-	if sv.Pipes, err = t.stdio.names(); err != nil {
-		return saved{}, err
-	}
-	sv.IDs = slices.Sorted(maps.Keys(ids))
-	sv.Files = slices.SortedFunc(maps.Values(files), func(a, b openFile) int { return strings.Compare(a.Path, b.Path) })
-	return sv, nil
+	sv.Supplement, err = supplement.Take(tree)
+	return err
 }
 
 // groups returns the cgroups of now by those of the checkpoint. Programs read in them how
@@ -231,13 +233,17 @@ func mountOf(path string, mounts []linux.Mount) (point string) {
 	return point
 }
 
-// descriptors returns those of its files, one of each.
-func (sv saved) descriptors() []linux.Descriptor {
-	list := make([]linux.Descriptor, len(sv.Files))
-	for i, f := range sv.Files {
-		list[i] = f.fd
+// syncFiles makes durable what the task has written to the files that it has
+// open. A task that is restored after a power failure would otherwise go on
+// behind output that is gone: CRIU does not check the size of a file that is
+// open for appending.
+func (sv saved) syncFiles() error {
+	for _, f := range sv.Files {
+		if err := syncFile(f.fd); err != nil {
+			return fmt.Errorf("make the task's files durable: %w", err)
+		}
 	}
-	return list
+	return nil
 }
 
 // syncFile makes durable what was written to the file. It uses the descriptor
@@ -255,16 +261,20 @@ func syncFile(d linux.Descriptor) error {
 	return nil
 }
 
-// markLogs marks the task's own logs, and the output files of its spec.
-func markLogs(files map[[2]uint64]openFile, spec proc.Spec) {
-	for _, path := range logPaths(spec) {
+// markLogs marks the task's logs, which are its own if they are in its directory.
+func markLogs(files map[[2]uint64]openFile, dir string, logs []string) {
+	for _, path := range logs {
+		own := !filepath.IsAbs(path)
+		if own {
+			path = filepath.Join(dir, path)
+		}
 		var st unix.Stat_t
 		if unix.Stat(path, &st) != nil {
 			continue
 		}
 		key := [2]uint64{uint64(st.Dev), st.Ino}
 		if f, ok := files[key]; ok {
-			f.Log, f.Own = true, !filepath.IsAbs(path)
+			f.Log, f.Own = true, own
 			files[key] = f
 		}
 	}

@@ -154,21 +154,21 @@ func (s *stopper) unlock() error {
 	return nil
 }
 
-// awaitStopped polls until all threads are stopped, or names one that is not.
-func (s *stopper) awaitStopped() error {
-	deadline := linux.Clock() + stopTimeout
-	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 5*time.Millisecond) {
+// standStill waits until all threads of a restored tree, which have been told to stop, are stopped. What somebody has continued it stops
+// again.
+func (s *stopper) standStill() error {
+	h := newHalt(s.processes, 0)
+	for pause := 100 * time.Microsecond; ; pause *= 2 {
 		tree, err := s.processes.tree()
 		if err != nil {
 			return err
 		}
-		h := newHalt(s.processes, 0)
 		left, err := h.moving(tree)
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		if linux.Clock() >= deadline {
-			return fmt.Errorf("the restored tree does not stand still: %s", h.busy)
+		if linux.Clock() >= h.begin+stopAgain {
+			return h.run(tree, s.op.isKilled)
 		}
 		time.Sleep(pause)
 	}

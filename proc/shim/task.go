@@ -66,6 +66,7 @@ func (t *task) start() error {
 	}
 	os.Remove(commandExit)
 	if t.processes.isolated {
+		os.Mkdir(memoryDir, 0o700) // while there is room: dumps need it (home.memory)
 		if err := chooseFirstPID(); err != nil {
 			return err
 		}

@@ -34,14 +34,14 @@ func (p *processes) init() int { return int(p.root.Load()) }
 // not its helpers, zombies included.
 func (p *processes) tree() ([]linux.Stat, error) {
 	helpers := int(p.helpers.Load())
-	return descendants(func(p linux.Stat) bool {
+	return descendants(os.Getpid(), func(p linux.Stat) bool {
 		return helpers != 0 && (p.PGID == helpers || p.PID == helpers)
 	})
 }
 
 // everything lists all processes below the supervisor.
 func (p *processes) everything() ([]linux.Stat, error) {
-	return descendants(func(linux.Stat) bool { return false })
+	return descendants(os.Getpid(), func(linux.Stat) bool { return false })
 }
 
 // workers lists the processes that work on the task: those below the supervisor that
@@ -49,12 +49,12 @@ func (p *processes) everything() ([]linux.Stat, error) {
 // children of the supervisor when CRIU has died.
 func (p *processes) workers() ([]linux.Stat, error) {
 	root := p.init()
-	return descendants(func(p linux.Stat) bool { return p.PID == root })
+	return descendants(os.Getpid(), func(p linux.Stat) bool { return p.PID == root })
 }
 
-// descendants lists the processes below this one, parents first, without those that
+// descendants lists the processes below one, parents first, without those that
 // skip names and what is below them.
-func descendants(skip func(linux.Stat) bool) ([]linux.Stat, error) {
+func descendants(of int, skip func(linux.Stat) bool) ([]linux.Stat, error) {
 	all, err := procs.All()
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func descendants(skip func(linux.Stat) bool) ([]linux.Stat, error) {
 		children[p.PPID] = append(children[p.PPID], p)
 	}
 	var out []linux.Stat
-	for todo := []int{os.Getpid()}; len(todo) > 0; {
+	for todo := []int{of}; len(todo) > 0; {
 		pid := todo[0]
 		todo = todo[1:]
 		for _, c := range children[pid] {
@@ -80,6 +80,10 @@ func descendants(skip func(linux.Stat) bool) ([]linux.Stat, error) {
 // signal sends a signal to every process of the task. In a pid namespace of
 // its own that is one atomic step, which no fork can slip through.
 func (p *processes) signal(sig syscall.Signal) error {
+	var all error
+	if p.isolated { // before the cgroup: what CRIU holds must not run when that is gone
+		all = unix.Kill(-1, sig)
+	}
 	if sig == unix.SIGKILL {
 		p.group.unlock()
 		if err := p.group.is().Kill(); err != nil {
@@ -87,8 +91,8 @@ func (p *processes) signal(sig syscall.Signal) error {
 		}
 	}
 	if p.isolated {
-		if err := unix.Kill(-1, sig); err != nil && err != unix.ESRCH {
-			return fmt.Errorf("signal %s to all: %w", unix.SignalName(sig), err)
+		if all != nil && all != unix.ESRCH {
+			return fmt.Errorf("signal %s to all: %w", unix.SignalName(sig), all)
 		}
 		return nil
 	}

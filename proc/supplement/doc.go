@@ -11,7 +11,7 @@
 //
 // Locks the images have, and a restore loses those on files that are mapped ([LostLocks]).
 //
-// A [Record] is made by [Take] just before the dump and is kept with the image.
-// [Record.PutBack] is called when CRIU has restored the tree, and before it is
-// continued. Both need the right to trace the processes.
+// A [Record] is made by [Take] when CRIU has dumped the tree and is kept with the image.
+// [Record.PutBack] is called when CRIU has restored it. CRIU holds the tree then, both times, so that nobody
+// can continue it. Both need the right to trace the processes.
 package supplement

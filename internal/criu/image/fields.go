@@ -38,6 +38,7 @@ const (
 	InetShutdown = 19
 
 	// sk_opts_entry
+	OptionReuseAddr = 7
 	OptionReusePort = 17
 
 	// inotify_file_entry, its inotify_wd_entry and their fh_entry
@@ -89,10 +90,12 @@ const (
 	VMAShrdFile = 1 << 7
 	VMAMemfd    = 1 << 14
 
-	// core_entry, of core-TID.img, its thread_core_entry and creds_entry
+	// core_entry, of core-TID.img, its task_core_entry, thread_core_entry and creds_entry
 	CoreArch      = 1
 	CoreX86       = 2
+	CoreTask      = 3 // of first threads
 	CoreThread    = 5
+	TaskState     = 1
 	ThreadCreds   = 10
 	CredsGroups   = 14
 	CredsUID      = 1 // and gid, euid, egid, suid, sgid, fsuid, fsgid up to 8
@@ -152,6 +155,9 @@ const (
 	ArchX86    = 1
 	ModeCompat = 2
 )
+
+// StateStopped is the TaskState of a process that was stopped when it was dumped.
+const StateStopped = 3
 
 // Values of InetState and UnixState.
 const (
