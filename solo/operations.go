@@ -402,6 +402,10 @@ func (o *operations) forget(t *task, c *call) {
 				return err
 			}
 			o.tasks.remove(t)
+			for _, c := range t.queue { // nothing may be done to it any more
+				o.answer(c, nil, errForgotten(id))
+			}
+			t.queue = nil
 			o.dropPiped(t) // of a lost one that could have been restored
 			o.inputs.leave(t, o.tasks.all)
 			o.deleted = append(o.deleted, id)
