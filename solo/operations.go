@@ -177,21 +177,37 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 		}
 		took, at := watch()
 		positions := o.positions(live, reads)
+		var stats proc.Stats
+		notMeasured := err
+		if err == nil && in.User {
+			stats, notMeasured = live.Stats(ctx)
+		}
 		return func() error {
 			if err != nil {
 				o.suspendFailed(t, err)
 				return err
 			}
+			if in.User && notMeasured == nil {
+				t.stats, t.statsAt, t.known = stats, o.clk.boot(), true
+			}
 			o.log.Debug("suspended", "id", t.rec.ID, "processes", res.Processes, "forced", res.Forced)
 			o.succeeded(t)
 			t.rec.NoSuspend, t.noSuspendUntil = "", 0
 			o.left(t, in, headrace.Suspend)
+			reason, refused := in.Reason, error(nil)
+			if in.User && c != nil && !c.by.All {
+				refused = o.admission.refusesAside(t)
+			}
+			if refused != nil { // it has grown since it was asked for: it waits like others
+				t.rec.Held = false
+				reason += "; it is not held: " + refused.Error()
+			}
 			o.inputs.expectRest(t, positions)
-			o.enter(t, headrace.Suspended, journal.Event{AtMs: at, Took: took, Reason: in.Reason, Delay: in.Delay})
+			o.enter(t, headrace.Suspended, journal.Event{AtMs: at, Took: took, Reason: reason, Delay: in.Delay})
 			if in.PageOut > 0 {
 				o.pageOuts = append(o.pageOuts, pageOut{task: t, bytes: in.PageOut})
 			}
-			return nil
+			return refused
 		}
 	})
 }
