@@ -196,7 +196,7 @@ func shortened(argv []string) []string {
 		if n += len(arg) + 16; n > maxShownArgv {
 			short := slices.Clone(argv[:i])
 			if i == 0 {
-				short = append(short, strings.ToValidUTF8(arg[:min(len(arg), maxShownArgv)], ""))
+				short = append(short, strings.Clone(strings.ToValidUTF8(arg[:min(len(arg), maxShownArgv)], "")))
 			}
 			return append(short, fmt.Sprintf("... (%d more)", len(argv)-len(short)))
 		}
