@@ -392,6 +392,10 @@ func (c *conn) Reset(_ context.Context, spec proc.Spec) error {
 	})
 }
 
+func (c *conn) SharingOutput(headrace.TaskID, []headrace.TaskID) ([]headrace.TaskID, error) {
+	return nil, nil
+}
+
 func (c *conn) Remove(_ context.Context, id headrace.TaskID) error {
 	return c.do("remove", id, func(t *thing) error {
 		c.drop(t)
