@@ -169,17 +169,21 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	l.writeSpec(t)
 	l.dropPiped(t)
 	l.images.drop(t)
-	l.conclude(t)
+	l.conclude(t.rec.ID)
 }
 
-// conclude has what is kept for a task let go of that has ended for good: its connections, which a supervisor that was
-// killed, or has been dismissed, has left to nobody, and its command. If that fails it is tried again
-// when the daemon starts, and when the task is forgotten.
-func (l *life) conclude(t *task) {
-	id := t.rec.ID
-	l.background(func(context.Context) func() {
-		if err := l.rt.Conclude(id); err != nil {
-			l.log.Warn("connections, or the command, of a task that has ended are still kept", "id", id, "err", err)
+// conclude has what is kept for tasks let go of that have ended for good, one after the other: their connections, which
+// a supervisor that was killed, or has been dismissed, has left to nobody, and their commands. If that fails it is tried
+// again when the daemon starts, and when the task is forgotten.
+func (l *life) conclude(ids ...headrace.TaskID) {
+	l.background(func(ctx context.Context) func() {
+		for _, id := range ids {
+			if ctx.Err() != nil {
+				break
+			}
+			if err := l.rt.Conclude(id); err != nil {
+				l.log.Warn("connections, or the command, of a task that has ended are still kept", "id", id, "err", err)
+			}
 		}
 		return nil
 	})
