@@ -238,6 +238,11 @@ func (a *admission) useOf(uid uint32) limits.Use {
 		for _, t := range a.tasks.active {
 			a.admitted(t)
 		}
+		for t := range a.tasks.lostSaved() {
+			u := a.uses[t.rec.UID]
+			u.CheckpointBytes += t.checkpointBytes()
+			a.uses[t.rec.UID] = u
+		}
 	}
 	return a.uses[uid]
 }
