@@ -67,7 +67,8 @@ func (l *life) opEnded(t *task, op *operation, finish func() error) {
 	t.op = nil
 	err := finish()
 	if in != nil {
-		if t.rec.Op == in && (t.op == nil || t.op.kind != in.Kind) {
+		// A checkpoint that was not answered stays on record until it is looked for, which a daemon that comes meanwhile does.
+		if kept := t.unanswered == in && t.exit == nil; t.rec.Op == in && !kept && (t.op == nil || t.op.kind != in.Kind) {
 			t.rec.Op = nil
 		}
 		l.touch(t)
