@@ -238,10 +238,22 @@ func (c *chaos) step() {
 			k.final = "killed"
 		}
 	default:
+		if n == 19 && k != nil && !k.mayRestart {
+			c.lose(ctx, k, q)
+		}
 		if now, err := c.tasks.Get(ctx, &wire.GetRequest{Id: string(id)}); k != nil && err == nil && finalState(now.State) {
 			c.forget(ctx, k, q)
 		}
 	}
+}
+
+// lose has a task vanish that could be restored from its checkpoint, mostly.
+func (c *chaos) lose(ctx context.Context, k *known, q *wire.VerbRequest) {
+	k.harmed, k.held = true, ""
+	c.tasks.Checkpoint(ctx, q)
+	c.tasks.Restore(ctx, q)
+	c.world.vanish(headrace.TaskID(q.Id))
+	c.submit(ctx) // when that is answered it mostly is lost
 }
 
 // gate is where a removal waits while others ask for something.
