@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 )
@@ -25,7 +26,9 @@ const (
 	// followStep is how many sets of a user a measurement begins to follow, and followTime how long it waits until they are
 	// found.
 	followStep = 256
-	followTime = 5 * time.Second
+	// followedParts: an ordinary user may have one of so many parts, and one is left to root and the daemon's own user.
+	followedParts = 4
+	followTime    = 5 * time.Second
 )
 
 // Follower follows how much of sets of files is in memory. A set is named by its
@@ -42,6 +45,8 @@ type Follower struct {
 	files   int
 	bytes   int64
 	busy    bool
+	// filesOf and bytesOf are what users have of it, with what is being looked up.
+	filesOf, bytesOf *budget.Budget
 }
 
 // followed is a set of files. Of a set with too many no file is watched.
@@ -74,7 +79,13 @@ func (files watched) close() {
 
 // NewFollower makes one. It uses nothing once everything is dropped.
 func (f *Files) NewFollower() *Follower {
-	return &Follower{reading: f.reading, sets: map[string]*followed{}, fresh: map[uint32][]*followed{}, looking: map[uint32]bool{}}
+	part := func(what string, all int64) *budget.Budget {
+		return budget.Ordinary(what, all/followedParts, all-all/followedParts)
+	}
+	return &Follower{
+		reading: f.reading, sets: map[string]*followed{}, fresh: map[uint32][]*followed{}, looking: map[uint32]bool{},
+		filesOf: part("followed files", maxFollowed), bytesOf: part("bytes of followed files", maxFollowedBytes),
+	}
 }
 
 // Follow has a set looked up in the next measurement; false: there is too much to
@@ -98,6 +109,7 @@ func (f *Follower) Drop(key string) {
 		delete(f.sets, key)
 		f.files -= len(s.watched)
 		f.bytes -= s.watched.bytes()
+		f.giveBack(s.owner.UID, len(s.watched), s.watched.bytes())
 		s.watched.close()
 	}
 }
@@ -144,7 +156,7 @@ func (f *Follower) lookUp(ctx context.Context) {
 		f.looking[user] = true
 		users++
 		go func() {
-			for len(sets) > 0 && f.hasRoom() {
+			for len(sets) > 0 && f.takeRoom(user) {
 				s := sets[0]
 				sets = sets[1:]
 				f.took(s, f.reading.watch(ctx, s.owner, s.paths))
@@ -205,11 +217,23 @@ func coldBefore(at int64, resident []int64) (cold int64) {
 	return cold
 }
 
-// hasRoom tells whether another set can be followed, whatever it has.
-func (f *Follower) hasRoom() bool {
+// takeRoom takes for a user what another set may need at most, if there is so much; took gives back what it does not.
+func (f *Follower) takeRoom(uid uint32) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.files+maxFollowedOne <= maxFollowed && f.bytes+maxFollowedBytesOne <= maxFollowedBytes
+	if f.files+maxFollowedOne > maxFollowed || f.bytes+maxFollowedBytesOne > maxFollowedBytes || f.filesOf.Take(uid, maxFollowedOne) != nil {
+		return false
+	}
+	if f.bytesOf.Take(uid, maxFollowedBytesOne) != nil {
+		f.filesOf.Give(uid, maxFollowedOne)
+		return false
+	}
+	return true
+}
+
+func (f *Follower) giveBack(uid uint32, files int, bytes int64) {
+	f.filesOf.Give(uid, int64(files))
+	f.bytesOf.Give(uid, bytes)
 }
 
 // took takes in the files of a set.
@@ -218,8 +242,9 @@ func (f *Follower) took(s *followed, files watched) {
 	defer f.mu.Unlock()
 	if f.sets[s.key] != s { // it was dropped meanwhile
 		files.close()
-		return
+		files = nil
 	}
+	f.giveBack(s.owner.UID, maxFollowedOne-len(files), maxFollowedBytesOne-files.bytes())
 	s.watched = files
 	f.files += len(files)
 	f.bytes += files.bytes()

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/data/datatest"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
 )
@@ -95,6 +96,30 @@ func TestFollowerIsFull(t *testing.T) {
 		f.bytes = 0
 	}
 	f.Drop("waits")
+}
+
+// What ordinary users have followed leaves room for others, and for root.
+func TestFollowerHasPartsForAll(t *testing.T) {
+	f := (&Files{}).NewFollower()
+	sets := func(uid uint32) (n int) {
+		for f.takeRoom(uid) {
+			n++
+			f.mu.Lock()
+			f.files += maxFollowedOne
+			f.mu.Unlock()
+		}
+		return n
+	}
+	f.bytesOf = budget.Ordinary("bytes", 1<<60, 1<<60)
+	const part = maxFollowed / followedParts / maxFollowedOne
+	for _, c := range []struct {
+		uid  uint32
+		want int
+	}{{54321, part}, {54322, part}, {54323, part}, {54324, 0}, {uint32(os.Geteuid()), part}} {
+		if got := sets(c.uid); got != c.want {
+			t.Errorf("user %d has %d sets followed, want %d", c.uid, got, c.want)
+		}
+	}
 }
 
 // Paths that lead to a file server that does not answer keep those who follow others waiting once.

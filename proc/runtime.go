@@ -283,6 +283,23 @@ func (r *Runtime) Reset(ctx context.Context, spec Spec) error {
 	return nil
 }
 
+// SharingOutput returns those of others whose output went, when they were started, to the very file of a task's, by whatever
+// name, and why it is not known of some. Of a task that does not write to a file of its user's there are none.
+func (r *Runtime) SharingOutput(id headrace.TaskID, others []headrace.TaskID) (sharing []headrace.TaskID, err error) {
+	m, err := loadMark(r.TaskDir(id))
+	if err != nil || m == nil {
+		return nil, err
+	}
+	for _, other := range others {
+		o, failed := loadMark(r.TaskDir(other))
+		err = errors.Join(err, failed)
+		if failed == nil && o != nil && o.sameFile(*m) {
+			sharing = append(sharing, other)
+		}
+	}
+	return sharing, err
+}
+
 // Remove ends what is left of a task and deletes its directory. An output file
 // of the user's stays.
 func (r *Runtime) Remove(ctx context.Context, id headrace.TaskID) error {

@@ -83,5 +83,13 @@ func CheckLabel(what, s string) error {
 	return nil
 }
 
+// Label returns of s what a name may have, and keeps nothing else of it.
+func Label(s string) string {
+	if len(s) <= maxLabel {
+		return s
+	}
+	return strings.Clone(strings.ToValidUTF8(s[:maxLabel], ""))
+}
+
 // Shown returns a name as the protocol can carry it.
 func Shown(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

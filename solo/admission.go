@@ -181,12 +181,26 @@ const asideShare = 0.5
 // refusesSuspend tells why a task may not be suspended by hand, for the memory that is held
 // by what is suspended so; nil: it may.
 func (a *admission) refusesSuspend(t *task) error {
-	if t.hosted() || budget.Privileged(t.rec.UID) || t.setAside() {
+	if t.setAside() {
+		return nil
+	}
+	return a.refusesAside(t)
+}
+
+// refusesAside is refusesSuspend of a task that has just been suspended too: until then it may have grown.
+func (a *admission) refusesAside(t *task) error {
+	if t.hosted() || budget.Privileged(t.rec.UID) {
 		return nil
 	}
 	var all, mine int64
 	for _, other := range a.tasks.active {
-		if !other.setAside() || other.hosted() || budget.Privileged(other.rec.UID) {
+		if other != t && !other.setAside() || other.hosted() || budget.Privileged(other.rec.UID) {
+			continue
+		}
+		if other.rec.State == headrace.Suspended && other.live != nil && !other.known {
+			return fmt.Errorf("%w: how much memory task %s holds, which is suspended, is being measured; try again", serve.ErrBusy, other.rec.ID)
+		}
+		if other == t {
 			continue
 		}
 		all += other.memory()
@@ -223,6 +237,11 @@ func (a *admission) useOf(uid uint32) limits.Use {
 		a.uses = map[uint32]limits.Use{}
 		for _, t := range a.tasks.active {
 			a.admitted(t)
+		}
+		for t := range a.tasks.lostSaved() {
+			u := a.uses[t.rec.UID]
+			u.CheckpointBytes += t.checkpointBytes()
+			a.uses[t.rec.UID] = u
 		}
 	}
 	return a.uses[uid]

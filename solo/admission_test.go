@@ -325,6 +325,36 @@ func TestSuspendedByHandCounts(t *testing.T) {
 	b.awaitState(next, headrace.Running)
 }
 
+// TestGrownWhileItWasSuspended: what a task has when it has been suspended counts, not what it had when that was asked for; one that
+// holds more then than its owner may set aside is not held.
+func TestGrownWhileItWasSuspended(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.Slots, b.cfg.Memory = 4, 500<<20
+	c := &conn{world: b.world}
+	c.before = func(op string, id headrace.TaskID) error {
+		if op == "suspend" {
+			b.world.with(id, func(th *thing) { th.resident = 300 << 20 })
+		}
+		return nil
+	}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	socket := wire.SocketPath(b.cfg.StateDir)
+	id := headrace.TaskID(asUser(t, 1, socket, "run work")[0])
+	b.awaitState(id, headrace.Running)
+	if got := asUser(t, 1, socket, "suspend "+string(id))[0]; got != "resource_exhausted" {
+		t.Errorf("its owner is told %s", got)
+	}
+	if w := b.awaitState(id, headrace.Running); w.Held {
+		t.Error("it is held")
+	}
+	if w, err := b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil || !w.Held {
+		t.Errorf("root: %v, %v", w, err)
+	}
+}
+
 // TestLimitedDoNotAge: while a limit of its owner holds a task back it does not wait.
 func TestLimitedDoNotAge(t *testing.T) {
 	clk := &fakeClock{now: time.Hour, date: time.Unix(1e9, 0)}

@@ -147,7 +147,7 @@ func (r *recovery) leaveStray(id headrace.TaskID, s stray) {
 // recordOf returns the record of a task of which is known what its directory says.
 func (r *recovery) recordOf(id headrace.TaskID, spec proc.Spec) *task {
 	t := &task{spec: spec}
-	t.rec.ID, t.rec.Name, t.rec.UID, t.rec.User = id, filepath.Base(spec.Argv[0]), spec.UID, serve.UserName(spec.UID)
+	t.rec.ID, t.rec.Name, t.rec.UID, t.rec.User = id, serve.Label(filepath.Base(spec.Argv[0])), spec.UID, serve.UserName(spec.UID)
 	t.rec.Order, _ = numberOf(string(id)) // 0 for others, which come first
 	t.rec.Priority, t.rec.CPUs = headrace.Normal, cmp.Or(spec.CPUs, 1)
 	t.rec.Memory, t.rec.PIDs, t.rec.IOWeight = spec.Memory, spec.PIDs, spec.IOWeight

@@ -15,6 +15,8 @@ func errEnded(t *task) error {
 	return fmt.Errorf("%w: task %s has ended already (%s)", serve.ErrState, t.rec.ID, t.rec.State)
 }
 
+func errForgotten(id headrace.TaskID) error { return fmt.Errorf("%w: %s", serve.ErrNotFound, id) }
+
 // call is a request of a user, or of the scheduler of a hosted task.
 type call struct {
 	command headrace.Command
@@ -57,7 +59,7 @@ func (s *calls) take(c *call) {
 	t := s.tasks.all[c.id]
 	switch {
 	case t == nil || !c.by.Sees(t.rec.UID):
-		s.answer(c, nil, fmt.Errorf("%w: %s", serve.ErrNotFound, c.id))
+		s.answer(c, nil, errForgotten(c.id))
 	case s.stopping:
 		s.answer(c, t, serve.ErrStopping)
 	default:

@@ -108,6 +108,7 @@ func TestCommittedAndNotAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		dies        func(*world, headrace.TaskID)
 		late, crash bool
+		then        bool // the daemon dies when it has taken in that there was no answer, and the supervisor after that
 		restart     func(*wire.RunRequest)
 	}{
 		"the supervisor":                     {dies: vanish, restart: never},
@@ -115,6 +116,7 @@ func TestCommittedAndNotAnswered(t *testing.T) {
 		"init":                               {dies: lost, restart: never},
 		"told later":                         {dies: vanish, late: true, restart: never},
 		"init, and the daemon":               {dies: lost, crash: true, restart: never},
+		"told to the next daemon":            {dies: vanish, late: true, then: true, restart: never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, policy.Wait)
@@ -149,8 +151,14 @@ func TestCommittedAndNotAnswered(t *testing.T) {
 			} else if _, err := b.tasks.Checkpoint(b.ctx(), q); err == nil {
 				t.Error("the checkpoint has succeeded")
 			}
+			if c.then {
+				b.crash()
+			}
 			if c.late {
 				c.dies(b.world, id)
+			}
+			if c.then {
+				b.start()
 			}
 			if got := b.awaitState(id, headrace.Checkpointed); got.Checkpoint == nil {
 				t.Errorf("it is %v", got)

@@ -20,6 +20,7 @@ func (l *life) exitArrived(t *task, exit proc.Exit) {
 		}
 		return
 	}
+	t.rec.Op = nil // of a checkpoint that was not answered: it is looked for now
 	l.exited(t, exit, nil)
 	l.idle(t)
 	l.redecide = true

@@ -177,6 +177,8 @@ type conn struct {
 	// dumping and restoring are called when a dump or a restore begins; it goes on when
 	// the channel is closed.
 	dumping, restoring func(id headrace.TaskID) <-chan struct{}
+	// concluding is called when what is kept of a task is to be let go of.
+	concluding func(id headrace.TaskID)
 }
 
 var errCut = errors.New("this daemon is dead")
@@ -377,6 +379,9 @@ func (c *conn) Conclude(id headrace.TaskID) error {
 	if c.dead() {
 		return errCut
 	}
+	if c.concluding != nil {
+		c.concluding(id)
+	}
 	c.world.with(id, func(t *thing) { t.locked = false })
 	return nil
 }
@@ -390,6 +395,10 @@ func (c *conn) Reset(_ context.Context, spec proc.Spec) error {
 		t.exit = nil
 		return nil
 	})
+}
+
+func (c *conn) SharingOutput(headrace.TaskID, []headrace.TaskID) ([]headrace.TaskID, error) {
+	return nil, nil
 }
 
 func (c *conn) Remove(_ context.Context, id headrace.TaskID) error {

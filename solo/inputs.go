@@ -153,7 +153,7 @@ func (s *inputs) follow(tasks func() []*task, changed func()) {
 	for _, t := range tasks() {
 		switch {
 		case !t.opensItself():
-		case t.rec.State != headrace.Pending && t.rec.State != headrace.Running:
+		case t.rec.Held || t.rec.State != headrace.Pending && t.rec.State != headrace.Running:
 			s.unfollow(t)
 		case !t.followed:
 			t.followed = s.follower.Follow(string(t.rec.ID), t.spec.Credentials(), t.rec.Input.Paths)

@@ -67,7 +67,8 @@ func (l *life) opEnded(t *task, op *operation, finish func() error) {
 	t.op = nil
 	err := finish()
 	if in != nil {
-		if t.rec.Op == in && (t.op == nil || t.op.kind != in.Kind) {
+		// A checkpoint that was not answered stays on record until it is looked for, which a daemon that comes meanwhile does.
+		if kept := t.unanswered == in && t.exit == nil; t.rec.Op == in && !kept && (t.op == nil || t.op.kind != in.Kind) {
 			t.rec.Op = nil
 		}
 		l.touch(t)
@@ -169,17 +170,21 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	l.writeSpec(t)
 	l.dropPiped(t)
 	l.images.drop(t)
-	l.conclude(t)
+	l.conclude(t.rec.ID)
 }
 
-// conclude has what is kept for a task let go of that has ended for good: its connections, which a supervisor that was
-// killed, or has been dismissed, has left to nobody, and its command. If that fails it is tried again
-// when the daemon starts, and when the task is forgotten.
-func (l *life) conclude(t *task) {
-	id := t.rec.ID
-	l.background(func(context.Context) func() {
-		if err := l.rt.Conclude(id); err != nil {
-			l.log.Warn("connections, or the command, of a task that has ended are still kept", "id", id, "err", err)
+// conclude has what is kept for tasks let go of that have ended for good, one after the other: their connections, which
+// a supervisor that was killed, or has been dismissed, has left to nobody, and their commands. If that fails it is tried
+// again when the daemon starts, and when the task is forgotten.
+func (l *life) conclude(ids ...headrace.TaskID) {
+	l.background(func(ctx context.Context) func() {
+		for _, id := range ids {
+			if ctx.Err() != nil {
+				break
+			}
+			if err := l.rt.Conclude(id); err != nil {
+				l.log.Warn("connections, or the command, of a task that has ended are still kept", "id", id, "err", err)
+			}
 		}
 		return nil
 	})
@@ -196,7 +201,7 @@ func shortened(argv []string) []string {
 		if n += len(arg) + 16; n > maxShownArgv {
 			short := slices.Clone(argv[:i])
 			if i == 0 {
-				short = append(short, strings.ToValidUTF8(arg[:min(len(arg), maxShownArgv)], ""))
+				short = append(short, strings.Clone(strings.ToValidUTF8(arg[:min(len(arg), maxShownArgv)], "")))
 			}
 			return append(short, fmt.Sprintf("... (%d more)", len(argv)-len(short)))
 		}

@@ -46,6 +46,8 @@ type Runtime interface {
 	// Reset makes a task's directory as it was before its first start and ends
 	// whatever is left of it.
 	Reset(ctx context.Context, spec proc.Spec) error
+	// SharingOutput returns those of others that have the same output file as a task that has been started, and why it is not known of some.
+	SharingOutput(id headrace.TaskID, others []headrace.TaskID) ([]headrace.TaskID, error)
 	// Remove forgets a task's directory.
 	Remove(ctx context.Context, id headrace.TaskID) error
 	// Hold makes the supervisor of a hosted task; its command is started, or restored,

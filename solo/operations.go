@@ -60,7 +60,7 @@ func (o *operations) renew(spec proc.Spec, user string) (proc.Spec, error) {
 func (o *operations) start(t *task, in *journal.Intent) {
 	again, dirs := t.rec.Starts > 0, t.rec.ImageDirs
 	t.rec.Starts++
-	o.noteSharedOutput(t)
+	others := o.noteSharedOutput(t)
 	spec, user, stored, files := o.specOf(t), t.rec.User, t.stored, t.files
 	settled := o.images.settled(t.rec.ID)
 	t.files = attach.Files{}
@@ -99,10 +99,12 @@ func (o *operations) start(t *task, in *journal.Intent) {
 		if err == nil {
 			live, from, err = o.moving.startHere(ctx, spec, files.Stdio(), p, st)
 		}
+		sharing := o.sharing(spec.ID, others, err)
 		files.Close()
 		took, at := watch()
 		return func() error {
 			t.rec.ImageDirs = left
+			o.shareOutput(t, sharing)
 			if errors.Is(err, context.Canceled) {
 				return err
 			}
@@ -129,18 +131,43 @@ func (o *operations) start(t *task, in *journal.Intent) {
 }
 
 // noteSharedOutput remembers that a task that starts and others that may run have one output file: none of them may
-// cut it from now on, for that would take what the others have written.
-func (o *operations) noteSharedOutput(t *task) {
+// cut it from now on, for that would take what the others have written. It returns those whose output has another name.
+func (o *operations) noteSharedOutput(t *task) (others []headrace.TaskID) {
+	var same []headrace.TaskID
 	for _, u := range o.tasks.active {
-		if t.spec.Output == "" || u == t || u.rec.Starts == 0 || u.spec.Output != t.spec.Output {
-			continue
+		switch {
+		case t.spec.Output == "" || u.spec.Output == "" || u == t || u.rec.Starts == 0:
+		case u.spec.Output == t.spec.Output:
+			same = append(same, u.rec.ID)
+		default:
+			others = append(others, u.rec.ID)
 		}
+	}
+	o.shareOutput(t, same)
+	return others
+}
+
+func (o *operations) shareOutput(t *task, with []headrace.TaskID) {
+	for _, id := range with {
 		t.rec.SharedOutput = true
-		if !u.rec.SharedOutput {
+		if u := o.tasks.all[id]; u != nil && !u.rec.SharedOutput {
 			u.rec.SharedOutput = true
 			o.touch(u)
 		}
 	}
+}
+
+// sharing returns which of others write to the output file of a task that has been started, by another name. It may be called
+// from anywhere.
+func (o *operations) sharing(id headrace.TaskID, others []headrace.TaskID, startErr error) []headrace.TaskID {
+	if startErr != nil || len(others) == 0 {
+		return nil
+	}
+	sharing, err := o.rt.SharingOutput(id, others)
+	if err != nil {
+		o.log.Warn("whether tasks write to one output file is not known of all; one that starts again may cut it", "id", id, "err", err)
+	}
+	return sharing
 }
 
 // is tells whether an operation was refused because the task is in the wanted
@@ -177,21 +204,37 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 		}
 		took, at := watch()
 		positions := o.positions(live, reads)
+		var stats proc.Stats
+		notMeasured := err
+		if err == nil && in.User {
+			stats, notMeasured = live.Stats(ctx)
+		}
 		return func() error {
 			if err != nil {
 				o.suspendFailed(t, err)
 				return err
 			}
+			if in.User && notMeasured == nil {
+				t.stats, t.statsAt, t.known = stats, o.clk.boot(), true
+			}
 			o.log.Debug("suspended", "id", t.rec.ID, "processes", res.Processes, "forced", res.Forced)
 			o.succeeded(t)
 			t.rec.NoSuspend, t.noSuspendUntil = "", 0
 			o.left(t, in, headrace.Suspend)
+			reason, refused := in.Reason, error(nil)
+			if in.User && c != nil && !c.by.All {
+				refused = o.admission.refusesAside(t)
+			}
+			if refused != nil { // it has grown since it was asked for: it waits like others
+				t.rec.Held = false
+				reason += "; it is not held: " + refused.Error()
+			}
 			o.inputs.expectRest(t, positions)
-			o.enter(t, headrace.Suspended, journal.Event{AtMs: at, Took: took, Reason: in.Reason, Delay: in.Delay})
+			o.enter(t, headrace.Suspended, journal.Event{AtMs: at, Took: took, Reason: reason, Delay: in.Delay})
 			if in.PageOut > 0 {
 				o.pageOuts = append(o.pageOuts, pageOut{task: t, bytes: in.PageOut})
 			}
-			return nil
+			return refused
 		}
 	})
 }
@@ -402,6 +445,10 @@ func (o *operations) forget(t *task, c *call) {
 				return err
 			}
 			o.tasks.remove(t)
+			for _, c := range t.queue { // nothing may be done to it any more
+				o.answer(c, nil, errForgotten(id))
+			}
+			t.queue = nil
 			o.dropPiped(t) // of a lost one that could have been restored
 			o.inputs.leave(t, o.tasks.all)
 			o.deleted = append(o.deleted, id)

@@ -26,7 +26,7 @@ func writer(name, output, gate string) func(*wire.RunRequest) {
 	}
 }
 
-// sharing is a machine on which tasks write to one file.
+// sharing is a machine on which tasks write to one file, the second by a path that leads through a link.
 type sharing struct {
 	*machine
 	output string
@@ -36,6 +36,9 @@ func newSharing(t *testing.T, pol policy.Name) *sharing {
 	m := newMachine(t, pol)
 	m.flags = []string{"--slots", "2"}
 	m.launch()
+	if err := os.Symlink(".", filepath.Join(m.cfg.StateDir, "link")); err != nil {
+		t.Fatal(err)
+	}
 	return &sharing{m, filepath.Join(m.cfg.StateDir, "all.log")}
 }
 
@@ -58,7 +61,11 @@ func (s *sharing) close(name string) {
 // begin runs a task and waits for its first line.
 func (s *sharing) begin(name string, p headrace.Priority) headrace.TaskID {
 	s.t.Helper()
-	id := s.run(p, writer(name, s.output, s.gate(name)))
+	output := s.output
+	if name == "second" {
+		output = filepath.Join(filepath.Dir(output), "link", filepath.Base(output))
+	}
+	id := s.run(p, writer(name, output, s.gate(name)))
 	s.lines(name+" begins", 1)
 	return id
 }

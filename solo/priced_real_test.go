@@ -38,7 +38,7 @@ func TestRealKillIsPricedWithInput(t *testing.T) {
 	urgent := m.run(headrace.High, func(q *wire.RunRequest) { q.Argv, q.Cpus = []string{"/bin/true"}, 0.5 })
 	m.awaitState(urgent, headrace.Done)
 	if c, d := m.get(cheap), m.get(dear); c.Preemptions != 1 || d.Preemptions != 0 {
-		t.Errorf("the one whose input is in memory left %d times, the other %d times", c.Preemptions, d.Preemptions)
+		t.Errorf("the one whose input is in memory left %d times, the other %d times\n%v\n%v\n%v", c.Preemptions, d.Preemptions, c.History, d.History, m.get(urgent).History)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,7 @@ type chaos struct {
 	oracle map[headrace.TaskID]*known
 	ids    []headrace.TaskID
 	deaths int
+	gate   atomic.Pointer[gate]
 	// dying is closed when the present daemon has been killed.
 	dying chan struct{}
 }
@@ -120,7 +122,12 @@ func (c *chaos) live() {
 			}
 			return nil
 		}
-		con.before, con.after = count, count
+		con.before, con.after = func(op string, id headrace.TaskID) error {
+			if op == "remove" {
+				c.passGate()
+			}
+			return count(op, id)
+		}, count
 		if c.startWith(con) == nil {
 			return
 		}
@@ -231,12 +238,60 @@ func (c *chaos) step() {
 			k.final = "killed"
 		}
 	default:
-		if k == nil || k.final == "" {
-			break
+		if n == 19 && k != nil && !k.mayRestart {
+			c.lose(ctx, k, q)
 		}
-		k.forgotten = true // also when nobody has said so yet
-		c.tasks.Forget(ctx, q)
+		if now, err := c.tasks.Get(ctx, &wire.GetRequest{Id: string(id)}); k != nil && err == nil && finalState(now.State) {
+			c.forget(ctx, k, q)
+		}
 	}
+}
+
+// lose has a task vanish that could be restored from its checkpoint, mostly.
+func (c *chaos) lose(ctx context.Context, k *known, q *wire.VerbRequest) {
+	k.harmed, k.held = true, ""
+	c.tasks.Checkpoint(ctx, q)
+	c.tasks.Restore(ctx, q)
+	c.world.vanish(headrace.TaskID(q.Id))
+	c.submit(ctx) // when that is answered it mostly is lost
+}
+
+// gate is where a removal waits while others ask for something.
+type gate struct{ began, goOn chan struct{} }
+
+func (c *chaos) passGate() {
+	if g := c.gate.Swap(nil); g != nil {
+		close(g.began)
+		<-g.goOn
+	}
+}
+
+// forget asks for more of the task while it is being forgotten. It does not matter what comes of it.
+func (c *chaos) forget(ctx context.Context, k *known, q *wire.VerbRequest) {
+	k.forgotten, k.held = true, "" // also when nobody has said so yet
+	g := &gate{make(chan struct{}), make(chan struct{})}
+	c.gate.Store(g)
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		c.tasks.Forget(ctx, q)
+	}()
+	select {
+	case <-g.began:
+	case <-answered:
+	}
+	var asking sync.WaitGroup
+	for range c.r.IntN(3) {
+		ask := []func(context.Context, *wire.VerbRequest) (*wire.Task, error){
+			c.tasks.Restore, c.tasks.Resume, c.tasks.Kill, c.tasks.Suspend,
+		}[c.r.IntN(4)]
+		asking.Go(func() { ask(ctx, q) })
+	}
+	c.submit(ctx) // when that is answered the others mostly wait
+	close(g.goOn)
+	asking.Wait()
+	<-answered
+	c.gate.Store(nil)
 }
 
 func (c *chaos) submit(ctx context.Context) {

@@ -44,6 +44,7 @@ func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 		return err
 	}
 	var look, over []*task
+	var concluded []headrace.TaskID
 	for _, rec := range c.Records {
 		t := &task{rec: *rec}
 		// How long these were to hold is not recorded; the next attempt finds out anew.
@@ -62,7 +63,7 @@ func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 				over = append(over, t)
 			}
 			if rec.Checkpoint == nil {
-				r.conclude(t) // the last daemon may not have come to that
+				concluded = append(concluded, rec.ID)
 			}
 			continue
 		}
@@ -70,6 +71,7 @@ func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 			look = append(look, t)
 		}
 	}
+	r.conclude(concluded...) // the last daemon may not have come to that
 	if err := r.unknown(ctx); err != nil {
 		return err
 	}

@@ -73,6 +73,9 @@ func (l *loop) nodeStatus() nodeStatus {
 			used[c.Dir] += c.ToRead
 		}
 	}
+	for t := range l.tasks.lostSaved() {
+		used[t.rec.Checkpoint.Dir] += t.rec.Checkpoint.ToRead
+	}
 	for _, st := range l.stores.all {
 		s.stores = append(s.stores, storeStatus{StoreView: l.stores.view(st), dir: st.Dir, compress: st.Compress, used: used[st.Dir], size: st.size, away: l.stores.Away(st.Dir) != nil})
 	}

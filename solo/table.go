@@ -2,6 +2,7 @@ package solo
 
 import (
 	"cmp"
+	"iter"
 	"os"
 	"slices"
 	"sort"
@@ -140,6 +141,20 @@ func (b *table) old(keep int) []*task {
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(b.ended), func(t *task) bool { return stays[t] })
+}
+
+// lostSaved are the lost tasks of users that may be brought back from a checkpoint.
+func (b *table) lostSaved() iter.Seq[*task] {
+	return func(yield func(*task) bool) {
+		if b.endedStates[headrace.Lost] == 0 {
+			return
+		}
+		for _, t := range b.ended {
+			if t.rec.Checkpoint != nil && !t.hosted() && !yield(t) {
+				return
+			}
+		}
+	}
 }
 
 // withImagesIn returns the tasks that may have checkpoints in a directory.

@@ -72,7 +72,11 @@ func (s *own) taskView(t *task, now time.Duration) headrace.TaskView {
 		v.Checkpoint = &headrace.CheckpointView{Store: c.Store, Bytes: c.ToRead}
 	}
 	age := t.fillMeasured(&v, now)
-	v = policy.Current(v, age, r.Op.Doing(), t.pageOuts(v.Swapped)...)
+	doing := headrace.Idle
+	if t.op != nil { // else what is on record is over, and was not answered
+		doing = r.Op.Doing()
+	}
+	v = policy.Current(v, age, doing, t.pageOuts(v.Swapped)...)
 	s.keepPromise(t, v.Progress.Promised)
 	if t.op != nil && t.op.kind == headrace.Attaching {
 		// Nobody knows what it does; nothing may be done with it.

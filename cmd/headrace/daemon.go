@@ -43,7 +43,8 @@ func (a *app) daemon() (*daemon, error) {
 }
 
 // find returns the task that a person means, by its id or by its name. A name that
-// several tasks have means the one that has not ended, if there is just one.
+// several tasks have means the one that has not ended, if there is just one. Root's own tasks come before those of
+// others: else anybody could have a name mean theirs.
 func (d *daemon) find(ctx context.Context, word string) (*wire.Task, error) {
 	if !utf8.ValidString(word) {
 		return nil, cli.UsageErrorf("%q is not UTF-8 and cannot be the name of a task", word)
@@ -56,7 +57,10 @@ func (d *daemon) find(ctx context.Context, word string) (*wire.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := named(list.Tasks, word)
+	found := named(ofUser(list.Tasks, userName()), word)
+	if len(found) == 0 {
+		found = named(list.Tasks, word)
+	}
 	switch len(found) {
 	case 0:
 		return nil, cli.Exit(cli.ExitNotFound, fmt.Errorf("no task %q: see headrace ps --all", word))
@@ -64,6 +68,15 @@ func (d *daemon) find(ctx context.Context, word string) (*wire.Task, error) {
 		return found[0], nil
 	}
 	return nil, cli.Exit(cli.ExitNotFound, fmt.Errorf("%q could be %s: use an id", word, idsOf(found)))
+}
+
+func ofUser(tasks []*wire.Task, user string) (own []*wire.Task) {
+	for _, t := range tasks {
+		if t.User == user {
+			own = append(own, t)
+		}
+	}
+	return own
 }
 
 func named(tasks []*wire.Task, name string) []*wire.Task {

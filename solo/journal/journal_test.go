@@ -16,7 +16,20 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/serve"
 )
+
+// TestLongNamesOfOld: what an older daemon has recorded as a name is cut to what one may have.
+func TestLongNamesOfOld(t *testing.T) {
+	old := &Record{Submission: Submission{ID: "t1", Name: strings.Repeat("é", 70000)}}
+	b, err := old.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := decode(b); err != nil || serve.CheckLabel("name", r.Name) != nil || !strings.HasPrefix(old.Name, r.Name) || len(r.Name) < 100 {
+		t.Errorf("%d bytes of a name are left, %v", len(r.Name), err)
+	}
+}
 
 func TestJournalKeepsEverything(t *testing.T) {
 	dir := t.TempDir()

@@ -312,6 +312,7 @@ func decode(data []byte) (*Record, error) {
 		return nil, err
 	}
 	r.State = state
+	r.Name = serve.Label(r.Name) // older daemons gave tasks the name of their program, however long
 	return r, nil
 }
 

@@ -66,7 +66,7 @@ func Run(q *wire.RunRequest, by serve.Caller, most Bounds) (*Task, error) {
 	}
 	t.Record.Name, t.Record.Job, t.Record.Held = q.Name, headrace.JobID(q.Job), q.Held
 	if t.Record.Name == "" {
-		t.Record.Name = filepath.Base(q.Argv[0])
+		t.Record.Name = serve.Label(filepath.Base(q.Argv[0]))
 	}
 	t.Spec.Argv, t.Spec.Env, t.Spec.Cwd, t.Spec.Umask = q.Argv, q.Env, q.Cwd, defaultUmask
 	if q.Umask != nil {
