@@ -482,7 +482,7 @@ func TestAnswersThatNobodyTakes(t *testing.T) {
 		t.Fatal(resp.Status, body)
 	}
 	for i := range 70 {
-		s.write(fmt.Sprint("/d/", i), "")
+		s.ask("PUT", fmt.Sprint("/d/", i), "op=MKDIRS")
 	}
 	take := make(chan struct{})
 	var all []*untaken
