@@ -28,7 +28,7 @@ import scala.Option;
  */
 final class AppInputs extends SparkListener implements Warming.Owner {
     /** Remembered, and asked for at once; of a job the manager takes as many blocks. */
-    static final int MOST_FILES = 500_000;
+    private static final int MOST_FILES = 500_000;
     /** Remembered; RDDs too. */
     private static final int MOST_QUERIES = 1000;
     private static final Logger LOG = LoggerFactory.getLogger(AppInputs.class);
@@ -37,7 +37,8 @@ final class AppInputs extends SparkListener implements Warming.Owner {
     private final Warming warming;
     private final Warming.Job job;
     /** By name, as requests name them. Only the thread of warming uses it. */
-    private final Map<String, Known> known = remembering(MOST_FILES);
+    private final Map<String, Known> known;
+    private final int most;
     /** RDDs whose files were looked at. Only the thread of warming uses it. */
     private final Map<Integer, Boolean> seen = remembering(MOST_QUERIES);
     /** When each query's lead is over, by System.nanoTime. */
@@ -57,9 +58,16 @@ final class AppInputs extends SparkListener implements Warming.Owner {
     }
 
     AppInputs(SparkContext spark, Warming warming, Warming.Job job) {
+        this(spark, warming, job, MOST_FILES);
+    }
+
+    /** @param most files to remember, and to ask for at once */
+    AppInputs(SparkContext spark, Warming warming, Warming.Job job, int most) {
         this.spark = spark;
         this.warming = warming;
         this.job = job;
+        this.most = most;
+        known = remembering(most);
     }
 
     /** Files that were not asked for yet, or are others now. */
@@ -82,7 +90,7 @@ final class AppInputs extends SparkListener implements Warming.Owner {
         @Override
         public Collection<String> files() throws Exception {
             all.call().forEach((file, version) -> InputsClient.name(file.toUri()).ifPresent(name -> {
-                if (isNew(known.get(name), version) && fresh.size() < MOST_FILES) {
+                if (isNew(known.get(name), version) && fresh.size() < most) {
                     fresh.put(name, version);
                 }
             }));

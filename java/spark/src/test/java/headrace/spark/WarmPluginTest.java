@@ -6,11 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.codahale.metrics.Gauge;
 import headrace.client.ClaimedFiles;
 import headrace.client.UnixServer;
+import headrace.client.Warming;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
+import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -170,14 +172,15 @@ class WarmPluginTest {
     /** Those of an application that goes on for months would fill its memory. */
     @Test
     void aFileThatWasNotReadForLongIsForgotten() throws Exception {
-        start("spark.hadoop.headrace.warm.patience", "60s");
-        AppInputs inputs = WarmDriver.current();
+        Warming warming = new Warming();
+        Warming.Job job = new Warming.Job(dir.resolve("s"), "application", Duration.ofMinutes(1), Duration.ZERO, false);
+        AppInputs inputs = new AppInputs(start().sparkContext(), warming, job, 3);
         inputs.query("1", () -> files(0, 2));
-        inputs.query("2", () -> files(2, AppInputs.MOST_FILES));
+        inputs.query("2", () -> files(2, 3));
         inputs.query("3", () -> files(1, 2)); // still known, and used again
-        inputs.query("4", () -> files(AppInputs.MOST_FILES, AppInputs.MOST_FILES + 1));
+        inputs.query("4", () -> files(3, 4));
         inputs.query("5", () -> files(0, 2));
-        askedInAll();
+        warming.end(job); // after all that was asked for
         assertEquals(2, warmed("hdfs://d/0\""));
         assertEquals(1, warmed("hdfs://d/1\""));
     }
