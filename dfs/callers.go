@@ -12,7 +12,7 @@ import (
 )
 
 // Callers finds out who calls a node: the groups of users, and whether they may do all. It remembers nothing: package accounts
-// does, and to find out anew costs 8 µs of a processor (BenchmarkCaller), most of it to see that three files are the same.
+// does, and to find out anew costs 8 µs of a processor (BenchmarkCaller there), most of it to see that three files are the same.
 type Callers struct {
 	Node *Node
 	// Groups returns the groups of a user; nil asks Accounts, which are those of this machine if it is nil.

@@ -1,12 +1,10 @@
 package dfs
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"headrace/internal/accounts"
 )
@@ -54,35 +52,5 @@ func TestCallerLeavesAGroup(t *testing.T) {
 	write("group", "alice:x:1000:\nstaff:x:10:bob\n")
 	if got := c.groups("alice"); !slices.Equal(got, []string{"alice"}) {
 		t.Errorf("after it has left: %v", got)
-	}
-}
-
-// BenchmarkCaller: what it costs to find out the groups of a caller of this machine who is in four, among 60 users and 80 groups.
-func BenchmarkCaller(b *testing.B) {
-	dir := b.TempDir()
-	var passwd, group []byte
-	for i := range 60 {
-		passwd = fmt.Appendf(passwd, "user%d:x:%d:%d:A Name,,,:/home/user%d:/bin/bash\n", i, 1000+i, 1000+i, i)
-	}
-	for i := range 80 {
-		members := ""
-		if i >= 76 {
-			members = "user1,user2,user50"
-		}
-		group = fmt.Appendf(group, "group%d:x:%d:%s\n", i, 2000+i, members)
-	}
-	for name, text := range map[string][]byte{"passwd": passwd, "group": group, "nsswitch.conf": []byte("passwd: files\ngroup: files\n")} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			b.Fatal(err)
-		}
-	}
-	time.Sleep(1100 * time.Millisecond) // else they may change unseen, and are read each time
-	c := Callers{Accounts: accounts.New(dir, "")}
-	if got := c.groups("user50"); len(got) != 4 {
-		b.Fatal(got)
-	}
-	for b.Loop() {
-		c.groups("user50")
 	}
 }

@@ -6,17 +6,12 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestThisMachine(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
-	begun := time.Now()
 	findings := Check(t.Context(), Options{StateDir: "/var/lib/headrace/not/yet/there", NoSmoke: true})
-	if d := time.Since(begun); d > 5*time.Second {
-		t.Errorf("took %v", d)
-	}
 	names := map[string]bool{}
 	for _, f := range findings {
 		t.Logf("%-16s %-7s %s", f.Name, f.Status, f.What)

@@ -8,9 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -243,25 +241,27 @@ func (c *Client) open(ctx context.Context, path string, q url.Values) (io.ReadCl
 	if err != nil {
 		return nil, err
 	}
-	b := newWatchedBody(ctx)
-	req, err := http.NewRequestWithContext(b.ctx, http.MethodGet, from, nil)
+	w := newWatch(ctx, still.reading)
+	req, err := http.NewRequestWithContext(w.ctx, http.MethodGet, from, nil)
+	var body io.ReadCloser = http.NoBody
 	if err == nil {
-		err = b.watch(func() error {
+		_, err = w.wait(func() (int, error) {
 			resp, err := c.http.Do(req)
 			if err == nil {
-				b.body = resp.Body
+				body = resp.Body
 				if resp.StatusCode != http.StatusOK {
 					err = remoteError(resp)
 				}
 			}
-			return err
+			return 0, err
 		})
 	}
+	r := watchedBody{w, body}
 	if err != nil {
-		b.Close()
+		r.Close()
 		return nil, redact(err)
 	}
-	return b, nil
+	return r, nil
 }
 
 // Create writes a new file in a directory that exists; a file that exists is left as it
@@ -275,23 +275,20 @@ func (c *Client) Create(ctx context.Context, path string, mode fs.FileMode, writ
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+	watch := newWatch(ctx, still.writing)
+	defer watch.end()
 	r, w := io.Pipe()
-	watched := &watchedWriter{w: w, still: time.AfterFunc(stillTime, func() { cancel(errStill) })}
-	watched.still.Stop()
-	defer watched.still.Stop()
 	written := make(chan error, 1)
 	go func() {
-		err := write(watched)
+		err := write(watchedWriter{watch, w})
 		if err != nil {
-			cancel(nil) // else the data node would end the file well
+			watch.cancel(nil) // else the data node would end the file well
 		}
-		watched.still.Reset(stillTime)
+		watch.timer.Reset(watch.most)
 		w.CloseWithError(err)
 		written <- err
 	}()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to, r)
+	req, err := http.NewRequestWithContext(watch.ctx, http.MethodPut, to, r)
 	if err == nil {
 		req.Header.Set("Content-Type", "application/octet-stream")
 		err = c.send(req)
@@ -299,96 +296,12 @@ func (c *Client) Create(ctx context.Context, path string, mode fs.FileMode, writ
 	r.CloseWithError(errors.Join(io.ErrClosedPipe, err))
 	werr := <-written
 	switch {
-	case err != nil && errors.Is(context.Cause(ctx), errStill):
-		return fmt.Errorf("create %s: %w", path, errStill)
+	case err != nil && watch.why(err) != err:
+		return fmt.Errorf("create %s: %w", path, watch.why(err))
 	case werr != nil && (err == nil || errors.Is(err, context.Canceled)):
 		return werr
 	}
 	return err
-}
-
-// stillTime is for how long a data node may take nothing of what is written. Tests shorten it.
-var stillTime = 5 * time.Minute
-
-var errStill = errors.New("the data node takes nothing any more, and was given up")
-
-// watchedWriter has still go off when a single write takes too long.
-type watchedWriter struct {
-	w     io.Writer
-	still *time.Timer
-}
-
-func (w *watchedWriter) Write(p []byte) (int, error) {
-	w.still.Reset(stillTime)
-	defer w.still.Stop()
-	return w.w.Write(p)
-}
-
-// readStill is for how long a data node from which something is read may send nothing. Tests shorten it.
-var readStill = time.Minute
-
-// A stillError tells that a data node was given up from which nothing comes; node is its address, empty if there is no connection.
-type stillError struct{ node string }
-
-func (e *stillError) Error() string {
-	return fmt.Sprintf("the data node %s sends nothing any more, and was given up", e.node)
-}
-
-// A watchedBody is what a data node sends. It gives the data node up when it has been waited for it for long; how long
-// whoever reads takes for what came does not matter.
-type watchedBody struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	body   io.ReadCloser // nil: the answer has not begun
-	timer  *time.Timer
-	still  atomic.Bool
-	node   atomic.Pointer[string] // an address without port, by which the name node knows it as well
-}
-
-func newWatchedBody(ctx context.Context) *watchedBody {
-	b := &watchedBody{}
-	ctx, b.cancel = context.WithCancel(ctx)
-	b.ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
-		if host, _, err := net.SplitHostPort(i.Conn.RemoteAddr().String()); err == nil {
-			b.node.Store(&host)
-		}
-	}})
-	b.timer = time.AfterFunc(readStill, func() {
-		b.still.Store(true)
-		b.cancel()
-	})
-	b.timer.Stop()
-	return b
-}
-
-func (b *watchedBody) watch(do func() error) error {
-	b.timer.Reset(readStill)
-	err := do()
-	b.timer.Stop()
-	if err != nil && b.still.Load() {
-		e := &stillError{}
-		if node := b.node.Load(); node != nil {
-			e.node = *node
-		}
-		return e
-	}
-	return err
-}
-
-func (b *watchedBody) Read(p []byte) (n int, err error) {
-	err = b.watch(func() (err error) {
-		n, err = b.body.Read(p)
-		return err
-	})
-	return n, err
-}
-
-func (b *watchedBody) Close() error {
-	b.cancel()
-	if b.body == nil {
-		return nil
-	}
-	return b.body.Close()
 }
 
 // MkdirAll makes a directory, and those above it. It may exist; then its mode stays.

@@ -88,8 +88,9 @@ func TestFiles(t *testing.T) {
 	}
 	want("create again", create(ctx, c, odd, "other"), fs.ErrExist)
 	failed := errors.New("failed")
-	want("a writer that fails", c.Create(ctx, dir+"/part", 0o600, func(io.Writer) error { return failed }), failed)
-	must(c.RemoveAll(ctx, dir+"/part"))
+	part := dir + "-part" // beside the directory that is listed below: it may come to be afterwards
+	must(c.RemoveAll(ctx, part))
+	want("a writer that fails", c.Create(ctx, part, 0o600, func(io.Writer) error { return failed }), failed)
 
 	at := time.UnixMilli(1234567890123)
 	must(c.SetModified(ctx, odd, at))
@@ -375,36 +376,49 @@ func TestSemicolonIsQuoted(t *testing.T) {
 	}
 }
 
+// withStill is a client of a name node that answers as nameNode does, and of data nodes: one at /still that
+// stands still after begin, and those that the test adds. It is given up soon.
+func withStill(t *testing.T, nameNode func(w http.ResponseWriter, r *http.Request, url string), begin http.HandlerFunc) (*Client, *http.ServeMux) {
+	t.Helper()
+	was := still
+	still = stillTimes{50 * time.Millisecond, 50 * time.Millisecond}
+	mux, ended := http.NewServeMux(), make(chan struct{})
+	server := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		close(ended)
+		server.Close()
+		still = was
+	})
+	mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, r *http.Request) { nameNode(w, r, server.URL) })
+	mux.HandleFunc("/still", func(w http.ResponseWriter, r *http.Request) {
+		begin(w, r)
+		select {
+		case <-ended:
+		case <-r.Context().Done():
+		}
+	})
+	return newClient(t, Options{NameNodes: []string{server.URL}, User: "u"}), mux
+}
+
 // TestStillReading: a data node that sends nothing any more, or does not answer, is given up, and what is missing comes from another one.
 func TestStillReading(t *testing.T) {
 	const contents = "hello, world"
 	for what, head := range map[string]bool{"nothing any more": true, "not even an answer": false} {
 		t.Run(what, func(t *testing.T) {
-			defer func(d time.Duration) { readStill = d }(readStill)
-			readStill = 50 * time.Millisecond
-			mux, ended := http.NewServeMux(), make(chan struct{})
-			server := httptest.NewServer(mux)
-			defer server.Close()
-			defer close(ended)
-			mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, r *http.Request) {
+			c, mux := withStill(t, func(w http.ResponseWriter, r *http.Request, url string) {
 				switch {
 				case r.FormValue("op") == "GETFILESTATUS":
 					fmt.Fprintf(w, `{"FileStatus":{"type":"FILE","length":%d,"permission":"600"}}`, len(contents))
 				case r.FormValue("excludedatanodes") == "127.0.0.1":
-					fmt.Fprintf(w, `{"Location":"%s/good?offset=%s"}`, server.URL, r.FormValue("offset"))
+					fmt.Fprintf(w, `{"Location":"%s/good?offset=%s"}`, url, r.FormValue("offset"))
 				default:
-					fmt.Fprintf(w, `{"Location":"%s/still"}`, server.URL)
+					fmt.Fprintf(w, `{"Location":"%s/still"}`, url)
 				}
-			})
-			mux.HandleFunc("/still", func(w http.ResponseWriter, r *http.Request) {
+			}, func(w http.ResponseWriter, _ *http.Request) {
 				if head {
 					w.Header().Set("Content-Length", strconv.Itoa(len(contents)))
 					io.WriteString(w, contents[:5])
 					w.(http.Flusher).Flush()
-				}
-				select {
-				case <-ended:
-				case <-r.Context().Done():
 				}
 			})
 			mux.HandleFunc("/good", func(w http.ResponseWriter, r *http.Request) {
@@ -414,7 +428,6 @@ func TestStillReading(t *testing.T) {
 				}
 				io.WriteString(w, contents[offset:])
 			})
-			c := newClient(t, Options{NameNodes: []string{server.URL}, User: "u"})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			file, err := c.Stat(ctx, "/x")
@@ -430,21 +443,14 @@ func TestStillReading(t *testing.T) {
 	}
 }
 
-// TestStill: a data node that takes nothing any more is given up, and one that does not answer.
-func TestStill(t *testing.T) {
-	defer func(d time.Duration) { stillTime = d }(stillTime)
-	stillTime = 50 * time.Millisecond
-	mux, ended := http.NewServeMux(), make(chan struct{})
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	defer close(ended)
-	mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, `{"Location":"%s/data"}`, server.URL)
-	})
-	mux.HandleFunc("/data", func(http.ResponseWriter, *http.Request) { <-ended })
-	c := newClient(t, Options{NameNodes: []string{server.URL}, User: "u"})
+// TestStillWriting: a data node that takes nothing any more is given up, and one that does not answer.
+func TestStillWriting(t *testing.T) {
+	c, _ := withStill(t, func(w http.ResponseWriter, _ *http.Request, url string) {
+		fmt.Fprintf(w, `{"Location":"%s/still"}`, url)
+	}, func(http.ResponseWriter, *http.Request) {})
 	for _, bytes := range []int{1, 64 << 20} {
-		if err := create(t.Context(), c, "/x", strings.Repeat("x", bytes)); !errors.Is(err, errStill) {
+		e := (*stillError)(nil)
+		if err := create(t.Context(), c, "/x", strings.Repeat("x", bytes)); !errors.As(err, &e) || e.node != "127.0.0.1" {
 			t.Errorf("%d bytes: %v", bytes, err)
 		}
 	}

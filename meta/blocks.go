@@ -71,15 +71,9 @@ func (s *records) dropLast(n *inode) {
 
 // blocks calls each for all blocks of a file, until it returns false.
 func (s *records) blocks(n *inode, each func(*block) bool) {
-	for i := range n.File.Spilled {
-		var b block
-		s.load(key(keyBlock, n.ID, uint64(i)), &b)
-		if !each(&b) {
-			return
-		}
-	}
-	for i := range n.File.Tail {
-		if !each(&n.File.Tail[i]) {
+	all := blocksOf{s, n}
+	for i := range n.File.count() {
+		if !each(all.at(i)) {
 			return
 		}
 	}

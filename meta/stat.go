@@ -64,31 +64,48 @@ func (l *Located) code(c *coder) {
 	c.flag(&l.LastComplete)
 }
 
-// locate returns the blocks from offset on, as many as hold so many bytes
-// (BlockManager.createLocatedBlocks).
-func (s *state) locate(n *inode, offset, length int64) *Located {
+// A Part is Length bytes of the file at Path from Offset on. Next returns its blocks, Most at a time (0: all at once), until it is Over. Blocks that the
+// file has got since the first time are left out.
+type Part struct {
+	Path           string
+	Offset, Length int64
+	Most           int
+	Over           bool
+
+	file  uint64
+	count int   // of its blocks, the first time
+	next  int   // place of the block to go on with
+	at    int64 // where that begins
+	begun bool  // the part begins before it
+}
+
+// locate returns the blocks of a part (BlockManager.createLocatedBlocks), or the next of them.
+func (s *state) locate(n *inode, p *Part) *Located {
 	f := n.File
+	if p.file == 0 {
+		p.file, p.count = n.ID, f.count()
+	}
 	last := f.lastBlock()
 	if last == nil {
+		p.Over = true
 		return &Located{Open: f.Writer != nil}
 	}
 	l := &Located{Size: f.settled(), Open: f.Writer != nil, LastComplete: last.State == complete}
 	l.Last = located(last, f.size()-last.Size)
-	at, i, end := int64(0), 0, offset+length
-	if end < offset { // as far as there is
+	end := p.Offset + p.Length
+	if end < p.Offset { // as far as there is
 		end = 1<<63 - 1
 	}
-	s.blocks(n, func(b *block) bool {
+	all := blocksOf{s.records, n}
+	for !p.Over && (p.Most == 0 || len(l.Blocks) < p.Most) {
+		b := all.at(p.next)
 		// HDFS gives the first block of a file that is empty so far, whatever is asked for.
-		if at+b.Size > offset || i == 0 && b.Size == 0 || len(l.Blocks) > 0 {
-			l.Blocks = append(l.Blocks, *located(b, at))
-			at += b.Size
-			return at < end
+		if p.at+b.Size > p.Offset || p.next == 0 && b.Size == 0 || p.begun {
+			l.Blocks, p.begun = append(l.Blocks, *located(b, p.at)), true
 		}
-		at += b.Size
-		i++
-		return true
-	})
+		p.at, p.next = p.at+b.Size, p.next+1
+		p.Over = p.next == p.count || p.begun && p.at >= end
+	}
 	return l
 }
 
@@ -117,7 +134,7 @@ func (q Query) Stat(path string, locate bool) (*Status, error) {
 	}
 	v := s.status(n)
 	if locate && !n.Directory {
-		v.Located = s.locate(n, 0, v.Size)
+		v.Located = s.locate(n, &Part{Length: v.Size})
 	}
 	return v, nil
 }
@@ -177,7 +194,7 @@ func (s *state) entry(n *inode, name string, locate bool) *Status {
 	v := s.status(n)
 	v.Name = name
 	if locate && !n.Directory {
-		v.Located = s.locate(n, 0, v.Size)
+		v.Located = s.locate(n, &Part{Length: v.Size})
 	}
 	return v
 }
@@ -200,10 +217,16 @@ func (s *state) startName(name string) (string, error) {
 
 // Blocks returns the blocks of a part of a file (getBlockLocations).
 func (q Query) Blocks(path string, offset, length int64) (*Located, error) {
-	if offset < 0 {
+	return (&Part{Path: path, Offset: offset, Length: length}).Next(q)
+}
+
+// Next returns the blocks that follow those that it has returned. It is an error when there is another file at the path by then, or the file was cut off.
+func (p *Part) Next(q Query) (*Located, error) {
+	path := p.Path
+	if p.Offset < 0 {
 		return nil, fail(classHadoopArgument, "Negative offset is not supported. File: %s", path)
 	}
-	if length < 0 {
+	if p.Length < 0 {
 		return nil, fail(classHadoopArgument, "Negative length is not supported. File: %s", path)
 	}
 	s := q.state()
@@ -230,7 +253,10 @@ func (q Query) Blocks(path string, offset, length int64) (*Located, error) {
 	if err := s.permit(t, demands{last: Read}); err != nil {
 		return nil, err
 	}
-	return s.locate(n, offset, length), nil
+	if p.file != 0 && (n.ID != p.file || n.File.count() < p.count) {
+		return nil, fail(classIO, "%s was changed while its blocks were asked for", path)
+	}
+	return s.locate(n, p), nil
 }
 
 // Closed reports whether nobody writes a file (isFileClosed).

@@ -28,8 +28,7 @@ func TestTableOfWhatIsKept(t *testing.T) {
 	}
 	lost := map[string]bool{
 		"personality": true, "memory policy": true, "memory merging": true, "machine check policy": true,
-		"write or execute": true, "session keyring": true, "TCP user time-out": true, "unread datagram": true,
-		"TCP deferred accept": true, "UDP segments": true, "socket time stamps": true, "unix urgent data": true,
+		"write or execute": true, "session keyring": true, "unread datagram": true,
 		"memory locked when touched": true, "sealed memory": true, "directory notification": true, "Landlock": true,
 		"name for a nameless file": true,
 		"start time":               true, "processor time": true,

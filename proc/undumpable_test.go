@@ -101,6 +101,17 @@ rt.mq_unlink(name)
 `, "the POSIX message queue /headrace-test-"},
 		"semaphore of an eventfd": {`assert libc.eventfd(3, 1) >= 0 # EFD_SEMAPHORE
 `, "EFD_SEMAPHORE"},
+		"socket filter of BPF": {`
+import socket, struct
+accept = ctypes.create_string_buffer(b"\xb7" + b"\0" * 7 + b"\x95" + b"\0" * 7) # r0 = 0; exit
+licence = ctypes.create_string_buffer(b"GPL")
+attr = ctypes.create_string_buffer(struct.pack("=IIQQ", 1, 2, ctypes.addressof(accept), ctypes.addressof(licence)), 128)
+program = libc.syscall({"x86_64": 321, "aarch64": 280}[os.uname().machine], 5, attr, 128) # BPF_PROG_LOAD
+assert program >= 0
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.setsockopt(1, 50, program) # SO_ATTACH_BPF
+os.close(program)
+`, "a filter of BPF"},
 		"deadline of a thread": {`
 import struct, threading
 def urgent():
@@ -148,6 +159,44 @@ for i in range(1000): time.sleep(0.02); print("alive", i)
 			}
 			n := strings.Count(w.log("odd", "stdout"), "alive")
 			w.await("progress after the refusal", func() bool { return strings.Count(w.log("odd", "stdout"), "alive") > n })
+		})
+	}
+}
+
+// TestUrgentData: what is urgent cannot be told after a restore, so that there is no checkpoint while it is unread.
+func TestUrgentData(t *testing.T) {
+	for name, pair := range map[string]string{
+		"unix": `a, b = socket.socketpair()`,
+		"TCP":  `l = socket.create_server(("127.0.0.1", 0)); a = socket.create_connection(l.getsockname()); b, _ = l.accept()`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t).needCheckpoints()
+			dir := t.TempDir()
+			s := w.spec("urgent", "python3", "-uc", `
+import os, select, socket, sys, time
+`+pair+`
+p = select.poll(); p.register(b, select.POLLPRI)
+a.send(b"xy"); a.send(b"!", socket.MSG_OOB)
+assert p.poll(60000)
+print("ready")
+while not os.path.exists(sys.argv[1] + "/go"): time.sleep(0.01)
+print(b.recv(1, socket.MSG_OOB), b.recv(10))
+while os.path.exists(sys.argv[1] + "/go"): time.sleep(0.01)
+a.send(b"z", socket.MSG_OOB); p.poll(60000); print(b.recv(1, socket.MSG_OOB))
+`, dir)
+			task := w.start(s)
+			w.awaitOutput(task, "ready")
+			_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+			if err == nil || !strings.Contains(err.Error(), "unread urgent data (MSG_OOB)") {
+				t.Fatalf("checkpoint with unread urgent data: %v", err)
+			}
+			w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+			w.awaitOutput(task, "b'!' b'xy'\n")
+			w.checkpoint(task)
+			task = w.restore(s, proc.RestoreOptions{})
+			w.must(os.Remove(filepath.Join(dir, "go")))
+			w.awaitOutput(task, "b'z'\n")
+			w.end(task)
 		})
 	}
 }

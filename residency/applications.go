@@ -27,8 +27,9 @@ type app struct {
 const maxHosts = 16
 
 // Add registers further blocks that an application is interested in, and the application if it
-// is not known. Of a block that is registered already the hosts are replaced. It fails with
-// budget.ErrOver, and has added nothing then. Nothing of blocks is kept.
+// is not known. Of a block that is registered already the hosts are replaced, and where it is
+// in memory is told again. It fails with budget.ErrOver, and has added nothing then. Nothing
+// of blocks is kept.
 func (m *Map) Add(id App, blocks []headrace.Block, now time.Time) error {
 	a := m.apps[id]
 	fresh := map[key]struct{}{}
@@ -76,11 +77,10 @@ func (m *Map) want(owner string, a *app, of *headrace.Block) {
 	b := m.attach(k, a, hosts)
 	if a.has(old) {
 		m.detach(b, b.of(a)) // the older one is found first
-		return
 	}
 	a.blocks[b] = struct{}{}
 	if len(b.at) > 0 {
-		a.log.Touch(b)
+		a.log.Touch(b) // also to whom it was told before: that may have been dropped and forgotten meanwhile
 	}
 }
 

@@ -385,6 +385,7 @@ func (w *world) register(c *client) error {
 	}
 	for _, b := range blocks {
 		c.wants[b.ID] = b.Hosts
+		delete(c.knows, b.ID) // it may have been dropped, which is not told when it is wanted again soon
 	}
 	maps.DeleteFunc(c.knows, func(b headrace.BlockID, _ []At) bool { _, ok := c.wants[b]; return !ok })
 	if replace {

@@ -76,7 +76,7 @@ func (l *Strangers) Accept() (net.Conn, error) {
 func (l *Strangers) crowdOf(conn net.Conn) (*accept.Crowd, any) {
 	remote := accept.Remote(conn)
 	if !remote.Addr().IsLoopback() {
-		return &l.remote, remote.Addr()
+		return &l.remote, accept.Network(remote.Addr())
 	}
 	uid, err := l.owner(remote, accept.Local(conn))
 	switch {

@@ -138,6 +138,12 @@ func TestStrangersGiveWay(t *testing.T) {
 		t.Errorf("with another token: %d, it stays: %v", status, stays)
 	}
 	p.ends("the second, when one more came", second)
+	near := p.dial("2001:db8::1", "")
+	far := p.dial("2001:db8:0:1::1", "")
+	p.dial("2001:db8::2", "")
+	p.dial("2001:db8::3", "")
+	p.ends("the first of three of a network of IPv6", near)
+	p.open("one of another network", far)
 
 	p.owner.Store(uint32(os.Geteuid()))
 	own := p.dial("127.0.0.1", "")

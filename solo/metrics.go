@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"headrace"
-	"headrace/internal/linux"
+	"headrace/internal/vfs"
 	"headrace/serve"
 )
 
@@ -123,7 +123,7 @@ func (b boardCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(storeFreeDesc, float64(st.Free), st.Name)
 		gauge(storeSizeDesc, float64(st.size), st.Name)
 	}
-	if free, size, err := linux.Space(b.stateDir); err == nil {
+	if free, size, err := vfs.Space(b.stateDir); err == nil {
 		gauge(stateFreeDesc, float64(free))
 		gauge(stateSizeDesc, float64(size))
 	}

@@ -14,7 +14,7 @@ import (
 
 	"headrace"
 	"headrace/disk"
-	"headrace/internal/linux"
+	"headrace/internal/vfs"
 	"headrace/proc"
 	"headrace/serve"
 	"headrace/solo/journal"
@@ -120,7 +120,7 @@ func (a *stores) lookInto(dir, id string, known journal.Measure, err error) (f f
 		}
 	}
 	f.inMemory, f.free = presence.InMemory(dir), a.space(dir)
-	_, f.size, _ = linux.Space(dir) // 0 if it is not known
+	_, f.size, _ = vfs.Space(dir) // 0 if it is not known
 	f.on, f.fs, f.err = lookAtStore(dir, &a.devices)
 	return f
 }
@@ -275,7 +275,7 @@ func lookAtStore(dir string, devices *disk.Devices) (on disk.Device, fs uint64, 
 
 // freeSpace returns how many bytes checkpoints may take yet, -1 if that is not known.
 func freeSpace(dir string) int64 {
-	spare, err := linux.SpareSpace(dir)
+	spare, err := vfs.SpareSpace(dir)
 	if err != nil {
 		return -1
 	}

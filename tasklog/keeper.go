@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/internal/vfs"
 )
 
 // Task is a task whose logs are kept.
@@ -29,7 +30,7 @@ type Task struct {
 
 // Keeper keeps logs within limits. It must not be used by two goroutines at once.
 type Keeper struct {
-	// Reserve is how much of the file system is to stay free, in bytes; 0: [linux.KeptFree].
+	// Reserve is how much of the file system is to stay free, in bytes; 0: [vfs.KeptFree].
 	Reserve int64
 	// Open is a directory of removed logs that were open for writing; empty: there is none.
 	Open string
@@ -151,11 +152,11 @@ func (k *Keeper) look(tasks []Task, all bool) ([]log, map[uint32]int64) {
 
 // missing returns how much of the reserve is not free.
 func (k *Keeper) missing(dir string) (int64, error) {
-	free, size, err := linux.Space(dir)
+	free, size, err := vfs.Space(dir)
 	if err != nil {
 		return 0, err
 	}
-	return cmp.Or(k.Reserve, linux.KeptFree(size)) - free, nil
+	return cmp.Or(k.Reserve, vfs.KeptFree(size)) - free, nil
 }
 
 // cutTask divides what a task's logs may keep between the two.

@@ -37,10 +37,10 @@ func patienceFlag(cmd *cobra.Command, patience *cli.Span) {
 // daemon is away, or has so much of this user's under way that it refuses more for now: that
 // may go on for as long as it likes. Once calls alive when it hears from the daemon.
 func (f *follower) keep(ctx context.Context, once func(alive func()) error) error {
-	pause := shortestPause
+	var pause pauses
 	var lost time.Time
 	refused, said := false, false
-	alive := func() { lost, pause, refused, said = time.Time{}, shortestPause, false, false }
+	alive := func() { lost, pause, refused, said = time.Time{}, 0, false, false }
 	for {
 		err := once(alive)
 		switch {
@@ -69,12 +69,9 @@ func (f *follower) keep(ctx context.Context, once func(alive func()) error) erro
 			}
 			return &wire.NoDaemonError{Socket: f.socket, Err: err}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := pause.wait(ctx); err != nil {
+			return err
 		}
-		pause = min(2*pause, longestPause)
 	}
 }
 

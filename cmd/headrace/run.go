@@ -165,7 +165,7 @@ func (a taskVerbs) run(ctx context.Context, f *runFlags, argv []string) error {
 // refuses more for now, is asked again for a while.
 func (a taskVerbs) submit(ctx context.Context, d *daemon, f *runFlags, req *wire.RunRequest) (*wire.RunResponse, error) {
 	said := false
-	for began, pause := time.Now(), shortestPause; ; pause = min(2*pause, longestPause) {
+	for began, pause := time.Now(), pauses(0); ; {
 		resp, err := a.submitOnce(ctx, d, f, req)
 		passes := errors.As(err, new(*wire.NoDaemonError)) || connect.CodeOf(err) == connect.CodeResourceExhausted
 		if err == nil || f.piped == nil || !passes || time.Since(began) > time.Duration(f.patience) {
@@ -176,10 +176,8 @@ func (a taskVerbs) submit(ctx context.Context, d *daemon, f *runFlags, req *wire
 			_, line := cli.Outcome(err)
 			a.Say("%s; trying again for up to %s", line, time.Duration(f.patience))
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(pause):
+		if err := pause.wait(ctx); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -11,8 +11,21 @@ import (
 	"headrace/cli"
 )
 
-// The pauses between two tries of the same call.
 const shortestPause, longestPause = 20 * time.Millisecond, time.Second
+
+// pauses are those between tries of the same call, each twice as long as the one before.
+type pauses time.Duration
+
+// wait waits for the next one, or fails when ctx ends.
+func (p *pauses) wait(ctx context.Context) error {
+	*p = pauses(min(max(2*time.Duration(*p), shortestPause), longestPause))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(*p)):
+		return nil
+	}
+}
 
 // notNow reports whether the daemon has refused a call because its user has too much under way there, and would
 // not do so when some of that has ended.
@@ -44,17 +57,15 @@ type turns struct {
 // take makes a call until it is not refused for now. The error is that refusal when others than this command have
 // had all there is for turnTime, so that nobody waits for what may be waiting for him.
 func (t *turns) take(ctx context.Context, call func() error) error {
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+	for pause := pauses(0); ; {
 		t.begin()
 		err := call()
 		if !t.again(notNow(err)) {
 			return err
 		}
 		t.once.Do(func() { sayRefused(t.say, err) })
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
+		if err := pause.wait(ctx); err != nil {
+			return err
 		}
 	}
 }

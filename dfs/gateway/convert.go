@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/dfs"
+	"headrace/hdfs/ipc"
 	"headrace/hdfs/pb"
 	"headrace/meta"
 )
@@ -36,8 +37,11 @@ func (c *call) status(s *meta.Status) *pb.HdfsFileStatusProto {
 	return p
 }
 
-// blockMemory is how many bytes a block takes while an answer is put together: 3 nodes, a token.
-const blockMemory = 3 << 10
+const (
+	manyBlocks  = 1000    // that an answer may name without waiting for other such answers
+	mostBlocks  = 200_000 // that it may name at all: no client takes more
+	blockMemory = 3 << 10 // bytes that one takes while an answer is put together: 3 nodes, a token
+)
 
 // located asks for something that names the blocks of a file; f says which they are, of several files those of the one with the most. If they are
 // many it waits until the answer may be put together, with nothing in hand, and asks again.
@@ -50,14 +54,18 @@ func located[T any](c *call, f func(meta.Query) (T, *meta.Located, error)) (T, e
 		if err != nil {
 			return none, err
 		}
-		if large, err := dfs.Large(l); err != nil {
-			return none, err
-		} else if !large || waited {
+		n := 0
+		if l != nil {
+			n = len(l.Blocks)
+		}
+		switch {
+		case n > mostBlocks:
+			return none, ipc.Throw(ipc.ClassIO, "%d blocks are asked about, more than %d: ask about parts of the file", n, mostBlocks)
+		case n <= manyBlocks || waited:
 			return v, nil
 		}
-		bytes := int64(len(l.Blocks)) * blockMemory
 		v, l = none, nil
-		if err := c.Reserve(c.ctx, bytes); err != nil {
+		if err := c.Reserve(c.ctx, int64(n)*blockMemory); err != nil {
 			return none, err
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"headrace/disk"
-	"headrace/internal/linux"
+	"headrace/internal/vfs"
 	"headrace/ring"
 )
 
@@ -95,7 +95,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 			gauge(freeDesc, float64(v.Free), v.Dir)
 		}
 	}
-	if free, size, err := linux.Space(n.Config.Dir); err == nil {
+	if free, size, err := vfs.Space(n.Config.Dir); err == nil {
 		gauge(namesFreeDesc, float64(free))
 		gauge(namesSizeDesc, float64(size))
 	}

@@ -163,7 +163,7 @@ func (p *Port) begin(nc net.Conn, config *tls.Config) {
 }
 
 func (p *Port) handOver(c *conn, t *tls.Conn) error {
-	m := p.crowds.nodes.Enter(c.Conn, c.silent)
+	m := p.crowds.nodes.EnterOf(accept.Remote(c.Conn).Addr(), c.Conn, c.silent) // all nodes may be in one network
 	if m == nil {
 		p.log.Warn("too many connections of nodes, and all are busy", "from", c.RemoteAddr())
 		return errCrowd

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"net/http"
 	"strings"
 
@@ -36,6 +38,56 @@ func (r *request) send(status int, v any) {
 	r.w.Header().Set("Cache-Control", "no-store")
 	r.w.WriteHeader(status)
 	r.w.Write(b)
+}
+
+// patienceFor is how many entries of an answer a client has BodyTime to take.
+const patienceFor = 100
+
+// sendAll sends a list between two texts. Each entry is made when those before it were taken, so that an answer takes no memory for its length,
+// however slow the client is. When one fails the answer ends in its midst: the client is to see that something is missing.
+func (r *request) sendAll(before string, entries iter.Seq2[any, error], after string) (any, error) {
+	r.w.Header().Set("Content-Type", "application/json")
+	r.w.Header().Set("Cache-Control", "no-store")
+	io.WriteString(r.w, before)
+	n := 0
+	for e, err := range entries {
+		if n%patienceFor == 0 {
+			patience(r.w, r.BodyTime)
+		}
+		var b []byte
+		if err == nil {
+			b, err = json.Marshal(e)
+		}
+		if n++; err == nil && n > 1 {
+			_, err = io.WriteString(r.w, ",")
+		}
+		if err == nil {
+			_, err = r.w.Write(b)
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	io.WriteString(r.w, after)
+	return served, nil
+}
+
+// paged yields what is said of the entries of a page, and of those that follow: each is asked for when the one before was taken, the one behind the last has none.
+func paged[E, S any](page []E, next func() ([]E, error), say func(*E) S) iter.Seq2[any, error] {
+	return func(yield func(any, error) bool) {
+		for len(page) > 0 {
+			for i := range page {
+				if !yield(say(&page[i]), nil) {
+					return
+				}
+			}
+			var err error
+			if page, err = next(); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
 }
 
 type remoteException struct {
@@ -94,14 +146,6 @@ func statusOf(s *meta.Status) fileStatus {
 		kind = "DIRECTORY"
 	}
 	return fileStatus{s.Accessed, s.HasACL, s.BlockSize, s.Children, s.ID, s.Group, s.Size, s.Modified, s.Owner, s.Name, octal(s.Mode), s.Replication, 0, kind}
-}
-
-func statusesOf(l *meta.Listing) []fileStatus {
-	all := make([]fileStatus, len(l.Entries))
-	for i := range l.Entries {
-		all[i] = statusOf(&l.Entries[i])
-	}
-	return all
 }
 
 func entryText(e meta.ACLEntry) string {

@@ -2,8 +2,10 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
 	"math"
-	"net/http"
 
 	"headrace/dfs"
 	"headrace/meta"
@@ -27,7 +29,7 @@ var look = table{
 		if err != nil {
 			return nil, err
 		}
-		return list{"DirectoryListing": list{"partialListing": list{"FileStatuses": list{"FileStatus": statusesOf(l)}}, "remainingEntries": l.Left}}, nil
+		return r.sendAll(`{"DirectoryListing":{"partialListing":{"FileStatuses":{"FileStatus":[`, paged(l.Entries, func() ([]meta.Status, error) { return nil, nil }, statusOf), fmt.Sprintf(`]}},"remainingEntries":%d}}`, l.Left))
 	},
 	"GET GETCONTENTSUMMARY": func(r *request) (any, error) {
 		var s *meta.Summary
@@ -48,6 +50,7 @@ var look = table{
 	},
 	"GET GETHOMEDIRECTORY": func(r *request) (any, error) { return list{"Path": "/user/" + r.by.User}, nil },
 	"GET GETTRASHROOT":     func(r *request) (any, error) { return list{"Path": "/user/" + r.by.User + "/.Trash"}, nil },
+	"GET GETTRASHROOTS":    (*request).trashRoots,
 	"GET CHECKACCESS": func(r *request) (any, error) {
 		need := r.access("fsaction")
 		return nil, r.ask(func(q meta.Query) error { return q.Check(r.path, need) })
@@ -90,30 +93,27 @@ var look = table{
 		return list{"AclStatus": list{"entries": entries, "group": a.Group, "owner": a.Owner, "permission": octal(mode), "stickyBit": a.Sticky}}, nil
 	},
 	"GET GETFILEBLOCKLOCATIONS": func(r *request) (any, error) {
-		l, err := r.located()
+		_, blocks, err := r.located((*request).location)
 		if err != nil {
 			return nil, err
 		}
-		return r.large(l, func() any {
-			return list{"BlockLocations": list{"BlockLocation": r.locations(l)}}
-		})
+		return r.sendAll(`{"BlockLocations":{"BlockLocation":[`, blocks, "]}}")
 	},
 	"GET GET_BLOCK_LOCATIONS": func(r *request) (any, error) {
-		l, err := r.located()
+		l, blocks, err := r.located((*request).block)
 		if err != nil {
 			return nil, err
 		}
-		return r.large(l, func() any {
-			blocks := []list{}
-			for i := range l.Blocks {
-				blocks = append(blocks, r.block(&l.Blocks[i]))
-			}
-			all := list{"fileLength": l.Size, "isLastBlockComplete": l.LastComplete, "isUnderConstruction": l.Open, "locatedBlocks": blocks, "lastLocatedBlock": nil}
-			if l.Last != nil {
-				all["lastLocatedBlock"] = r.block(l.Last)
-			}
-			return list{"LocatedBlocks": all}
-		})
+		var last list // null if there is none
+		if l.Last != nil {
+			last = r.block(l.Last)
+		}
+		b, err := json.Marshal(last)
+		if err != nil {
+			return nil, err
+		}
+		return r.sendAll(`{"LocatedBlocks":{"locatedBlocks":[`, blocks, fmt.Sprintf(`],"fileLength":%d,"isLastBlockComplete":%v,"isUnderConstruction":%v,"lastLocatedBlock":%s}}`,
+			l.Size, l.LastComplete, l.Open, b))
 	},
 	"GET GETSERVERDEFAULTS": func(r *request) (any, error) {
 		return list{"FsServerDefaults": list{"blockSize": 128 << 20, "bytesPerChecksum": 512, "writePacketSize": 64 << 10, "replication": r.Node.Places().Default(), "fileBufferSize": 4096,
@@ -188,30 +188,73 @@ func (r *request) list() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.w.Header().Set("Content-Type", "application/json")
-	r.w.Header().Set("Cache-Control", "no-store")
-	r.w.Write([]byte(`{"FileStatuses":{"FileStatus":[`))
-	for between := ""; ; {
-		for _, s := range statusesOf(l) {
-			b, err := json.Marshal(s)
-			if err == nil {
-				_, err = r.w.Write(append([]byte(between), b...))
-			}
-			if err != nil {
-				panic(http.ErrAbortHandler)
-			}
-			between = ","
+	return r.sendAll(`{"FileStatuses":{"FileStatus":[`, paged(l.Entries, func() ([]meta.Status, error) {
+		if l.Left == 0 {
+			return nil, nil
 		}
-		if l.Left == 0 || len(l.Entries) == 0 {
-			break
-		}
-		patience(r.w, r.BodyTime)
 		if l, err = r.page(l.Entries[len(l.Entries)-1].Name); err != nil {
-			panic(http.ErrAbortHandler) // the client is to see that something is missing
+			return nil, err
+		}
+		return l.Entries, nil
+	}, statusOf), "]}}")
+}
+
+// trashRoots sends where what was removed lies, as FileSystem.getTrashRoots finds it: the caller's, or that of each home, of which it tells what
+// is true of the home. Where the caller may not look it ends.
+func (r *request) trashRoots() (any, error) {
+	const homes, trash = "/user/", "/.Trash"
+	var roots func(q meta.Query) ([]trashRoot, error)
+	over := false
+	if after := ""; r.flag("allusers", false) {
+		roots = func(q meta.Query) (all []trashRoot, err error) {
+			l, err := q.List(homes[:len(homes)-1], after, false)
+			if over = l == nil || l.Left == 0; l == nil {
+				return nil, err
+			}
+			for _, e := range l.Entries {
+				after = e.Name
+				s, err := q.Stat(homes+e.Name+trash, false)
+				if err != nil {
+					return all, err
+				}
+				if s != nil {
+					all = append(all, trashRoot{homes + e.Name + trash, e})
+				}
+			}
+			return all, nil
+		}
+	} else {
+		roots = func(q meta.Query) ([]trashRoot, error) {
+			over = true
+			s, err := q.Stat(homes+r.by.User+trash, false)
+			if s == nil {
+				return nil, err
+			}
+			return []trashRoot{{homes + r.by.User + trash, *s}}, nil
 		}
 	}
-	r.w.Write([]byte("]}}"))
-	return served, nil
+	next := func() (all []trashRoot, err error) {
+		for !over && len(all) == 0 && err == nil {
+			err = r.ask(func(q meta.Query) (err error) { all, err = roots(q); return err })
+		}
+		if errors.As(err, new(*meta.Error)) && r.err == nil {
+			over, err = true, nil
+		}
+		return all, err
+	}
+	first, err := next()
+	if err != nil {
+		return nil, err
+	}
+	return r.sendAll(`{"Paths":[`, paged(first, next, func(t *trashRoot) list {
+		return list{"path": t.path, "length": t.of.Size, "isdir": t.of.Directory, "block_replication": t.of.Replication, "blocksize": t.of.BlockSize,
+			"modification_time": t.of.Modified, "access_time": t.of.Accessed, "permission": octal(t.of.Mode), "owner": t.of.Owner, "group": t.of.Group}
+	}), "]}")
+}
+
+type trashRoot struct {
+	path string
+	of   meta.Status
 }
 
 func (r *request) xattrs(names []string) (all []meta.XAttr, err error) {
@@ -223,49 +266,44 @@ func (r *request) xattrs(names []string) (all []meta.XAttr, err error) {
 	return all, err
 }
 
-// located returns the blocks of a part of a file.
-func (r *request) located() (l *meta.Located, err error) {
+// blocksAtOnce are how many blocks are asked for, and held while the client takes what it is told of them.
+const blocksAtOnce = 100
+
+// located returns what is known of a part of a file with its first blocks, and what is said of all of them.
+func (r *request) located(say func(*request, *meta.LocatedBlock) list) (*meta.Located, iter.Seq2[any, error], error) {
 	offset, length := r.part()
-	err = r.ask(func(q meta.Query) (err error) { l, err = q.Blocks(r.path, offset, length); return err })
-	return l, err
-}
-
-// locations are the blocks of a file as FileSystem has them.
-func (r *request) locations(l *meta.Located) []list {
-	blocks := []list{}
-	for i := range l.Blocks {
-		hosts, names, types, paths, cached := []string{}, []string{}, []string{}, []string{}, []string{}
-		for _, m := range r.at(&l.Blocks[i]) {
-			if r.Node.Keeper.InMemory(m.Name, l.Blocks[i].ID) {
-				cached = append(cached, r.Node.HostName(m))
-			}
-			hosts, names, types = append(hosts, r.Node.HostName(m)), append(names, m.DataAddress()), append(types, "DISK")
-			paths = append(paths, dfs.Location(m)+"/"+m.DataAddress())
-		}
-		blocks = append(blocks, list{"cachedHosts": cached, "corrupt": false, "hosts": hosts, "length": l.Blocks[i].Size, "names": names,
-			"offset": l.Blocks[i].Offset, "storageTypes": types, "topologyPaths": paths})
+	part := meta.Part{Path: r.path, Offset: offset, Length: length, Most: blocksAtOnce}
+	next := func() (l *meta.Located, err error) {
+		err = r.ask(func(q meta.Query) (err error) { l, err = part.Next(q); return err })
+		return l, err
 	}
-	return blocks
-}
-
-const largeAtOnce = 2 // answers that are dfs.Large
-
-// large puts an answer about blocks together and encodes it, few at a time if it is long.
-func (r *request) large(l *meta.Located, answer func() any) (any, error) {
-	large, err := dfs.Large(l)
+	first, err := next()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if large {
-		select {
-		case r.building <- struct{}{}:
-			defer func() { <-r.building }()
-		case <-r.r.Context().Done():
-			return nil, r.r.Context().Err()
+	return first, paged(first.Blocks, func() ([]meta.LocatedBlock, error) {
+		if part.Over {
+			return nil, nil
 		}
+		l, err := next()
+		if err != nil {
+			return nil, err
+		}
+		return l.Blocks, nil
+	}, func(b *meta.LocatedBlock) list { return say(r, b) }), nil
+}
+
+// location is a block of a file as FileSystem has it.
+func (r *request) location(b *meta.LocatedBlock) list {
+	hosts, names, types, paths, cached := []string{}, []string{}, []string{}, []string{}, []string{}
+	for _, m := range r.at(b) {
+		if r.Node.Keeper.InMemory(m.Name, b.ID) {
+			cached = append(cached, r.Node.HostName(m))
+		}
+		hosts, names, types = append(hosts, r.Node.HostName(m)), append(names, m.DataAddress()), append(types, "DISK")
+		paths = append(paths, dfs.Location(m)+"/"+m.DataAddress())
 	}
-	b, err := json.Marshal(answer())
-	return json.RawMessage(b), err
+	return list{"cachedHosts": cached, "corrupt": false, "hosts": hosts, "length": b.Size, "names": names, "offset": b.Offset, "storageTypes": types, "topologyPaths": paths}
 }
 
 func (r *request) part() (offset, length int64) {

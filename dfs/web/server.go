@@ -54,8 +54,6 @@ type Server struct {
 	cancel  context.CancelFunc
 	took    *prometheus.HistogramVec
 	others  http.Handler // all but WebHDFS
-	// building has one for each long answer that is being put together.
-	building chan struct{}
 
 	mu      sync.Mutex
 	closed  bool
@@ -75,7 +73,7 @@ func New(c Config) *Server {
 	c.BodyTime = cmp.Or(c.BodyTime, 45*time.Second)
 	c.SendTime = cmp.Or(c.SendTime, 8*time.Minute)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	s := &Server{Config: c, building: make(chan struct{}, largeAtOnce), callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust}, others: http.NotFoundHandler(), took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	s := &Server{Config: c, callers: dfs.Callers{Node: c.Node, Groups: c.Groups, Trust: c.Trust}, others: http.NotFoundHandler(), took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "headrace_dfs_web_seconds", Help: "Time to answer requests of WebHDFS, bytes included; those that another node has answered are not in it.",
 		Buckets: []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30, 100},
 	}, []string{"op"})}

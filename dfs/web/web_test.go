@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -452,12 +454,88 @@ func TestListing(t *testing.T) {
 	}
 }
 
+// untaken is an answer of which the client takes no more than the buffers on the way, until it is told to.
+type untaken struct {
+	header      http.Header
+	given, most int // bytes: of all, and in one piece
+	stuck, take chan struct{}
+}
+
+func (u *untaken) Header() http.Header { return u.header }
+func (u *untaken) WriteHeader(int)     {}
+func (u *untaken) Write(p []byte) (int, error) {
+	if u.given <= onTheWay && u.given+len(p) > onTheWay {
+		close(u.stuck)
+		<-u.take
+	}
+	u.given, u.most = u.given+len(p), max(u.most, len(p))
+	return len(p), nil
+}
+
+const onTheWay = 8 << 10
+
+// TestAnswersThatNobodyTakes: a long answer takes no memory for its length while its client takes nothing, so clients that never do keep nobody from getting one.
+func TestAnswersThatNobodyTakes(t *testing.T) {
+	s := serve(t, nil)
+	const blocks, clients = 2*blocksAtOnce + 3, 30
+	if resp, body := s.send("PUT", "/d/f", "op=CREATE&data=true&blocksize=512&replication=1", strings.Repeat("x", 512*blocks)); resp.StatusCode != http.StatusCreated {
+		t.Fatal(resp.Status, body)
+	}
+	for i := range 70 {
+		s.write(fmt.Sprint("/d/", i), "")
+	}
+	take := make(chan struct{})
+	var all []*untaken
+	ended := make(chan any)
+	for query, entry := range map[string]string{"/d/f?op=GET_BLOCK_LOCATIONS": `"startOffset"`, "/d/f?op=GETFILEBLOCKLOCATIONS": `"offset"`, "/d?op=LISTSTATUS": `"pathSuffix"`, "/d?op=LISTSTATUS_BATCH": `"pathSuffix"`} {
+		want := blocks
+		if strings.HasSuffix(entry, `Suffix"`) {
+			want = 71
+		}
+		for range clients {
+			u := &untaken{header: http.Header{}, stuck: make(chan struct{}), take: take}
+			all = append(all, u)
+			go func() {
+				defer func() { ended <- recover() }()
+				s.s.ServePassed(u, httptest.NewRequest("GET", prefix+query, nil), "root")
+			}()
+			<-u.stuck
+		}
+		path, op, _ := strings.Cut(query, "?")
+		_, body := s.ask("GET", path, op)
+		if n := strings.Count(body, entry); !json.Valid([]byte(body)) || n < want || n > want+1 { // the last block once more
+			t.Errorf("%s: %d entries, want %d: %.200s", query, n, want, body)
+		}
+	}
+	// What they have not taken was not made: it cannot be any more.
+	if resp, body := s.ask("DELETE", "/d", "op=DELETE&recursive=true"); resp.StatusCode != http.StatusOK {
+		t.Fatal(resp.Status, body)
+	}
+	close(take)
+	cut := 0
+	for range all {
+		if p := <-ended; p == http.ErrAbortHandler {
+			cut++
+		} else if p != nil {
+			t.Error(p)
+		}
+	}
+	if cut != 2*clients { // those about blocks
+		t.Errorf("%d answers were cut off, want %d", cut, 2*clients)
+	}
+	for _, u := range all {
+		if u.most > onTheWay {
+			t.Fatalf("%d bytes of an answer were made at once", u.most)
+		}
+	}
+}
+
 // TestAnswers: those that no other test reads.
 func TestAnswers(t *testing.T) {
 	s := serve(t, nil)
 	s.write("/f", "text")
 	for query, want := range map[string]string{
-		"GETHOMEDIRECTORY": `{"Path":"/user/root"}`, "GETTRASHROOT": `{"Path":"/user/root/.Trash"}`,
+		"GETHOMEDIRECTORY": `{"Path":"/user/root"}`, "GETTRASHROOT": `{"Path":"/user/root/.Trash"}`, "GETTRASHROOTS": `{"Paths":[]}`,
 		"GETQUOTAUSAGE": `"fileAndDirectoryCount":1`, "LISTXATTRS": `{"XAttrNames":"[]"}`, "GETSTATUS": `"used":4`, "GETSERVERDEFAULTS": `"bytesPerChecksum":512`,
 		"GETALLSTORAGEPOLICY": `"HOT"`, "GETSTORAGEPOLICY": `"HOT"`, "LISTSTATUS_BATCH": `"remainingEntries":0`,
 		"GETCONTENTSUMMARY": `"ecPolicy":"Replicated"`, "GETECPOLICY": `null`, "GETECPOLICIES": `{"ErasureCodingPolicies":{"ErasureCodingPolicyInfo":[]}}`, "GETECCODECS": `{"ErasureCodingCodecs":{}}`,

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -237,6 +238,22 @@ func TestMemory(t *testing.T) {
 		raw(t, address, append(introduced(t), length(60<<20)...)...)
 	}
 	wantLength(t, dial(t, address, Options{}), strings.Repeat("x", 600<<10))
+}
+
+// TestMemoryOfANetwork: all addresses of one machine share, also where it has a /64 of IPv6.
+func TestMemoryOfANetwork(t *testing.T) {
+	m := newMemory(Limits{Memory: 100, AddressMemory: 10})
+	first, second, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("2001:db8:0:1::1")
+	if err := errors.Join(m.take(first, 6, 6), m.take(other, 6, 6)); err != nil {
+		t.Fatal(err)
+	}
+	if m.take(second, 6, 6) == nil {
+		t.Error("an address has the share of another one of its network")
+	}
+	m.give(first, 6, 6)
+	if err := m.take(second, 6, 6); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestLargeAnswersWaitForEachOther: answers that say how much memory they take are not put together beside more of them than fit, and others are.

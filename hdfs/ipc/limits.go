@@ -8,10 +8,11 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"headrace/internal/accept"
 	"headrace/internal/budget"
 )
 
-// Limits bound what clients may take of a server. 0: the default.
+// Limits bound what clients may take of a server. 0: the default. All addresses of one /64 of IPv6 are one.
 type Limits struct {
 	// Frame is the largest request, in bytes (64 MB, as Hadoop's ipc.maximum.data.length was);
 	// before a client has said who it is, it may send 64 KB.
@@ -76,7 +77,7 @@ func newMemory(l Limits) *memory {
 
 // take takes some for a request or an answer of a length.
 func (m *memory) take(from netip.Addr, length, bytes int) error {
-	who := from.String()
+	who := owner(from)
 	err := m.all.Take(who, int64(bytes))
 	if err == nil && length > usual {
 		if err = m.long.Take(who, int64(bytes)); err != nil {
@@ -91,11 +92,13 @@ func (m *memory) take(from netip.Addr, length, bytes int) error {
 
 // give gives back what was taken.
 func (m *memory) give(from netip.Addr, length, bytes int) {
-	m.all.Give(from.String(), int64(bytes))
+	m.all.Give(owner(from), int64(bytes))
 	if length > usual {
-		m.long.Give(from.String(), int64(bytes))
+		m.long.Give(owner(from), int64(bytes))
 	}
 }
+
+func owner(from netip.Addr) string { return accept.Network(from).String() }
 
 // large is what answers take that are being put together, before anybody knows how long they are.
 type large struct {

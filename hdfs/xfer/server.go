@@ -20,7 +20,7 @@ import (
 // ErrClosed is what Serve returns after the server was closed.
 var ErrClosed = errors.New("the server is closed")
 
-// Limits bound what clients may take of a server. 0: the default.
+// Limits bound what clients may take of a server. 0: the default. All addresses of one /64 of IPv6 are one.
 type Limits struct {
 	// Connections are those of all addresses (4,096, as dfs.datanode.max.transfer.threads) and of one
 	// (1,024). One too many takes the place of one that waits for its next operation, or has not shown that it may do what it wants, or of a

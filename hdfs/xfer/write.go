@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"headrace/hdfs/pb"
+	"headrace/internal/accept"
 )
 
 // isCopy tells whether a replica is written by another node, from one that it has.
@@ -116,7 +117,7 @@ const mostUnanswered = 4096
 
 func newNode(c *conn, w Writer, sum checksum, next *mirror) *node {
 	n := &node{c: c, w: w, next: next, packets: packetReader{r: c.r}, splice: splicer{client: sum}, acks: make(chan ack, mostUnanswered)}
-	from := c.net.Remote.Addr().String()
+	from := accept.Network(c.net.Remote.Addr()).String()
 	n.packets.take = func(bytes int) error { return c.s.memory.Take(from, int64(bytes)) }
 	n.splice.length, n.splice.tail = w.Tail()
 	// What the store gets in place of the client's own checksums is made here, so that it is verified here.

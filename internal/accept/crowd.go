@@ -11,7 +11,7 @@ import (
 // place of the one that is idle for longest, so who holds connections without need keeps nobody
 // out, and who uses them keeps them. It is safe for concurrent use.
 type Crowd struct {
-	// Most connections, of all and of one address, or of one of whoever EnterOf is told.
+	// Most connections, of all and of one address (see Network), or of one of whoever EnterOf is told.
 	Most, MostOfAddress int
 
 	mu      sync.Mutex
@@ -31,7 +31,7 @@ type Member struct {
 // Enter takes a connection in, with what tells since when it has nothing to do. It returns
 // nil when there are too many, and none of them is idle. A connection that has to give way is closed.
 func (c *Crowd) Enter(conn net.Conn, idle func() (since time.Time, idle bool)) *Member {
-	return c.EnterOf(Remote(conn).Addr(), conn, idle)
+	return c.EnterOf(Network(Remote(conn).Addr()), conn, idle)
 }
 
 // EnterOf is Enter for a connection that counts as one of somebody who is not known by an address.
@@ -58,6 +58,16 @@ func (c *Crowd) EnterOf(who any, conn net.Conn, idle func() (since time.Time, id
 
 // Remote returns the address of the other end; zero when it has none.
 func Remote(conn net.Conn) netip.AddrPort { return address(conn.RemoteAddr()) }
+
+// Network returns what an address counts as where each has a share: itself, but of IPv6 its /64, of which a single machine may
+// have all addresses.
+func Network(a netip.Addr) netip.Addr {
+	if a = a.Unmap(); !a.Is6() {
+		return a
+	}
+	p, _ := a.Prefix(64) // of IPv6 there is always one
+	return p.Addr()
+}
 
 // Local returns the address of this end; zero when it has none.
 func Local(conn net.Conn) netip.AddrPort { return address(conn.LocalAddr()) }

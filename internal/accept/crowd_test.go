@@ -56,6 +56,18 @@ func TestCrowd(t *testing.T) {
 	if m := who.EnterOf(8, &addressed{from: "10.0.0.1"}, busyNow); m == nil {
 		t.Error("another one does not enter from the same address")
 	}
+	// Of IPv6 all addresses of one machine are one.
+	v6 := &Crowd{Most: 9, MostOfAddress: 1}
+	for _, from := range []string{"2001:db8::1", "2001:db8:0:1::1", "10.0.0.1", "10.0.0.2"} {
+		if m := v6.Enter(&addressed{from: from}, busyNow); m == nil {
+			t.Errorf("%s has not entered", from)
+		}
+	}
+	for _, from := range []string{"2001:db8::ffff:1", "2001:db8:0:1:7::", "::ffff:10.0.0.1"} {
+		if m := v6.Enter(&addressed{from: from}, busyNow); m != nil {
+			t.Errorf("%s has entered as another one", from)
+		}
+	}
 	c.Each(c.Leave)
 	if n := c.Members(); n != 0 || len(c.each) != 0 {
 		t.Errorf("%d members of %d addresses are left", n, len(c.each))

@@ -37,6 +37,7 @@ type Database struct {
 	subuid        local[[]subordinates]
 	program       string
 	patience      time.Duration
+	glance        time.Duration // how long Shown waits
 	now           func() time.Time
 	// slots has one for each getent, strange one for each of those that are asked for a name which may be made up.
 	slots, strange chan struct{}
@@ -57,7 +58,7 @@ const Patience = 5 * time.Second
 // New returns a database of the passwd, group, nsswitch.conf and subuid in a directory, that asks
 // the program getent beyond them; empty: the one in PATH or in /usr/bin.
 func New(etc, getent string) *Database {
-	d := &Database{program: getent, patience: Patience, now: time.Now, slots: make(chan struct{}, mostAtOnce), strange: make(chan struct{}, mostStrange),
+	d := &Database{program: getent, patience: Patience, glance: time.Second, now: time.Now, slots: make(chan struct{}, mostAtOnce), strange: make(chan struct{}, mostStrange),
 		answers: map[question]*answer{}, others: map[question]*answer{}}
 	d.passwd.path, d.group.path, d.nsswitch.path = filepath.Join(etc, "passwd"), filepath.Join(etc, "group"), filepath.Join(etc, "nsswitch.conf")
 	d.subuid.path = filepath.Join(etc, "subuid")
@@ -139,7 +140,7 @@ func (d *Database) GroupNames(a Account) (names []string, err error) {
 // once, or within a second. What is decided by a name asks UserOf.
 func (d *Database) Shown(uid uint32) string {
 	d.mu.Lock()
-	wait := min(d.patience, time.Second)
+	wait := min(d.patience, d.glance)
 	if d.now().Before(d.silent) {
 		wait = 0
 	}

@@ -104,6 +104,8 @@ var explanations = []explanation{
 		"a connection with data has reached its unix socket and is not accepted yet; try again in a moment"),
 	known(`Unknown socket (family|collected)|Sockets \(family|Unsupported socket (family|type)|Unsupported proto`,
 		"it holds a socket of a kind that CRIU does not know (vsock, Bluetooth, kernel crypto, SCTP)"),
+	known(`Can't get socket filter`,
+		"a socket of it has a filter of BPF (SO_ATTACH_BPF), which nobody else can read"),
 	passing(`Control messages in queue`,
 		"a message with file descriptors waits in one of its unix sockets; try again in a moment"),
 

@@ -86,6 +86,7 @@ func TestExplainsMessages(t *testing.T) {
 		"tty: Unpaired slave 3":                                                                               "terminal",
 		"Can't dump task 12 running in 32-bit mode":                                                           "32-bit",
 		"Can't open file home/u/x.log on restore: Permission denied | Unable to open fd=3":                    "/home/u/x.log may no longer be opened",
+		"sockets: Can't get socket filter len: Permission denied":                                             "a filter of BPF",
 		"pidfd_open syscall is not supported":                                                                 "system call pidfd_open",
 		"Unable to open fd=3 id=0xb | Can't open file etc/motd on restore: No such file or directory":         "/etc/motd has been removed",
 	}

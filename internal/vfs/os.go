@@ -42,13 +42,7 @@ func (OS) SyncDir(dir string) error {
 	return d.Sync()
 }
 
-func (OS) Space(dir string) (free, total int64, err error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
-	}
-	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
-}
+func (OS) Space(dir string) (free, total int64, err error) { return Space(dir) }
 
 func (OS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)

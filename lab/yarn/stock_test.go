@@ -63,11 +63,20 @@ func stockKill(t *testing.T, j *jobs) {
 	for i := range 3 {
 		high = append(high, j.startHeld(t, ShellJob{Name: fmt.Sprint("high", i), Queue: "high", Memory: 1024}, 2))
 	}
-	for _, h := range high { // all at once
-		h.awaitSteps(t, 1)
+	preempted := func() (n int) {
+		for _, e := range must(j.Events(low.name))(t) {
+			if e.Event == "completed" && e.Exit == Preempted {
+				n++
+			}
+		}
+		return n
 	}
+	// Not until all three have begun: while two stand still YARN may keep the room of the third reserved on a full node.
+	eventually(t, "room for three taken from the low job", func() (bool, error) { return preempted() >= 3, nil })
 	for _, h := range high {
 		h.goOn(t)
+	}
+	for _, h := range high {
 		h.finished(t)
 	}
 	low.goOn(t)
@@ -75,14 +84,8 @@ func stockKill(t *testing.T, j *jobs) {
 		t.Errorf("low: %+v", e)
 	}
 	low.steps.complete(t, 4)
-	preempted := 0
-	for _, e := range must(j.Events(low.name))(t) {
-		if e.Event == "completed" && e.Exit == Preempted {
-			preempted++
-		}
-	}
-	if lost := must(low.steps.Lost())(t); preempted == 0 || lost < 20 {
-		t.Errorf("%d containers were preempted and %d steps lost; want at least 1 and 20", preempted, lost)
+	if lost := must(low.steps.Lost())(t); lost < 20 {
+		t.Errorf("%d steps were lost; want at least 20", lost)
 	}
 	if marks := must(c.Marks(began))(t); len(marks) == 0 {
 		t.Error("there are no marks in the log")

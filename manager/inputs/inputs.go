@@ -70,7 +70,7 @@ type Inputs struct {
 	asking   budget.SharedTiers
 	lookups  chan struct{}
 
-	mu     sync.Mutex
+	mu     mutex
 	memory *residency.Map
 	master *master.Master
 	nodes  map[string]*node
@@ -93,6 +93,27 @@ type Inputs struct {
 	several bool
 	// asked is when somebody has asked for or about a job last.
 	asked map[master.Name]time.Time
+}
+
+// mutex is one of which tests see for how much work it is held at a time.
+type mutex struct {
+	sync.Mutex
+	taken, given func() // called while it is held; nil: nobody sees it
+}
+
+// Lock takes it.
+func (m *mutex) Lock() {
+	if m.Mutex.Lock(); m.taken != nil {
+		m.taken()
+	}
+}
+
+// Unlock gives it back.
+func (m *mutex) Unlock() {
+	if m.given != nil {
+		m.given()
+	}
+	m.Mutex.Unlock()
 }
 
 var _ wireconnect.InputServiceHandler = (*Inputs)(nil)

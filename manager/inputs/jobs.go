@@ -62,7 +62,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	if q.SubmittedMs > 0 {
 		submitted = time.UnixMilli(q.SubmittedMs)
 	}
-	err = migrate(in, master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far
+	err = migrate(in, master.Job{Files: f.files, Facts: master.Facts{ // its input is all that it has asked for so far and not let go of
 		Name: name, Submitted: submitted, Implicit: q.Implicit, Hold: hold, Budget: q.Budget, Lease: lease,
 	}})
 	if err != nil {

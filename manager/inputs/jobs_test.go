@@ -204,6 +204,36 @@ func TestTooManyBlocks(t *testing.T) {
 	}
 }
 
+// TestGoesOnAndOn: a job that lets go of what it has read has more read ahead than it may want at a time, file after file.
+func TestGoesOnAndOn(t *testing.T) {
+	const files, bound = 25, 5
+	f := &nameNode{files: map[string]nameFile{}}
+	for i := range files {
+		f.files[fmt.Sprint("/x", i)] = nameFile{blocks: blocksOf(int64(2*i), 2, "a.example")}
+	}
+	c := Config{FileSystems: []FileSystem{f.start(t)}}
+	c.Master.PerJob, c.Master.PerOwner = bound, bound
+	in := newInputs(t, c)
+	a := newNode(t, in, "a")
+	a.settle()
+	for i := range files {
+		q := &wire.WarmInputsRequest{User: "alice", Job: "driver", Implicit: true, Paths: []string{fmt.Sprint("hdfs://c/x", i)}}
+		if _, err := in.Warm(t.Context(), q); err != nil {
+			t.Fatalf("file %d: %v", i, err)
+		}
+		a.settle()
+		wantEqual(t, "kept", a.kept("alice/driver"), []int64{int64(2 * i), int64(2*i + 1)})
+		for o := range a.keeping {
+			a.keeping[o] = wire.KeptState_KEPT_STATE_READ
+		}
+		a.settle()
+		in.look(time.Now())
+	}
+	if st := standing(t, in, "alice", "driver"); st.Warmed != files*200 || st.Bytes != st.Warmed || st.Files != files || st.Pinned+st.Left+st.NotFit != 0 {
+		t.Errorf("%v", st)
+	}
+}
+
 // TestLookUpsAreBounded: the name node is asked no further when there are too many blocks, and of many
 // requests of a user few are answered at a time, which nobody else waits for.
 func TestLookUpsAreBounded(t *testing.T) {

@@ -132,7 +132,11 @@ func TestMoved(t *testing.T) {
 		t.Skip("python3 is not there")
 	}
 	r := newRemoval(t)
-	command := []string{"python3", "-c", counter}
+	// It waits for the test, which may be slow to checkpoint it before its end.
+	waits := strings.Replace(counter, "time.sleep(0.02)", `time.sleep(0.02)
+        while n in (15, 25) and not os.path.exists(f"go{n}"):
+            time.sleep(0.02)`, 1)
+	command := []string{"python3", "-c", waits}
 	c := r.from.attach(command...)
 	task := c.task()
 	r.from.awaitText("count", "\n10\n")
@@ -147,10 +151,13 @@ func TestMoved(t *testing.T) {
 	r.to.serve(r.arrive(taskDir, nil))
 	n := r.attachNew(command...)
 	moved := n.task()
+	goOn := func(at string) { r.to.must(os.WriteFile(r.to.path("go"+at), nil, 0o600)) }
+	goOn("15")
 	r.to.awaitText("count", "\n20\n")
 	// Whose directory the moved one still has, when both are on one machine.
 	r.from.must(r.from.rt.Remove(r.from.ctx, "c1"))
 	r.to.checkpoint(moved) // in place, of what was moved
+	goOn("25")
 	if _, _, err := r.to.rt.Restore(r.to.ctx, proc.Spec{ID: newName, Attached: true}, proc.RestoreOptions{Store: r.to.store}); err != nil {
 		t.Fatal(err)
 	}

@@ -119,6 +119,10 @@ func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
 			if l, err := unreadEvents(d, "fanotify"); l != nil || err != nil {
 				return l, err
 			}
+		case strings.HasPrefix(d.Target, "socket:"):
+			if l, err := lostOfSocket(d); l != nil || err != nil {
+				return l, err
+			}
 		case of != nil:
 			if l, err := openedByRoot(d, of); l != nil || err != nil {
 				return l, err

@@ -14,6 +14,7 @@ import (
 
 	img "headrace/internal/criu/image"
 	"headrace/internal/linux"
+	"headrace/internal/vfs"
 )
 
 // Options say how the files of a task are opened for its restore.
@@ -361,7 +362,7 @@ func (h *Opened) checkRoom() error {
 	if need <= freely {
 		return nil
 	}
-	free, err := linux.SpareSpace(string(h.onDisk)) // it has the state of all tasks
+	free, err := vfs.SpareSpace(string(h.onDisk)) // it has the state of all tasks
 	if err != nil {
 		return err
 	}

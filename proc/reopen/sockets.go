@@ -53,6 +53,9 @@ func (t *tree) unbind() (list []bound, sharing []held, err error) {
 		at.kind, _ = m.Uint(img.InetType)
 		peer, _ := m.Uint(img.InetDstPort)
 		proto, _ := m.Uint(img.InetProto)
+		if at.kind == sockRaw { // what stands there is its protocol
+			continue
+		}
 		ports[at] = append(ports[at], s.at[0])
 		if at.number == 0 || proto == unix.IPPROTO_TCP && peer != 0 {
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ func runExec(args []string) error {
 	unix.CloseOnExec(errorFD)
 	spec, err := proc.ReadSpec(args[0])
 	if err == nil {
-		err = prepareExec(spec)
+		err = prepareExec(spec, args[0])
 	}
 	if err != nil {
 		reportStartFailure(126, err)
@@ -68,7 +69,7 @@ func firstValue(env []string, name string) string {
 	return ""
 }
 
-func prepareExec(spec proc.Spec) error {
+func prepareExec(spec proc.Spec, dir string) error {
 	raiseLimits(spec.Limits)
 	if spec.Nice != nil {
 		unix.Setpriority(unix.PRIO_PROCESS, 0, *spec.Nice) // as far as the rights go
@@ -79,7 +80,7 @@ func prepareExec(spec proc.Spec) error {
 	if err := tell(startReport{User: true}); err != nil {
 		return err
 	}
-	if err := becomeUser(spec); err != nil {
+	if err := becomeUser(spec, dir); err != nil {
 		return err
 	}
 	if err := unix.Chdir(spec.Cwd); err != nil {
@@ -119,11 +120,11 @@ func setLimits(limits []proc.Limit) {
 // becomeUser gives up root for the task's user. No tracer of the user's can have this process do anything before it is
 // the command, which the kernel lets be traced again: what the user names may take for ever to open, and it has root's
 // resource limits until setLimits.
-func becomeUser(spec proc.Spec) error {
+func becomeUser(spec proc.Spec, dir string) error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	if err := leaveKeyring(); err != nil {
+	if err := leaveKeyring(dir); err != nil {
 		return err
 	}
 	if err := linux.SetGroups(spec.UID, spec.Groups); err != nil {
@@ -141,14 +142,17 @@ func becomeUser(spec proc.Spec) error {
 // leaveKeyring gives this thread, and what it becomes, a session keyring of its own. That
 // of the daemon would be open to the tasks of all users, and hold root's keys if root
 // has started it by hand. It is made as root: the few keyrings that the kernel allows a user
-// are not for this. Where the call is not allowed it is not to the task either.
-func leaveKeyring() error {
+// are not for this. Where the call is not allowed it is not to the task either. Which it is, is noted in the task's directory.
+func leaveKeyring(dir string) error {
 	// By no name: one that has a name is joined by all who give it.
-	_, _, e := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
-	if e != 0 && e != unix.ENOSYS && e != unix.EPERM {
+	id, _, e := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0)
+	if e == unix.ENOSYS || e == unix.EPERM {
+		return nil
+	}
+	if e != 0 {
 		return os.NewSyscallError("keyctl(KEYCTL_JOIN_SESSION_KEYRING)", e)
 	}
-	return nil
+	return os.WriteFile(filepath.Join(dir, keyringFile), []byte(strconv.Itoa(int(id))), 0o600)
 }
 
 func openUserFiles(spec proc.Spec) error {

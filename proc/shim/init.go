@@ -22,6 +22,7 @@ const (
 	stderrFile  = "stderr"
 	exitFile    = "exit.json"
 	commandExit = "command-exit"
+	keyringFile = "keyring" // the number of the session keyring that the task was given
 	lockFile    = "shim.lock"
 
 	progressFile = proc.ProgressFile
@@ -163,15 +164,19 @@ func reapUntil(pid int) (commandStatus, error) {
 	}
 }
 
-// runInCgroups joins the cgroups named before "--" and becomes the command after
+// runInCgroups joins the cgroups named before "--", behind the task's directory, and becomes the command after
 // it, whose files are for nobody else: CRIU leaves some in the task's directory, and
 // gives those of the task their own modes.
 func runInCgroups(args []string) error {
 	runtime.LockOSThread() // the keyring is the thread's, and this one becomes the command
 	unix.Umask(0o077)
-	if err := leaveKeyring(); err != nil {
+	if len(args) == 0 {
+		return errors.New("want the task's directory")
+	}
+	if err := leaveKeyring(args[0]); err != nil {
 		return err
 	}
+	args = args[1:]
 	for i, a := range args {
 		if a == "--" && i+1 < len(args) {
 			if err := linux.JoinCgroups(args[:i]); err != nil {
@@ -183,7 +188,7 @@ func runInCgroups(args []string) error {
 			return syscall.Exec(args[i+1], args[i+1:], os.Environ())
 		}
 	}
-	return errors.New("want CGROUP-DIRECTORY ... -- COMMAND [ARG ...]")
+	return errors.New("want DIRECTORY CGROUP-DIRECTORY ... -- COMMAND [ARG ...]")
 }
 
 // allDescriptors raises how many descriptors this process, and what it becomes, may have to what it may raise it to. CRIU needs

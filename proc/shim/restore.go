@@ -347,7 +347,7 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened, co
 	if err != nil {
 		return err
 	}
-	args := slices.Concat([]string{"in-cgroups"}, r.spec.Own.Dirs(), r.spec.Cgroups, []string{
+	args := slices.Concat([]string{"in-cgroups", r.t.home.dir}, r.spec.Own.Dirs(), r.spec.Cgroups, []string{
 		"--", r.t.criu, "restore", "-D", images, "-W", r.t.home.dir, "-o", restoreLog, "-d", "--restore-sibling", "--pidfile", pidFile,
 	}, criuCommon, inherit)
 	if r.spec.UID == 0 {

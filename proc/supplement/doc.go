@@ -6,7 +6,8 @@
 //     a moment would expire up to a second early, and once more if it had expired.
 //   - the CPUs that a thread may use (taskset), its I/O priority (ionice) and timer
 //     slack, and what a process leaves out of core dumps.
-//   - whose the sockets are. CRIU makes them as root.
+//   - whose the sockets are, which CRIU makes as root, those of their options that it does not know, and the multicast groups
+//     that they have joined.
 //
 // Locks the images have, and a restore loses those on files that are mapped ([LostLocks]).
 //

@@ -16,6 +16,8 @@ type Record struct {
 	Processes []Process `json:"processes,omitempty"`
 	// Sockets are all that the processes have; nil: an older Headrace made the record.
 	Sockets []Socket `json:"sockets"`
+	// Options are of those sockets that have any.
+	Options []SocketOptions `json:"socket_options,omitempty"`
 }
 
 // Take looks at a stopped tree. It changes nothing that a process could notice.
@@ -35,7 +37,10 @@ func Take(tree []linux.Stat) (Record, error) {
 			return r, fmt.Errorf("look at process %d (%s): %w", p.PID, p.Comm, err)
 		}
 	}
-	r.Sockets, err = socketsOf(tree)
+	if r.Sockets, err = socketsOf(tree); err != nil {
+		return r, err
+	}
+	r.Options, err = optionsOf(tree)
 	return r, err
 }
 
@@ -61,13 +66,22 @@ func (r *Record) add(pid int, base attributes) error {
 }
 
 // PutBack gives a restored tree, still stopped, what the record has. After an error the
-// tree must be ended. What this machine cannot do for lack of such CPUs is returned as
-// remarks.
+// tree must be ended. What this machine cannot do for lack of such CPUs or options of
+// sockets is returned as remarks.
 func (r Record) PutBack(tree []linux.Stat) (remarks []string, err error) {
 	errs := []error{r.giveBackSockets(tree)}
 	for _, t := range r.Timers {
 		if err := t.rearm(); err != nil {
 			errs = append(errs, fmt.Errorf("set timer %d of process %d again: %w", t.FD, t.PID, err))
+		}
+	}
+	for _, s := range r.Options {
+		remark, err := s.putBack()
+		if err != nil {
+			errs = append(errs, fmt.Errorf("socket %d of process %d: %w", s.FD, s.PID, err))
+		}
+		if remark != "" {
+			remarks = append(remarks, remark)
 		}
 	}
 	for _, t := range r.Threads {

@@ -21,31 +21,39 @@ type Socket struct {
 	GID uint32 `json:"gid"`
 }
 
-// socketsOf returns the sockets that processes have. Of those that have ended there are none.
-func socketsOf(tree []linux.Stat) ([]Socket, error) {
-	list := []Socket{} // nil is a record that does not have them
+// eachSocket calls do with the sockets that processes have. Of those that have ended there are none.
+func eachSocket(tree []linux.Stat, do func(linux.Descriptor) error) error {
 	for _, p := range tree {
 		open, err := procs.Descriptors(p.PID)
 		if linux.Gone(err) || linux.Dead(p.State) {
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for _, d := range open {
 			if !strings.HasPrefix(d.Target, "socket:") {
 				continue
 			}
-			var st unix.Stat_t
-			if err := unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", d.PID, d.FD), &st); err != nil {
-				return nil, fmt.Errorf("look at socket %d of process %d: %w", d.FD, d.PID, err)
+			if err := do(d); err != nil {
+				return fmt.Errorf("look at socket %d of process %d: %w", d.FD, d.PID, err)
 			}
-			d.Target = "" // it has another number when it comes back
-			list = append(list, Socket{d, st.Uid, st.Gid})
 		}
 	}
+	return nil
+}
+
+func socketsOf(tree []linux.Stat) ([]Socket, error) {
+	list := []Socket{} // nil is a record that does not have them
+	err := eachSocket(tree, func(d linux.Descriptor) error {
+		var st unix.Stat_t
+		err := unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", d.PID, d.FD), &st)
+		d.Target = "" // it has another number when it comes back
+		list = append(list, Socket{d, st.Uid, st.Gid})
+		return err
+	})
 	slices.SortFunc(list, func(a, b Socket) int { return cmp.Or(a.PID-b.PID, a.FD-b.FD) })
-	return list, nil
+	return list, err
 }
 
 // giveBackSockets gives the sockets of a restored tree to whom they belonged, and looks

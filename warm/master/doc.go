@@ -14,7 +14,9 @@
 //
 // A job lets go of its blocks when it is evicted or has ended (Evict, End), of each when it has
 // read it if it asked for that (Facts.Implicit), and of all when memory is short and nobody
-// knows it any more (Config.Alive).
+// knows it any more (Config.Alive). What it has read, or no node can keep, does not count towards the bounds any more
+// (Config.PerJob), and when that is most of what is known of the job it is forgotten: one that goes on for months asks for
+// new files all the time. What it asks for again it wants again.
 //
 // # Readers
 //

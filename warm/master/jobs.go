@@ -2,6 +2,7 @@ package master
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 	"unique"
@@ -47,17 +48,17 @@ func (m *Master) Prolong(name Name, lease time.Duration) {
 	}
 }
 
-// find returns the reference of a job to a block. j may be nil.
-func (m *Master) find(j *job, k key) (ref, bool) {
+// find returns what a job wants of a block, or nil. j may be nil.
+func (m *Master) find(j *job, k key) *want {
 	if b := m.blocks[k]; b != nil && j != nil {
 		return b.of(j)
 	}
-	return ref{}, false
+	return nil
 }
 
 // add enters a job without blocks.
 func (m *Master) add(f Facts, now time.Time) *job {
-	j := &job{since: now, reads: map[string]reads{}}
+	j := &job{since: now, reads: map[string]reads{}, holes: map[string]bool{}}
 	j.Facts.Name = f.Name
 	m.jobs[f.Name] = j
 	m.amend(j, f)
@@ -71,7 +72,7 @@ func (m *Master) amend(j *job, f Facts) {
 	rank := j.rank
 	rank.Seq = uint64(max(0, f.Submitted.UnixMilli()))
 	if rank.Input = f.Input; rank.Input == 0 {
-		for _, n := range j.bytes {
+		for _, n := range j.bytes[:Read] { // what it has read does not make it come later
 			rank.Input += n
 		}
 	}
@@ -79,8 +80,8 @@ func (m *Master) amend(j *job, f Facts) {
 		return
 	}
 	charge := func(sign int64) {
-		for pos := range j.wants { // whose a block of several jobs is may change
-			if w := &j.wants[pos]; w.node != nil && len(w.block.refs) > 1 {
+		for _, w := range j.wants { // whose a block of several jobs is may change
+			if w.node != nil && len(w.block.wants) > 1 {
 				m.charge(w.block, w.node, sign)
 			}
 		}
@@ -89,10 +90,10 @@ func (m *Master) amend(j *job, f Facts) {
 	j.Facts, j.rank, m.freed = f, rank, true
 	charge(1)
 	told := map[*node]bool{}
-	for pos := range j.wants {
-		if n := j.wants[pos].node; n != nil && !told[n] {
+	for _, w := range j.wants {
+		if n := w.node; n != nil && !told[n] {
 			told[n] = true
-			n.log.Touch(ref{j, uint32(pos)})
+			n.log.Touch(w)
 		}
 	}
 }
@@ -108,58 +109,67 @@ func (j *job) file(name string, known map[string]uint32) uint32 {
 	return i
 }
 
-// want enters a block that a job wants, or what is news of one that it wants already.
-func (m *Master) want(j *job, of *headrace.Block, file, at uint32) ref {
+// want enters a block that a job wants, or what is news of one that it wants already, or does once more. One that it does not
+// want yet has been taken for its owner.
+func (m *Master) want(j *job, of *headrace.Block, file, at uint32) *want {
 	k := keyOf(of.ID)
 	b := m.blocks[k]
 	if b == nil {
 		b = &block{key: k, generation: of.Generation, bytes: of.Bytes}
 		m.blocks[k] = b
 	}
+	w := b.of(j)
+	if w != nil && w.state.spent() {
+		m.move(w, nil, NotFit)
+	}
 	wanted, more := b.wanted(), false
 	for _, name := range of.Hosts {
 		more = b.addHost(unique.Make(name)) || more
 	}
-	if more && len(b.refs) > 0 {
+	if more && len(b.wants) > 0 {
 		b.found(m)
 	}
 	if of.Generation > b.generation {
 		b.renew(m, of)
 	}
-	r, known := b.of(j)
-	if !known {
-		r = ref{j, uint32(len(j.wants))}
-		j.wants = append(j.wants, want{block: b, at: at, file: file})
-		b.refs = append(b.refs, r)
+	if w == nil {
+		w = &want{job: j, block: b, at: at, file: file}
+		j.wants, b.wants = append(j.wants, w), append(b.wants, w)
 		j.blocks[NotFit]++
 		j.bytes[NotFit] += b.bytes
 	}
 	if more && b.wanted() || b.wanted() != wanted {
 		b.watch(m, true)
 	}
-	if !known {
-		return r
-	}
-	w := r.want()
 	w.file, w.tried, w.attempts, w.locks = file, 0, 0, false
-	if w.state == Failed {
-		m.move(r, nil, NotFit)
-	}
 	if w.at != at {
 		w.at = at
 		if w.node != nil {
-			w.node.log.Touch(r)
+			w.node.log.Touch(w)
 		}
 	}
-	return r
+	return w
+}
+
+// again has a block wanted once more of which no replica could be kept, if its owner may have so many, and reports whether it is
+// wanted.
+func (w *want) again(m *Master) bool {
+	if !w.state.spent() {
+		return true
+	}
+	if w.state == Read || w.job.gone || m.quota.Take(w.job.Owner, w.job.open()+1, 1) != nil {
+		return false
+	}
+	m.move(w, nil, NotFit)
+	return true
 }
 
 // found has a block tried again of which further replicas are known.
 func (b *block) found(m *Master) {
 	m.freed = true
-	for _, r := range b.refs {
-		if w := r.want(); w.state == Failed && !w.given(m.cfg.Attempts) {
-			m.move(r, nil, NotFit)
+	for _, w := range b.wants {
+		if !w.given(m.cfg.Attempts) {
+			w.again(m)
 		}
 	}
 }
@@ -168,32 +178,29 @@ func (b *block) found(m *Master) {
 // where it could not be kept it is tried again.
 func (b *block) renew(m *Master, of *headrace.Block) {
 	on := map[*node]bool{}
-	for _, r := range b.refs {
-		if w := r.want(); w.node != nil {
+	for _, w := range b.wants {
+		if w.node != nil {
 			on[w.node] = true
-			w.node.log.Touch(r)
+			w.node.log.Touch(w)
 		}
 	}
 	for n := range on {
 		m.charge(b, n, -1)
 	}
-	for _, r := range b.refs {
-		r.waits(m, false, time.Time{})
-		w := r.want()
-		r.job.bytes[w.state] += of.Bytes - b.bytes
+	for _, w := range b.wants {
+		w.waitFor(m, false, time.Time{})
+		w.job.bytes[w.state] += of.Bytes - b.bytes
 		if w.state == Pinned {
-			w.node.lock(r.job, of.Bytes-b.bytes)
+			w.node.lock(w.job, of.Bytes-b.bytes)
 		}
 	}
 	b.generation, b.bytes, m.freed = of.Generation, of.Bytes, true
 	for n := range on {
 		m.charge(b, n, 1)
 	}
-	for _, r := range b.refs {
-		w := r.want()
-		if w.tried, w.attempts, w.locks = 0, 0, false; w.state == Failed {
-			m.move(r, nil, NotFit)
-		}
+	for _, w := range b.wants {
+		w.tried, w.attempts, w.locks = 0, 0, false
+		w.again(m)
 	}
 }
 
@@ -224,15 +231,55 @@ func (m *Master) End(id headrace.JobID, now time.Time) (stood []Status) {
 
 // end takes a job out. Of a large one the last blocks are let go by Tidy.
 func (m *Master) end(j *job, now time.Time) {
-	m.quota.Give(j.Owner, int64(len(j.wants))+1)
-	j.gone, j.left = true, len(j.wants)
+	m.quota.Give(j.Owner, j.open()+1)
 	delete(m.jobs, j.Name)
 	m.ended[j.Name] = now
 	if m.resume == j {
 		m.resume, m.freed = nil, true // those behind it have not been tried yet
 	}
+	j.leave(m)
+}
+
+// leave has all blocks of a job be let go.
+func (j *job) leave(m *Master) {
+	j.gone, j.left = true, len(j.wants)
 	m.leaving = append(m.leaving, j)
 	m.Tidy(endedAtOnce)
+}
+
+// spentAnyhow is how many blocks and files that it is done with a job remembers beside as many as it wants.
+const spentAnyhow = 1_000
+
+// forget has a job remember no more than that of what it is done with, so that one which goes on and on does not grow. What is
+// forgotten it may want anew.
+func (j *job) forget(m *Master) {
+	open := int(j.open())
+	if j.entering > 0 || max(len(j.wants), len(j.files)) <= 2*open+m.spare {
+		return
+	}
+	past := &job{Facts: j.Facts, rank: j.rank} // nodes may not have been told yet to let go
+	wants, files, from, known := j.wants, j.files, m.from, map[string]uint32{}
+	j.wants, j.files, j.ordered = make([]*want, 0, open), nil, nil
+	for i, w := range wants {
+		if m.resume == j && i == from {
+			m.from = len(j.wants)
+		}
+		named := w.file != unnamed
+		if !w.state.spent() {
+			if named {
+				w.file = j.file(files[w.file], known)
+			}
+			j.wants = append(j.wants, w)
+			continue
+		}
+		if named {
+			j.holes[files[w.file]] = true
+		}
+		w.job, past.wants = past, append(past.wants, w)
+	}
+	maps.DeleteFunc(j.holes, func(name string, _ bool) bool { _, is := known[name]; return !is })
+	j.forgotten += len(files) - len(j.files)
+	past.leave(m)
 }
 
 // endedAtOnce is how many blocks are let go with the end of their job: a few milliseconds.
@@ -244,14 +291,14 @@ func (m *Master) Tidy(most int) (more bool) {
 	for ; most > 0 && len(m.leaving) > 0; most-- {
 		j := m.leaving[0]
 		if j.left == 0 {
-			m.leaving = m.leaving[1:]
+			j.wants, m.leaving = nil, m.leaving[1:]
 			continue
 		}
 		j.left--
-		r := ref{j, uint32(j.left)}
-		m.move(r, nil, Read)
-		b := r.want().block
-		if b.refs = slices.DeleteFunc(b.refs, func(o ref) bool { return o == r }); len(b.refs) == 0 {
+		w := j.wants[j.left]
+		m.move(w, nil, Read)
+		b := w.block
+		if b.wants = slices.DeleteFunc(b.wants, func(o *want) bool { return o == w }); len(b.wants) == 0 {
 			delete(m.blocks, b.key)
 		}
 	}

@@ -31,7 +31,7 @@ type Config struct {
 	JobShare, OwnerShare float64
 	// Attempts is how many replicas of a block are tried at most. Default 3.
 	Attempts int
-	// PerJob, PerOwner and All are how many blocks there may be. A job counts as one itself.
+	// PerJob, PerOwner and All are how many blocks there may be that are still wanted. A job counts as one itself.
 	// Defaults 500,000, 1,000,000 and 2,000,000.
 	PerJob, PerOwner, All int64
 	// Grace is how long a job counts as alive after it was migrated or adopted: whoever runs the
@@ -60,7 +60,7 @@ type Name struct {
 type Facts struct {
 	Name
 	// Input is the size of all of its input in bytes, by which it gets its place in the queues;
-	// 0: that of its blocks.
+	// 0: that of the blocks that it wants still.
 	Input int64
 	// Submitted is when, in whole milliseconds; of jobs with inputs of one size the earlier goes first.
 	Submitted time.Time
@@ -90,8 +90,13 @@ const (
 	Read
 	// Failed: all replicas that were tried have failed.
 	Failed
+	// refused: no node that was tried has room for it, or can lock it. For others that is NotFit, but it is not tried again.
+	refused
 	states
 )
+
+// spent reports whether a job is done with a block like that. What is spent counts for nobody, and is forgotten at some time.
+func (s State) spent() bool { return s >= Read }
 
 // Master knows jobs, blocks and nodes. See the comment of the package.
 type Master struct {
@@ -109,6 +114,7 @@ type Master struct {
 	resume *job
 	from   int
 	tries  int       // triedAtOnce, but for tests
+	spare  int       // spentAnyhow, but for tests
 	again  time.Time // when what waits for readers is tried again; zero: nothing does
 	// leaving are jobs that have ended, and whose blocks are let go in parts; see Tidy.
 	leaving []*job
@@ -126,7 +132,7 @@ func New(c Config, now time.Time) *Master {
 		cfg: c, first: uint64(now.UnixMicro()),
 		quota:  budget.Tiers{What: "blocks", Each: or(c.PerJob, 500_000), Owner: or(c.PerOwner, 1_000_000), All: or(c.All, 2_000_000)},
 		blocks: map[key]*block{}, jobs: map[Name]*job{}, nodes: map[string]*node{},
-		hosts: map[unique.Handle[string]]*node{}, ended: map[Name]time.Time{}, tries: triedAtOnce,
+		hosts: map[unique.Handle[string]]*node{}, ended: map[Name]time.Time{}, tries: triedAtOnce, spare: spentAnyhow,
 	}
 }
 
@@ -153,40 +159,33 @@ type block struct {
 	key
 	generation, bytes int64
 	hosts             []unique.Handle[string] // with a replica
-	refs              []ref
+	wants             []*want
 	read              int64 // when somebody was last seen to read it, in Unix milliseconds
 }
 
-// ref is the place of a block among those that a job wants.
-type ref struct {
-	job *job
-	pos uint32
-}
-
-func (r ref) want() *want { return &r.job.wants[r.pos] }
-
-// of returns the reference of a job.
-func (b *block) of(j *job) (ref, bool) {
-	for _, r := range b.refs {
-		if r.job == j {
-			return r, true
+// of returns what a job wants of it, or nil.
+func (b *block) of(j *job) *want {
+	for _, w := range b.wants {
+		if w.job == j {
+			return w
 		}
 	}
-	return ref{}, false
+	return nil
 }
 
 // on reports whether a node is to keep it for somebody.
 func (b *block) on(n *node) bool {
-	for _, r := range b.refs {
-		if r.want().node == n {
+	for _, w := range b.wants {
+		if w.node == n {
 			return true
 		}
 	}
 	return false
 }
 
-// want is a block that a job wants.
+// want is a block that a job wants, or has wanted.
 type want struct {
+	job   *job
 	block *block
 	node  *node // that is to keep it: if Planned, Pinned or Resident
 	// at is its place in the job's own order, file an index into the job's files.
@@ -214,11 +213,15 @@ func (w *want) given(attempts int) bool {
 // job is one that has been migrated or adopted, and has not ended.
 type job struct {
 	Facts
-	rank    prefetch.Job // by which it is compared with others
-	files   []string
-	wants   []want
-	blocks  [states]int
-	bytes   [states]int64
+	rank  prefetch.Job // by which it is compared with others
+	files []string
+	wants []*want
+	// blocks and bytes are those in each state; of what is spent also those that have been forgotten, like the forgotten files.
+	blocks    [states]int
+	bytes     [states]int64
+	forgotten int
+	// holes are the files of which some blocks have been forgotten.
+	holes   map[string]bool
 	waiting int64 // bytes that are on no node for now because somebody reads
 	// busy are nodes on which somebody reads its input, and when that was last seen.
 	busy    map[*node]time.Time
@@ -252,6 +255,14 @@ func (j *job) facts() Facts {
 	return f
 }
 
+// open is how many blocks it wants still.
+func (j *job) open() (n int64) {
+	for _, blocks := range j.blocks[:Read] {
+		n += int64(blocks)
+	}
+	return n
+}
+
 // held is what counts against its share.
 func (j *job) held() int64 { return j.bytes[Planned] + j.bytes[Pinned] }
 
@@ -261,8 +272,8 @@ type node struct {
 	session uint64
 	load    Load
 	hosts   []unique.Handle[string]
-	log     *delta.Log[ref]
-	refs    map[ref]struct{} // what it is to keep
+	log     *delta.Log[*want]
+	wants   map[*want]struct{} // what it is to keep
 	// pinned are the bytes of blocks that are pinned there, each counted once; queued those that
 	// are planned, by the first job in order that waits for them, and resident those that are neither.
 	pinned           int64
@@ -286,8 +297,7 @@ func (c *Config) before(a, b *job) bool {
 // for which job, the first in order. NotFit: not at all.
 func (n *node) charged(m *Master, b *block) (first *job, as State) {
 	as = NotFit
-	for _, r := range b.refs {
-		w := r.want()
+	for _, w := range b.wants {
 		if w.node != n {
 			continue
 		}
@@ -297,8 +307,8 @@ func (n *node) charged(m *Master, b *block) (first *job, as State) {
 		if as != Planned {
 			as = w.state
 		}
-		if first == nil || m.cfg.before(r.job, first) {
-			first = r.job
+		if first == nil || m.cfg.before(w.job, first) {
+			first = w.job
 		}
 	}
 	return first, as
@@ -332,13 +342,12 @@ func (m *Master) charge(b *block, n *node, sign int64) {
 
 // move changes how a job stands with a block: n is the node that is to keep it, or nil. Nodes
 // hear of what concerns them.
-func (m *Master) move(r ref, n *node, s State) {
-	w := r.want()
+func (m *Master) move(w *want, n *node, s State) {
 	from := w.node
 	if from == n && w.state == s {
 		return
 	}
-	b, j := w.block, r.job
+	b, j := w.block, w.job
 	both := func(sign int64) {
 		if from != nil {
 			m.charge(b, from, sign)
@@ -352,14 +361,17 @@ func (m *Master) move(r ref, n *node, s State) {
 		from.lock(j, -b.bytes)
 	}
 	wanted := b.wanted()
-	r.waits(m, false, time.Time{})
+	w.waitFor(m, false, time.Time{})
+	if s.spent() && !w.state.spent() && !j.gone {
+		m.quota.Give(j.Owner, 1)
+	}
 	j.blocks[w.state]--
 	j.bytes[w.state] -= b.bytes
 	if s == Pinned && w.state != Pinned {
 		j.warmed += b.bytes
 	}
 	m.freed = m.freed || s == NotFit || w.state == Planned && s != Pinned || w.state == Pinned || w.state == Resident ||
-		len(b.refs) > 1 // others that want it can have it there, too, or it takes room of another owner's now
+		len(b.wants) > 1 // others that want it can have it there, too, or it takes room of another owner's now
 	w.node, w.state = n, s
 	j.blocks[s]++
 	j.bytes[s] += b.bytes
@@ -374,11 +386,11 @@ func (m *Master) move(r ref, n *node, s State) {
 		return
 	}
 	if from != nil {
-		delete(from.refs, r)
-		from.log.Touch(r)
+		delete(from.wants, w)
+		from.log.Touch(w)
 	}
 	if n != nil {
-		n.refs[r] = struct{}{}
-		n.log.Touch(r)
+		n.wants[w] = struct{}{}
+		n.log.Touch(w)
 	}
 }

@@ -113,6 +113,14 @@ func (f *fixture) report(node string, name Name, block int, s State, reason stri
 	f.must(f.Report(node, f.sessions[node], hundred, []Report{{name, id(block), 1, s, reason}}, nil, f.now))
 }
 
+// read has job j of anna read blocks.
+func (f *fixture) read(blocks ...int) {
+	f.Helper()
+	for _, b := range blocks {
+		f.report("n1", anna("j"), b, Read, "")
+	}
+}
+
 func (f *fixture) status(name Name) Status {
 	f.Helper()
 	s, err := f.Status(name, f.now)
@@ -548,6 +556,141 @@ func TestBounds(t *testing.T) {
 	add(Name{"bob", "c"}, "it would have 5", "6:1@n1", "7:1@n1", "8:1@n1", "9:1@n1")
 }
 
+// TestGoesOnAndOn: a job that asks for ten times as many blocks as it may want, and is done with some before it asks for others, has
+// all of them read into memory. What is known of it does not grow.
+func TestGoesOnAndOn(t *testing.T) {
+	const bound, spare = 8, 5
+	for name, end := range map[string]func(f *fixture, block int){
+		"read":                  func(f *fixture, block int) { f.report("n1", anna("driver"), block, Read, "") },
+		"read where it was not": func(f *fixture, block int) { f.report("n2", anna("driver"), block, Read, "") },
+		"deleted":               func(f *fixture, block int) { f.report("n1", anna("driver"), block, Failed, "there is no such block") },
+		"refused":               func(f *fixture, block int) { f.report("n1", anna("driver"), block, NotFit, "too many mappings") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := with(t, Config{JobShare: 1, OwnerShare: 1, PerJob: bound, PerOwner: bound + 2}, "n1", "n2")
+			f.spare = spare
+			f.migrate(anna("other"), nil, file("/other", "1000:1@n2"))
+			for i := 0; i < 10*bound; i += 2 {
+				blocks := []string{fmt.Sprintf("%d:10@n1", i), fmt.Sprintf("%d:10@n1", i+1)}
+				f.migrate(anna("driver"), func(x *Facts) { x.Implicit = true }, file(fmt.Sprint("/data/", i), blocks...))
+				f.keeps("n1", fmt.Sprintf("driver:%d driver:%d", i, i+1))
+				for k := range 2 {
+					f.report("n1", anna("driver"), i+k, Pinned, "")
+					end(f, i+k)
+				}
+				f.Look(f.now)
+				j := f.jobs[anna("driver")]
+				if all, _ := f.quota.Taken(); all != 1+2 || len(j.wants) > spare || len(j.files) > spare || len(f.blocks) > spare+1 || j.rank.Input > 20 {
+					t.Fatalf("after %d blocks %d count, %d wants and %d files are known of the job, %d blocks in all, and it has its place by %d bytes",
+						i+2, all, len(j.wants), len(j.files), len(f.blocks), j.rank.Input)
+				}
+			}
+			f.keeps("n1", "")
+			s := f.status(anna("driver"))
+			if s.Warmed != 10*bound*10 || s.Bytes != s.Warmed || s.Blocks != 10*bound || s.Files != 5*bound || s.Read+s.NotFit+s.Failed != s.Bytes {
+				t.Errorf("%+v", s)
+			}
+			var over []string
+			for i := range bound {
+				over = append(over, fmt.Sprintf("%d:1@n1", 2000+i))
+			}
+			if err := f.Migrate(Job{Facts: Facts{Name: anna("driver")}, Files: []File{file("/more", over...)}}, f.now); !errors.Is(err, budget.ErrOver) {
+				t.Errorf("more at once than there may be: %v", err)
+			}
+		})
+	}
+}
+
+// TestAskedForAgain: what a job has read, or no node could keep, it wants again when it asks for it again, whether it is forgotten or
+// not, and it counts again.
+func TestAskedForAgain(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		f := with(t, Config{JobShare: 1, OwnerShare: 1, PerJob: 4}, "n1")
+		if forgotten {
+			f.spare = 0
+		}
+		ask := func() {
+			f.migrate(anna("j"), func(x *Facts) { x.Implicit = true }, file("/a", "1:10@n1", "2:10@n1"), file("/b", "3:10@n1"))
+		}
+		for range 3 {
+			ask()
+			f.keeps("n1", "j:1 j:2 j:3")
+			f.report("n1", anna("j"), 1, Read, "")
+			f.report("n1", anna("j"), 2, Failed, "bad sector")
+			f.report("n1", anna("j"), 3, NotFit, "too many mappings")
+			f.keeps("n1", "")
+			if f.Look(f.now); forgotten != (len(f.blocks) == 0) {
+				t.Fatalf("%d blocks are known", len(f.blocks))
+			}
+		}
+		ask()
+		if err := f.Migrate(Job{Facts: Facts{Name: anna("j")}, Files: []File{file("/c", "4:1@n1")}}, f.now); !errors.Is(err, budget.ErrOver) {
+			t.Errorf("one more than it may want: %v", err)
+		}
+		if s := f.status(anna("j")); s.Left != 30 {
+			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// TestForgottenInFiles: of a file of which blocks have been forgotten it is not told where the others are, which would seem to be
+// elsewhere in it. It is again when it has been asked for again.
+func TestForgottenInFiles(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1")
+	f.spare = 0
+	ask := func() {
+		f.migrate(anna("j"), func(x *Facts) { x.Implicit = true }, file("a", "1:10@n1"), file("b", "2:10@n1", "3:10@n1", "4:10@n1"), file("c", "5:10@n1"))
+	}
+	want := func(file string, want ...Place) {
+		t.Helper()
+		if got, _, err := f.Places(anna("j"), file, 0, 9); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v; want %v", file, got, err, want)
+		}
+	}
+	ask()
+	f.report("n1", anna("j"), 2, Read, "")
+	f.Look(f.now)
+	want("b", Place{10, ""}, Place{10, "n1"}, Place{10, "n1"})
+	f.report("n1", anna("j"), 1, Read, "")
+	f.report("n1", anna("j"), 3, Read, "")
+	f.Look(f.now)
+	want("a")
+	want("b")
+	want("c", Place{10, "n1"})
+	if s := f.status(anna("j")); s.Files != 3 || s.Blocks != 5 || s.Read != 30 || s.Left != 20 {
+		t.Errorf("%+v", s)
+	}
+	ask()
+	want("a", Place{10, "n1"})
+	want("b", Place{10, "n1"}, Place{10, "n1"}, Place{10, "n1"})
+	want("c", Place{10, "n1"})
+}
+
+// TestForgottenOnNodes: a node that has not heard yet that a job is done with a block lets go of it though it is forgotten, and so
+// does one that comes back with it.
+func TestForgottenOnNodes(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 1}, "n1", "n2")
+	f.spare = 0
+	implicit := func(x *Facts) { x.Implicit = true }
+	f.migrate(anna("j"), implicit, file("a", "1:10@n1", "2:10@n1"))
+	f.keeps("n1", "j:1 j:2")
+	for i := range 2 {
+		f.report("n1", anna("j"), 1+i, Pinned, "")
+		f.report("n2", anna("j"), 1+i, Read, "")
+	}
+	f.Look(f.now)
+	if len(f.blocks) > 0 {
+		t.Fatalf("%d blocks are known", len(f.blocks))
+	}
+	f.migrate(anna("j"), implicit, file("b", "2:10@n2"))
+	f.keeps("n1", "")
+	f.keeps("n2", "j:2")
+	f.report("n2", anna("j"), 2, Read, "")
+	f.Look(f.now)
+	f.join("n1", held(anna("j"), 1, 10, Pinned))
+	f.keeps("n1", "")
+}
+
 func TestBadJobs(t *testing.T) {
 	f := with(t, Config{}, "n1")
 	for _, j := range []Job{
@@ -619,8 +762,8 @@ func TestLargeJob(t *testing.T) {
 	}
 	f.Look(f.now)
 	planned(len(blocks), false)
-	if n := f.Totals(); n.Blocks != len(blocks) || len(f.nodes["n1"].refs) != len(blocks) {
-		t.Errorf("in the end: %+v, %d on the node", n, len(f.nodes["n1"].refs))
+	if n := f.Totals(); n.Blocks != len(blocks) || len(f.nodes["n1"].wants) != len(blocks) {
+		t.Errorf("in the end: %+v, %d on the node", n, len(f.nodes["n1"].wants))
 	}
 }
 
@@ -628,6 +771,7 @@ func TestLargeJob(t *testing.T) {
 func TestMigrationInSteps(t *testing.T) {
 	blocks := []string{"1:40@n1", "2:40@n2", "3:40@n3", "4:40@n1"}
 	files := func() []File { return []File{file("a", blocks[:2]...), file("empty"), file("b", blocks[2:]...)} }
+	implicit := func() Job { return Job{Files: files(), Facts: Facts{Name: anna("j"), Implicit: true}} }
 	counted := func(f *fixture, want int64) {
 		t.Helper()
 		if all, _ := f.quota.Taken(); all != want {
@@ -656,6 +800,38 @@ func TestMigrationInSteps(t *testing.T) {
 				f.join("n9", Held{Ref: Ref{Name: anna("j"), Block: id(4), Generation: 1, Bytes: 40}, State: Pinned})
 			}
 		}, false, 5},
+		"the job has read some since they were counted": {func(f *fixture, step int) {
+			switch step {
+			case 0:
+				f.must(f.Migrate(implicit(), f.now))
+			case 5:
+				f.read(3, 4)
+			}
+		}, false, 5},
+		"others have come for what the job has read since": {func(f *fixture, step int) {
+			switch step {
+			case 0:
+				f.must(f.Migrate(implicit(), f.now))
+				f.quota.Owner = 5
+			case 5:
+				f.read(3, 4)
+				f.migrate(anna("other"), nil, file("c", "5:40@n1"))
+			case 10:
+				f.End("other", f.now)
+			}
+		}, false, 3},
+		"it is forgotten what the job has read since": {func(f *fixture, step int) {
+			switch step {
+			case 0:
+				f.must(f.Migrate(implicit(), f.now))
+				f.spare = 0
+			case 4:
+				f.read(1, 2, 3)
+				if f.Look(f.now); len(f.blocks) != 1 {
+					t.Errorf("%d blocks are known", len(f.blocks))
+				}
+			}
+		}, false, 5},
 		"its end": {func(f *fixture, step int) {
 			if step == 8 {
 				_, err := f.Evict(anna("j"), f.now)
@@ -676,7 +852,7 @@ func TestMigrationInSteps(t *testing.T) {
 				t.Errorf("after %d steps: %v", steps, err)
 			}
 			counted(f, c.is)
-			if j := f.jobs[anna("j")]; !c.gone && (j == nil || len(j.wants) != 4 || j.adopted || j.entering != 0 || fmt.Sprint(j.files) != "[a empty b]") {
+			if j := f.jobs[anna("j")]; !c.gone && (j == nil || len(j.wants) != 4 || j.adopted || j.entering != 0 || fmt.Sprint(slices.Sorted(slices.Values(j.files))) != "[a b empty]") {
 				t.Errorf("it is %+v", j)
 			}
 			f.Evict(anna("j"), f.now)

@@ -51,9 +51,9 @@ func (m *Master) Changed(name string, all []Change, now time.Time) {
 
 // dropped notes that the kernel has dropped a block that was in a node's memory without being locked.
 func (b *block) dropped(m *Master, n *node) {
-	for _, r := range b.refs {
-		if w := r.want(); w.node == n && w.state == Resident {
-			m.move(r, nil, NotFit)
+	for _, w := range b.wants {
+		if w.node == n && w.state == Resident {
+			m.move(w, nil, NotFit)
 		}
 	}
 }
@@ -62,31 +62,32 @@ func (b *block) dropped(m *Master, n *node) {
 // planned there for these is left to their own reading, and so is the block, wherever it is planned.
 func (b *block) readAt(m *Master, n *node, now time.Time) {
 	b.read = now.UnixMilli()
-	for _, r := range b.refs {
-		switch r.want().state {
+	for _, w := range b.wants {
+		switch w.state {
 		case Read:
 			continue
 		case Planned:
-			r.leave(m, now)
+			w.leave(m, now)
 		}
-		was := r.job.readsOn(n, now)
-		if r.job.busy == nil {
-			r.job.busy = map[*node]time.Time{}
+		j := w.job
+		was := j.readsOn(n, now)
+		if j.busy == nil {
+			j.busy = map[*node]time.Time{}
 		}
-		if r.job.busy[n] = now; was {
+		if j.busy[n] = now; was {
 			continue
 		}
-		for _, o := range n.plannedFor(r.job) {
+		for _, o := range n.plannedFor(j) {
 			o.leave(m, now)
 		}
 	}
 }
 
 // plannedFor returns what a node has not read yet of what it is to keep for a job.
-func (n *node) plannedFor(j *job) (all []ref) {
-	for r := range n.refs {
-		if r.job == j && r.want().state == Planned {
-			all = append(all, r)
+func (n *node) plannedFor(j *job) (all []*want) {
+	for w := range n.wants {
+		if w.job == j && w.state == Planned {
+			all = append(all, w)
 		}
 	}
 	return all
@@ -102,32 +103,32 @@ func (j *job) readsOn(n *node, now time.Time) bool {
 func (b *block) isRead(now time.Time) bool { return now.UnixMilli()-b.read < readFor.Milliseconds() }
 
 // leave has a block not be read ahead while somebody reads.
-func (r ref) leave(m *Master, now time.Time) {
-	m.move(r, nil, NotFit)
-	r.waits(m, true, now)
+func (w *want) leave(m *Master, now time.Time) {
+	m.move(w, nil, NotFit)
+	w.waitFor(m, true, now)
 }
 
-// waits notes whether a block that no node keeps waits for those who read. If so it is tried again.
-func (r ref) waits(m *Master, is bool, now time.Time) {
+// waitFor notes whether a block that no node keeps waits for those who read. If so it is tried again.
+func (w *want) waitFor(m *Master, is bool, now time.Time) {
 	if is && m.again.IsZero() {
 		m.again = now.Add(readFor)
 	}
-	if w := r.want(); w.waits != is {
+	if w.waits != is {
 		w.waits = is
-		r.job.waiting += map[bool]int64{true: 1, false: -1}[is] * w.block.bytes
+		w.job.waiting += map[bool]int64{true: 1, false: -1}[is] * w.block.bytes
 	}
 }
 
 // readAll notes that somebody has read all of a block where it was not kept. It cannot be known who it was: it counts for the
 // first job in order that wants it still, so that after as many readers as there are jobs none does.
 func (b *block) readAll(m *Master, now time.Time) {
-	var first ref
-	for _, r := range b.refs {
-		if r.want().state != Read && (first.job == nil || m.cfg.before(r.job, first.job)) {
-			first = r
+	var first *want
+	for _, w := range b.wants {
+		if w.state != Read && (first == nil || m.cfg.before(w.job, first.job)) {
+			first = w
 		}
 	}
-	if first.job == nil {
+	if first == nil {
 		return
 	}
 	first.job.begun(now)
@@ -138,7 +139,7 @@ func (b *block) readAll(m *Master, now time.Time) {
 
 // wanted reports whether a job wants a block still.
 func (b *block) wanted() bool {
-	return slices.ContainsFunc(b.refs, func(r ref) bool { return r.want().state != Read })
+	return slices.ContainsFunc(b.wants, func(w *want) bool { return w.state != Read })
 }
 
 // watch has it be known what is in memory of a block, of as many replicas as are known, or not any more.

@@ -11,7 +11,7 @@ import (
 )
 
 // Migrate has the blocks of a job read into memory; of a large one it leaves some to be placed by the next Looks. Of a job that is known, blocks that are not
-// known yet are added, those that have failed are tried again, and what is said of it
+// known yet are added, those that have failed are tried again, those that it has read it wants once more, and what is said of it
 // counts from now on, but that it was submitted when it was asked for first, and of leases the longest. It fails with
 // ErrJob and budget.ErrOver, and has changed nothing then.
 func (m *Master) Migrate(q Job, now time.Time) error {
@@ -35,7 +35,7 @@ type Migration struct {
 	file, block int
 	at, number  uint32
 	known       map[string]uint32 // numbers of files
-	// taken is how many blocks count for its owner, added how many of them are there.
+	// taken is how many blocks count for its owner, added how many of them are there, or have been.
 	taken, added int64
 }
 
@@ -95,7 +95,7 @@ func (g *Migration) count(m *Master, most int) (more bool) {
 	}
 	return g.next(most, func(string) {}, func(b *headrace.Block) {
 		k := keyOf(b.ID)
-		if _, known := m.find(g.job, k); !known {
+		if w := m.find(g.job, k); w == nil || w.state.spent() {
 			g.fresh[k] = struct{}{}
 		}
 	})
@@ -107,7 +107,7 @@ func (g *Migration) admit(m *Master, now time.Time) error {
 	q, j := &g.q, g.job
 	had, n := int64(0), int64(len(g.fresh))
 	if j != nil {
-		had = int64(len(j.wants)) + 1
+		had = j.open() + 1
 	} else {
 		n++
 	}
@@ -141,17 +141,39 @@ func (g *Migration) enter(m *Master, most int) (more bool) {
 	for i := len(g.known); i < len(j.files); i++ { // others may have added some
 		g.known[j.files[i]] = uint32(i)
 	}
-	had := len(j.wants)
-	more = g.next(most, func(name string) { g.number = j.file(name, g.known) }, func(b *headrace.Block) {
-		r := m.want(j, b, g.number, g.at)
-		if near := g.q.Files[g.file].Near; g.block < len(near) && near[g.block] != "" {
-			r.want().near = uint8(1 + slices.Index(r.want().block.hosts, unique.Make(near[g.block])))
+	more = g.next(most, func(name string) {
+		g.number = j.file(name, g.known)
+		delete(j.holes, name)
+	}, func(b *headrace.Block) {
+		file := &g.q.Files[g.file]
+		if w := m.find(j, keyOf(b.ID)); w == nil || w.state.spent() {
+			if !g.takes(m) { // it was wanted when it was counted, and has been read meanwhile
+				if w == nil {
+					j.holes[file.Name] = true
+				}
+				return
+			}
+			g.added++
+		}
+		w := m.want(j, b, g.number, g.at)
+		if g.block < len(file.Near) && file.Near[g.block] != "" {
+			w.near = uint8(1 + slices.Index(w.block.hosts, unique.Make(file.Near[g.block])))
 		}
 		g.at++
 	})
 	j.ordered = nil
-	g.added += int64(len(j.wants) - had)
 	return more
+}
+
+// takes reports whether a migration may add one more: beside what has been counted only what its owner may have.
+func (g *Migration) takes(m *Master) bool {
+	if g.added == g.taken {
+		if m.quota.Take(g.q.Owner, g.job.open()+1, 1) != nil {
+			return false
+		}
+		g.taken++
+	}
+	return true
 }
 
 // finish has a job that is all there have its place among others, and its blocks theirs.

@@ -45,27 +45,27 @@ type Held struct {
 func (m *Master) Join(name string, session uint64, hosts []string, load Load, jobs []Facts, held []Held, now time.Time) error {
 	n := m.nodes[name]
 	if n == nil {
-		n = &node{name: name, refs: map[ref]struct{}{}, queued: map[*job]int64{}, resident: map[*job]int64{}, locked: map[*job]int64{}}
+		n = &node{name: name, wants: map[*want]struct{}{}, queued: map[*job]int64{}, resident: map[*job]int64{}, locked: map[*job]int64{}}
 		m.nodes[name] = n
 	} else if session <= n.session {
 		return fmt.Errorf("node %s joins with session %d after %d: %w", name, session, n.session, ErrStale)
 	}
 	m.first += 1 << 20
-	n.session, n.load, n.log = session, load, delta.New[ref](m.first)
+	n.session, n.load, n.log = session, load, delta.New[*want](m.first)
 	m.rename(n, append([]string{name}, hosts...))
 	facts := map[Name]Facts{}
 	for _, f := range jobs {
 		facts[f.Name] = f
 	}
-	told := map[ref]bool{}
+	told := map[*want]bool{}
 	for i := range held {
-		if r, ok := m.take(n, &held[i], facts, now); ok {
-			told[r] = true
+		if w := m.take(n, &held[i], facts, now); w != nil {
+			told[w] = true
 		}
 	}
-	for r := range n.refs {
-		if !told[r] && r.want().state != Resident { // of which it will say whether it is
-			m.move(r, n, Planned) // it is to be done again
+	for w := range n.wants {
+		if !told[w] && w.state != Resident { // of which it will say whether it is
+			m.move(w, n, Planned) // it is to be done again
 		}
 	}
 	m.freed = true
@@ -87,28 +87,24 @@ func (m *Master) rename(n *node, names []string) {
 	}
 }
 
-// take enters a block that a node says it keeps for a job, and reports whether it is to. What it is not to
+// take enters a block that a node says it keeps for a job, and returns it, or nil if it is not to. What it is not to
 // keep it lets go when it asks for its orders.
-func (m *Master) take(n *node, h *Held, facts map[Name]Facts, now time.Time) (ref, bool) {
+func (m *Master) take(n *node, h *Held, facts map[Name]Facts, now time.Time) *want {
 	if m.Ended(h.Name) || h.Bytes < 0 || h.Job == "" || h.State != Planned && h.State != Pinned && h.State != Resident {
-		return ref{}, false
+		return nil
 	}
 	if j := m.jobs[h.Name]; j == nil || j.adopted {
 		m.adopt(n, h, facts, now)
 	}
-	r, known := m.find(m.jobs[h.Name], keyOf(h.Block))
-	if !known {
-		return r, false
-	}
-	w := r.want()
-	if w.state == Read || w.node != nil && w.node != n && (w.state != Planned || h.State == Planned) {
-		return r, false // the job has read it, or another node is as far
+	w := m.find(m.jobs[h.Name], keyOf(h.Block))
+	if w == nil || w.node != nil && w.node != n && (w.state != Planned || h.State == Planned) || !w.again(m) {
+		return nil // another node is as far, or the job has read it
 	}
 	if b := w.block; !slices.ContainsFunc(b.hosts, func(h unique.Handle[string]) bool { return m.hosts[h] == n }) && b.addHost(unique.Make(n.name)) {
 		b.watch(m, true)
 	}
-	m.move(r, n, h.State)
-	return r, true
+	m.move(w, n, h.State)
+	return w
 }
 
 // adopt enters a job and a block that only a node has told of, unless there are too many.
@@ -123,7 +119,7 @@ func (m *Master) adopt(n *node, h *Held, facts map[Name]Facts, now time.Time) {
 		j = m.add(f, now)
 		j.adopted, j.taken = true, true
 	}
-	if _, known := m.find(j, keyOf(h.Block)); !known && m.quota.Take(h.Owner, int64(len(j.wants))+1, 1) == nil {
+	if m.find(j, keyOf(h.Block)) == nil && m.quota.Take(h.Owner, j.open()+1, 1) == nil {
 		m.want(j, &headrace.Block{ID: h.Block, Generation: h.Generation, Bytes: h.Bytes, Hosts: []string{n.name}}, unnamed, h.At)
 	}
 }
@@ -135,8 +131,8 @@ func (m *Master) Leave(name string) {
 	if n == nil {
 		return
 	}
-	for r := range maps.Clone(n.refs) {
-		m.move(r, nil, NotFit)
+	for w := range maps.Clone(n.wants) {
+		m.move(w, nil, NotFit)
 	}
 	m.rename(n, nil)
 	delete(m.nodes, name)
@@ -171,8 +167,8 @@ func (m *Master) Report(name string, session uint64, load Load, reports []Report
 	n.load = load
 	for i := range reports {
 		q := &reports[i]
-		if r, known := m.find(m.jobs[q.Name], keyOf(q.Block)); known {
-			m.report(n, r, q, now)
+		if w := m.find(m.jobs[q.Name], keyOf(q.Block)); w != nil {
+			m.report(n, w, q, now)
 		}
 	}
 	for _, t := range totals {
@@ -185,42 +181,41 @@ func (m *Master) Report(name string, session uint64, load Load, reports []Report
 	return nil
 }
 
-func (m *Master) report(n *node, r ref, q *Report, now time.Time) {
-	w := r.want()
+func (m *Master) report(n *node, w *want, q *Report, now time.Time) {
 	switch {
 	case q.State == Read:
-		r.job.begun(now)
-		if _, drop := prefetch.DropRef(prefetch.Ref{Implicit: r.job.Implicit, Read: true}); drop {
-			m.move(r, nil, Read)
+		w.job.begun(now)
+		if _, drop := prefetch.DropRef(prefetch.Ref{Implicit: w.job.Implicit, Read: true}); drop {
+			m.move(w, nil, Read)
 		}
 	case w.node != n:
 		// It is to keep it no more, and will hear.
 	case q.Generation < w.block.generation:
 		// It will hear that the block is another one now, and then say how it stands with that.
 	case w.state == Resident && (q.State == Planned || q.State == Pinned):
-		r.locks(m, q.State)
+		w.lockedAs(m, q.State)
 	case q.State == Planned, q.State == Pinned, q.State == Resident:
-		m.move(r, n, q.State)
+		m.move(w, n, q.State)
 	case q.State == NotFit, q.State == Failed:
-		m.cannot(n, r, q)
+		m.cannot(n, w, q)
 	}
 }
 
-// locks notes that the kernel has dropped a block that was in memory anyhow, or others keep it, so that its node locks it for
+// lockedAs notes that the kernel has dropped a block that was in memory anyhow, or others keep it, so that its node locks it for
 // the job. From now on it counts, and where there is no share left for it it is given back.
-func (r ref) locks(m *Master, s State) {
-	if r.want().block.bytes > m.left(r.job) {
-		r.giveBack(m, prefetch.ShareUsed)
-		r.want().locks = true
+func (w *want) lockedAs(m *Master, s State) {
+	if w.block.bytes > m.left(w.job) {
+		w.giveBack(m, prefetch.ShareUsed)
+		w.locks = true
 		return
 	}
-	m.move(r, r.want().node, s)
-	m.yield(r.job)
+	m.move(w, w.node, s)
+	m.yield(w.job)
 }
 
 // cannot notes that a node cannot keep a block.
-func (m *Master) cannot(n *node, r ref, q *Report) {
-	w, j := r.want(), r.job
+func (m *Master) cannot(n *node, w *want, q *Report) {
+	j := w.job
 	var at uint16
 	for i, h := range w.block.hosts {
 		if slices.Contains(n.hosts, h) {
@@ -233,7 +228,9 @@ func (m *Master) cannot(n *node, r ref, q *Report) {
 	w.tried |= at
 	to := NotFit
 	if q.State == NotFit {
-		j.why = q.Reason
+		if j.why = q.Reason; w.given(m.cfg.Attempts) {
+			to = refused
+		}
 	} else {
 		if len(j.failures) < keptFailures {
 			j.failures = append(j.failures, Failure{j.name(w), w.block.id(), n.name, q.Reason})
@@ -245,7 +242,7 @@ func (m *Master) cannot(n *node, r ref, q *Report) {
 			to = Failed
 		}
 	}
-	m.move(r, nil, to)
+	m.move(w, nil, to)
 }
 
 func (j *job) name(w *want) string {
@@ -304,40 +301,39 @@ func (m *Master) Orders(name string, session, seq uint64, most int) (Orders, err
 	if err != nil {
 		return Orders{}, err
 	}
-	next, refs, full := n.log.Since(seq, most, n.inOrder(m))
+	next, wants, full := n.log.Since(seq, most, n.inOrder(m))
 	o := Orders{Seq: next, Full: full}
 	told := map[*job]bool{}
-	for _, r := range refs {
-		w := r.want()
-		one := Ref{Name: r.job.Name, Block: w.block.id(), Generation: w.block.generation, Bytes: w.block.bytes, At: w.at}
-		// The job may have been evicted and migrated anew since.
-		if now, known := m.find(m.jobs[r.job.Name], w.block.key); !known || now.want().node != n {
+	for _, w := range wants {
+		one := Ref{Name: w.job.Name, Block: w.block.id(), Generation: w.block.generation, Bytes: w.block.bytes, At: w.at}
+		// The job may have been evicted and migrated anew since, or have forgotten it and want it anew.
+		if now := m.find(m.jobs[w.job.Name], w.block.key); now == nil || now.node != n {
 			o.Remove = append(o.Remove, one)
 			continue
-		} else if now != r {
+		} else if now != w {
 			continue // it has an entry of its own
 		}
-		if o.Add = append(o.Add, one); !told[r.job] {
-			told[r.job] = true
-			o.Jobs = append(o.Jobs, r.job.facts())
+		if o.Add = append(o.Add, one); !told[w.job] {
+			told[w.job] = true
+			o.Jobs = append(o.Jobs, w.job.facts())
 		}
 	}
 	return o, nil
 }
 
 // inOrder yields what a node is to keep, for the jobs in the order in which they are served.
-func (n *node) inOrder(m *Master) iter.Seq[ref] {
-	return func(yield func(ref) bool) {
-		for _, r := range slices.SortedFunc(maps.Keys(n.refs), func(a, b ref) int {
+func (n *node) inOrder(m *Master) iter.Seq[*want] {
+	return func(yield func(*want) bool) {
+		for _, w := range slices.SortedFunc(maps.Keys(n.wants), func(a, b *want) int {
 			switch {
 			case a.job == b.job:
-				return cmp.Compare(a.pos, b.pos)
+				return cmp.Compare(a.at, b.at)
 			case m.cfg.before(a.job, b.job):
 				return -1
 			}
 			return 1
 		}) {
-			if !yield(r) {
+			if !yield(w) {
 				return
 			}
 		}

@@ -16,7 +16,7 @@ type planning struct {
 	nodes  []*node
 	index  map[*node]int
 	hosts  []prefetch.Host
-	refs   []ref
+	wants  []*want
 	blocks []prefetch.Replicated
 }
 
@@ -25,30 +25,30 @@ type planning struct {
 func (m *Master) plan(j *job, from, most int, now time.Time) (next, tried int) {
 	p := planning{m: m, j: j, now: now, index: map[*node]int{}}
 	next = from
-	for ; next < len(j.wants) && len(p.refs) < most; next++ {
-		if w := &j.wants[next]; w.state == NotFit && !w.given(m.cfg.Attempts) {
-			p.add(ref{j, uint32(next)})
+	for ; next < len(j.wants) && len(p.wants) < most; next++ {
+		if w := j.wants[next]; w.state == NotFit {
+			p.add(w)
 		}
 	}
 	took := false
 	for i, c := range prefetch.Place(p.blocks, p.hosts, m.left(j)) {
-		r := p.refs[i]
-		r.waits(m, c.Do == prefetch.Wait, now)
+		w := p.wants[i]
+		w.waitFor(m, c.Do == prefetch.Wait, now)
 		switch {
 		case c.Do == prefetch.Wait:
 		case c.Do == prefetch.Skip:
 			j.why, j.full = c.Reason, j.full || len(p.blocks[i].Copies) > 0
 		case c.Do == prefetch.Refer && !p.kept(i, c.Host):
-			m.move(r, p.nodes[c.Host], Resident)
+			m.move(w, p.nodes[c.Host], Resident)
 		default:
-			m.move(r, p.nodes[c.Host], Planned)
+			m.move(w, p.nodes[c.Host], Planned)
 			took = true
 		}
 	}
 	if took {
 		m.yield(j)
 	}
-	return next, len(p.refs)
+	return next, len(p.wants)
 }
 
 // kept reports whether the copy of a block on a host is kept for other jobs.
@@ -57,8 +57,7 @@ func (p *planning) kept(block, host int) bool {
 }
 
 // add enters a block with its replicas that may be tried.
-func (p *planning) add(r ref) {
-	w := r.want()
+func (p *planning) add(w *want) {
 	b := w.block
 	one := prefetch.Replicated{ID: b.id(), Bytes: b.bytes, Busy: b.isRead(p.now)}
 	for i, name := range b.hosts {
@@ -84,18 +83,17 @@ func (p *planning) add(r ref) {
 			}
 		})
 	}
-	for _, other := range b.refs {
-		w := other.want()
-		c := at(w.node)
+	for _, o := range b.wants {
+		c := at(o.node)
 		switch {
 		case c == nil:
-		case w.state == Pinned:
+		case o.state == Pinned:
 			c.Kept, c.Resident = true, b.bytes
-		case w.state == Planned, !prefetch.InMemory(c.Resident, b.bytes):
+		case o.state == Planned, !prefetch.InMemory(c.Resident, b.bytes):
 			c.Kept = true // it was resident there for the other job, or will be in memory for it
 		}
 	}
-	p.refs = append(p.refs, r)
+	p.wants = append(p.wants, w)
 	p.blocks = append(p.blocks, one)
 }
 
@@ -188,18 +186,18 @@ func (m *Master) yield(j *job) {
 	for ; over > 0 && len(behind) > 0; behind = behind[:len(behind)-1] {
 		o := behind[len(behind)-1]
 		for pos := len(o.wants) - 1; pos >= 0 && over > 0; pos-- {
-			if r := (ref{o, uint32(pos)}); r.want().state == Planned {
-				over -= r.want().block.bytes
-				r.giveBack(m, "smaller jobs of its owner go first")
+			if w := o.wants[pos]; w.state == Planned {
+				over -= w.block.bytes
+				w.giveBack(m, "smaller jobs of its owner go first")
 			}
 		}
 	}
 }
 
 // giveBack has a job give back a block that has not been read for it yet.
-func (r ref) giveBack(m *Master, why string) {
-	m.move(r, nil, NotFit)
-	r.job.why, r.job.full = why, true
+func (w *want) giveBack(m *Master, why string) {
+	m.move(w, nil, NotFit)
+	w.job.why, w.job.full = why, true
 }
 
 // relieve has what waits on a node that has no room for it any more, because others have come before it or its memory
@@ -222,9 +220,9 @@ func (n *node) relieve(m *Master) {
 				continue
 			}
 			over -= b.bytes
-			for _, r := range b.refs { // the others come after it
-				if w := r.want(); w.node == n && w.state == Planned {
-					r.giveBack(m, "the node that was to keep it has no room any more")
+			for _, w := range b.wants { // the others come after it
+				if w.node == n && w.state == Planned {
+					w.giveBack(m, "the node that was to keep it has no room any more")
 				}
 			}
 		}
@@ -253,6 +251,9 @@ func (m *Master) Look(now time.Time) {
 		if now.Sub(at) > m.cfg.Remember {
 			delete(m.ended, name)
 		}
+	}
+	for _, j := range m.jobs {
+		j.forget(m)
 	}
 	for _, n := range m.nodes {
 		n.relieve(m)
@@ -303,7 +304,7 @@ func (m *Master) cleanUp(now time.Time, anyway bool) bool {
 		for _, bytes := range n.queued {
 			room.Pinned += bytes
 		}
-		room.Blocks += len(n.refs)
+		room.Blocks += len(n.wants)
 	}
 	var jobs []*job
 	for _, j := range m.jobs {

@@ -149,6 +149,8 @@ type place struct {
 type wish struct {
 	Job
 	read map[headrace.BlockID]bool
+	// spent has what the master may have forgotten since it was asked for.
+	spent map[headrace.BlockID]bool
 	// known: the master has been told by Migrate, and not been started again since.
 	known, dead bool
 }
@@ -208,7 +210,7 @@ func newWorld(t *testing.T, seed uint64, did map[string]int) *world {
 // start is that of a master.
 func (w *world) start() {
 	w.m = New(w.cfg, w.now)
-	w.m.tries = 3 + w.r.IntN(20)
+	w.m.tries, w.m.spare = 3+w.r.IntN(20), w.r.IntN(16)-12
 }
 
 // restart is the start of a node's daemon.
@@ -257,7 +259,7 @@ func (w *world) step() error {
 	case 14:
 		return w.read(b)
 	case 15:
-		w.m.Look(w.now)
+		w.look()
 	case 16:
 		s.load.Budget = int64(10 + w.r.IntN(40))
 	case 17:
@@ -272,6 +274,25 @@ func (w *world) step() error {
 		}
 	}
 	return nil
+}
+
+// look is that of the master. What jobs are done with by then it may forget.
+func (w *world) look() {
+	had := map[*job]int{}
+	for name, j := range w.m.jobs {
+		had[j] = len(j.wants)
+		for _, v := range j.wants {
+			if x := w.jobs[name]; x != nil && v.state.spent() {
+				x.spent[v.block.id()] = true
+			}
+		}
+	}
+	w.m.Look(w.now)
+	for j, n := range had {
+		if !j.gone && len(j.wants) < n {
+			w.did["forget"]++
+		}
+	}
 }
 
 // any is one of the jobs for which that is so, or nil.
@@ -299,7 +320,7 @@ func (w *world) migrate() error {
 		if w.r.IntN(3) == 0 {
 			f.Input = int64(w.r.IntN(200))
 		}
-		x = &wish{Job: Job{Facts: f}, read: map[headrace.BlockID]bool{}}
+		x = &wish{Job: Job{Facts: f}, read: map[headrace.BlockID]bool{}, spent: map[headrace.BlockID]bool{}}
 		w.jobs[f.Name] = x
 		w.did["migrate"]++
 	}
@@ -308,9 +329,8 @@ func (w *world) migrate() error {
 		file.Blocks = append(file.Blocks, w.blocks[i])
 	}
 	x.Files = append(x.Files, file)
-	if w.m.jobs[x.Name] == nil {
-		clear(x.read) // nobody remembers
-	}
+	clear(x.read) // it is all wanted again
+	clear(x.spent)
 	x.known, x.dead = true, false
 	g, err := NewMigration(x.Job)
 	for more := err == nil; more; {
@@ -373,7 +393,7 @@ func (w *world) order(s *slave, most int, lossy bool) error {
 // read has a job read a block on some node.
 func (w *world) read(b headrace.BlockID) error {
 	s := w.slaves[w.r.IntN(len(w.slaves))]
-	x := w.any(func(x *wish) bool { _, known := w.m.find(w.m.jobs[x.Name], keyOf(b)); return known })
+	x := w.any(func(x *wish) bool { return w.m.find(w.m.jobs[x.Name], keyOf(b)) != nil })
 	if x == nil || !s.joined {
 		return nil
 	}
@@ -432,7 +452,7 @@ func (w *world) settle() error {
 	const grace, most = 61, 1000
 	for round := 1; ; round++ {
 		w.now = w.now.Add(time.Second)
-		w.m.Look(w.now)
+		w.look()
 		rests := !w.m.freed && w.m.resume == nil
 		for _, s := range w.slaves {
 			for s.joined {
@@ -515,8 +535,8 @@ func (w *world) same(s *slave) error {
 		return nil
 	}
 	want := map[entry]State{}
-	for r := range n.refs {
-		want[entry{r.job.Name, r.want().block.id()}] = r.want().state
+	for v := range n.wants {
+		want[entry{v.job.Name, v.block.id()}] = v.state
 	}
 	got := map[entry]State{}
 	for e, h := range s.kept {
@@ -537,8 +557,7 @@ func (w *world) job(j *job, x *wish) error {
 		}
 	}
 	var sums [states]int64
-	for pos := range j.wants {
-		v := &j.wants[pos]
+	for _, v := range j.wants {
 		sums[v.state] += v.block.bytes
 		b := v.block.id()
 		if !wants[b] {
@@ -548,7 +567,7 @@ func (w *world) job(j *job, x *wish) error {
 		if x.known && (v.state == Read) != x.read[b] {
 			return fmt.Errorf("%v: %d, and it was read: %v", b, v.state, x.read[b])
 		}
-		if v.state == NotFit && !v.given(w.cfg.attempts()) {
+		if v.state == NotFit {
 			if err := w.noRoom(j, v); err != nil {
 				return err
 			}
@@ -561,18 +580,18 @@ func (w *world) job(j *job, x *wish) error {
 			}
 		}
 	}
+	maps.DeleteFunc(wants, func(b headrace.BlockID, _ bool) bool { return x.spent[b] })
 	if x.known && len(wants) > 0 {
 		return fmt.Errorf("it wants %v, too", wants)
 	}
 	s := w.m.status(j, w.now)
-	if s.Left != sums[Planned] || s.Pinned != sums[Pinned] || s.Resident != sums[Resident] || s.Read != sums[Read] || s.NotFit != sums[NotFit] || s.Failed != sums[Failed] ||
-		s.Bytes != s.Left+s.Pinned+s.Resident+s.Read+s.NotFit+s.Failed {
+	forgotten := []int64{s.Read - sums[Read], s.NotFit - sums[NotFit] - sums[refused], s.Failed - sums[Failed]}
+	if s.Left != sums[Planned] || s.Pinned != sums[Pinned] || s.Resident != sums[Resident] || slices.Min(forgotten) < 0 ||
+		s.Blocks == len(j.wants) && slices.Max(forgotten) > 0 || s.Bytes != s.Left+s.Pinned+s.Resident+s.Read+s.NotFit+s.Failed {
 		return fmt.Errorf("its status is %+v, by its blocks %v", s, sums)
 	}
 	return nil
 }
-
-func (c Config) attempts() int { return or(c.Attempts, 3) }
 
 // noRoom: a block that is on no node cannot be on one.
 func (w *world) noRoom(j *job, v *want) error {
@@ -581,8 +600,7 @@ func (w *world) noRoom(j *job, v *want) error {
 		budget += n.load.Budget
 	}
 	for _, o := range w.m.jobs {
-		for i := range o.wants {
-			x := &o.wants[i]
+		for _, x := range o.wants {
 			if o == j && (x.state == Planned || x.state == Pinned) {
 				job += x.block.bytes
 			}
@@ -602,11 +620,10 @@ func (w *world) noRoom(j *job, v *want) error {
 		}
 		used, kept := int64(0), false
 		counted := map[*block]bool{}
-		for r := range n.refs {
-			x := r.want()
+		for x := range n.wants {
 			kept = kept || x.block == v.block
 			_, as := n.charged(w.m, x.block)
-			if counts := x.state == Pinned || as == Planned && (r.job == j || w.m.cfg.before(r.job, j)); counts && !counted[x.block] {
+			if counts := x.state == Pinned || as == Planned && (x.job == j || w.m.cfg.before(x.job, j)); counts && !counted[x.block] {
 				counted[x.block] = true
 				used += x.block.bytes
 			}
@@ -627,8 +644,8 @@ func (w *world) noRoom(j *job, v *want) error {
 // overlooked: unless the next Look looks for nodes, there is none for any block.
 func (w *world) overlooked() error {
 	for name, j := range w.m.jobs {
-		for pos := range j.wants {
-			if v := &j.wants[pos]; v.state == NotFit && !v.given(w.cfg.attempts()) {
+		for _, v := range j.wants {
+			if v.state == NotFit {
 				if err := w.noRoom(j, v); err != nil {
 					return fmt.Errorf("nothing is looked for: job %v: %w", name, err)
 				}
@@ -642,28 +659,32 @@ func (w *world) overlooked() error {
 func (w *world) accounts() error {
 	held := int64(0)
 	for _, j := range w.m.jobs {
-		held += int64(len(j.wants)) + 1
 		var blocks [states]int
-		for pos := range j.wants {
-			v, r := &j.wants[pos], ref{j, uint32(pos)}
+		for _, v := range j.wants {
 			blocks[v.state]++
 			if here := v.state == Planned || v.state == Pinned || v.state == Resident; here != (v.node != nil) {
 				return fmt.Errorf("a block is %d on %v", v.state, v.node)
 			}
 			if v.node != nil {
-				_, listed := v.node.refs[r]
+				_, listed := v.node.wants[v]
 				has := slices.ContainsFunc(v.block.hosts, func(h unique.Handle[string]) bool { return slices.Contains(v.node.hosts, h) })
 				if !listed || !has || w.m.nodes[v.node.name] != v.node {
 					return fmt.Errorf("%v is on %s: listed %v, has a replica %v", v.block.id(), v.node.name, listed, has)
 				}
 			}
-			if got, ok := v.block.of(j); !ok || got != r || w.m.blocks[v.block.key] != v.block {
+			if v.job != j || v.block.of(j) != v || w.m.blocks[v.block.key] != v.block {
 				return fmt.Errorf("the list of %v is wrong", v.block.id())
 			}
 		}
-		if blocks != j.blocks {
-			return fmt.Errorf("job %v has %v, counted %v", j.Name, blocks, j.blocks)
+		for s, n := range blocks {
+			if counted := j.blocks[s]; counted != n && (counted < n || !State(s).spent()) {
+				return fmt.Errorf("job %v has %v, counted %v", j.Name, blocks, j.blocks)
+			}
+			if !State(s).spent() {
+				held += int64(n)
+			}
 		}
+		held++
 	}
 	if all, _ := w.m.quota.Taken(); all != held {
 		return fmt.Errorf("%d blocks are counted, there are %d", all, held)
@@ -672,17 +693,17 @@ func (w *world) accounts() error {
 		var sums [states]int64
 		done := map[*block]bool{}
 		for _, s := range []State{Pinned, Planned, Resident} {
-			for r := range n.refs {
-				if v := r.want(); v.state == s && !done[v.block] {
+			for v := range n.wants {
+				if v.state == s && !done[v.block] {
 					done[v.block] = true
 					sums[s] += v.block.bytes
 				}
 			}
 		}
 		locked := map[*job]int64{}
-		for r := range n.refs {
-			if v := r.want(); v.state == Pinned {
-				locked[r.job] += v.block.bytes
+		for v := range n.wants {
+			if v.state == Pinned {
+				locked[v.job] += v.block.bytes
 			}
 		}
 		maps.DeleteFunc(locked, func(_ *job, bytes int64) bool { return bytes == 0 })
@@ -747,7 +768,7 @@ func TestAgainstWorld(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"migrate", "migrate again", "evict", "end", "vanish", "leave", "failed", "read", "restart", "append", "asked", "cleaned up"} {
+	for _, what := range []string{"migrate", "migrate again", "evict", "end", "vanish", "leave", "failed", "read", "restart", "append", "asked", "cleaned up", "forget"} {
 		if did[what] < *seeds/3 {
 			t.Errorf("only %d cases of %s in %v", did[what], what, did)
 		}

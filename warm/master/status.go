@@ -88,13 +88,14 @@ func (m *Master) List(now time.Time, which func(Name) bool) (all []Status) {
 
 func (m *Master) status(j *job, now time.Time) Status {
 	s := Status{
-		Facts: j.facts(), Adopted: j.adopted, Untried: j.untried, Files: len(j.files), Blocks: len(j.wants),
+		Facts: j.facts(), Adopted: j.adopted, Untried: j.untried, Files: len(j.files) + j.forgotten,
 		Left: j.bytes[Planned] + j.waiting, Pinned: j.bytes[Pinned], Resident: j.bytes[Resident], Read: j.bytes[Read],
-		NotFit: j.bytes[NotFit] - j.waiting, Failed: j.bytes[Failed], FailedBlocks: j.blocks[Failed], Failures: slices.Clone(j.failures),
+		NotFit: j.bytes[NotFit] + j.bytes[refused] - j.waiting, Failed: j.bytes[Failed], FailedBlocks: j.blocks[Failed], Failures: slices.Clone(j.failures),
 		Warmed: j.warmed, FirstRead: j.read, FromMemory: j.before.memory, FromDisk: j.before.disk,
 	}
-	for _, n := range j.bytes {
+	for i, n := range j.bytes {
 		s.Bytes += n
+		s.Blocks += j.blocks[i]
 	}
 	if s.NotFit > 0 {
 		s.NotFitReason = j.why
@@ -116,7 +117,7 @@ func (m *Master) status(j *job, now time.Time) Status {
 // Within reports whether there is a job with blocks, and all of them are among these.
 func (m *Master) Within(name Name, blocks map[headrace.BlockID]bool) bool {
 	j := m.jobs[name]
-	return j != nil && len(j.wants) > 0 && !slices.ContainsFunc(j.wants, func(w want) bool { return !blocks[w.block.id()] })
+	return j != nil && len(j.wants) > 0 && !slices.ContainsFunc(j.wants, func(w *want) bool { return !blocks[w.block.id()] })
 }
 
 // Totals are for metrics.
@@ -162,7 +163,7 @@ func (m *Master) Places(name Name, file string, from, most int) (places []Place,
 	all := j.inOrder()[file]
 	all = all[min(from, len(all)):]
 	for _, pos := range all[:min(most, len(all))] {
-		w := &j.wants[pos]
+		w := j.wants[pos]
 		places = append(places, Place{w.block.bytes, w.host(m)})
 	}
 	return places, len(all) - len(places), nil
@@ -174,15 +175,17 @@ func (j *job) inOrder() map[string][]uint32 {
 		return j.ordered
 	}
 	files := make([][]uint32, len(j.files))
-	for pos := range j.wants {
-		if file := j.wants[pos].file; file != unnamed {
-			files[file] = append(files[file], uint32(pos))
+	for pos, w := range j.wants {
+		if w.file != unnamed {
+			files[w.file] = append(files[w.file], uint32(pos))
 		}
 	}
 	j.ordered = make(map[string][]uint32, len(files))
 	for i, of := range files {
 		slices.SortFunc(of, func(a, b uint32) int { return cmp.Compare(j.wants[a].at, j.wants[b].at) })
-		j.ordered[j.files[i]] = of
+		if !j.holes[j.files[i]] { // else what comes behind one is not where it seems to be
+			j.ordered[j.files[i]] = of
+		}
 	}
 	return j.ordered
 }

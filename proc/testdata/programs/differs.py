@@ -111,6 +111,8 @@ thing("pending signal", lambda: (signal.pthread_sigmask(signal.SIG_BLOCK, [signa
 pipe = os.pipe()
 thing("pipe size", lambda: fcntl.fcntl(pipe[1], 1031, 1 << 20), lambda: fcntl.fcntl(pipe[1], 1032))
 thing("interval timer", lambda: signal.setitimer(signal.ITIMER_REAL, 1000, 500), lambda: signal.getitimer(signal.ITIMER_REAL)[1])
+sock = socket.socket()
+thing("TCP keep-alive", lambda: (sock.setsockopt(1, 9, 1), sock.setsockopt(6, 4, 33)), lambda: sock.getsockopt(6, 4))
 
 # What differs.
 thing("personality", lambda: check(libc.personality(0x40000)), lambda: libc.personality(0xFFFFFFFF))
@@ -120,26 +122,9 @@ thing("memory merging", lambda: prctl(67, 1), lambda: prctl(68))
 thing("machine check policy", lambda: prctl(33, 1, 1), lambda: prctl(34))
 thing("write or execute", lambda: prctl(65, 1), lambda: prctl(66))
 thing("session keyring", lambda: (call(KEYCTL, 1, b"headrace"), call(248 if x86 else 217, b"user", b"headrace", b"x", 1, -3)), lambda: libc.syscall(KEYCTL, 10, ctypes.c_long(-3), b"user", b"headrace", 0) > 0)
-sock = socket.socket()
-thing("TCP user time-out", lambda: sock.setsockopt(6, 18, 5000), lambda: sock.getsockopt(6, 18))
-thing("TCP keep-alive", lambda: (sock.setsockopt(1, 9, 1), sock.setsockopt(6, 4, 33)), lambda: sock.getsockopt(6, 4))
-thing("TCP deferred accept", lambda: sock.setsockopt(6, 9, 7), lambda: sock.getsockopt(6, 9))
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-thing("UDP segments", lambda: udp.setsockopt(17, 103, 500), lambda: udp.getsockopt(17, 103))
-thing("socket time stamps", lambda: udp.setsockopt(1, 35, 1), lambda: udp.getsockopt(1, 35))
 udp.bind(("127.0.0.1", 0))
 thing("unread datagram", lambda: udp.sendto(b"x", udp.getsockname()), lambda: readable(udp))
-urgent = socket.socketpair()
-
-
-def unread_urgent():
-    try:
-        return urgent[1].recv(1, socket.MSG_OOB | socket.MSG_PEEK | socket.MSG_DONTWAIT)
-    except OSError:
-        return b""
-
-
-thing("unix urgent data", lambda: urgent[0].send(b"!", socket.MSG_OOB), lambda: unread_urgent())
 locked = libc.mmap(None, 65536, 3, 0x22, -1, 0)
 thing("memory locked when touched", lambda: call(MLOCK2, locked, 65536, 1), lambda: vmflag("lf"))
 sealed = libc.mmap(None, 4096, 3, 0x22, -1, 0)

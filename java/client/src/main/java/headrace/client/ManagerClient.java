@@ -33,6 +33,9 @@ import javax.net.ssl.SSLException;
  * Containers are named as their scheduler writes them. Safe for use by several threads.
  */
 public final class ManagerClient {
+    /** How many victims the manager takes in a question. */
+    public static final int MOST_VICTIMS = 20_000;
+
     private static final int HTTP_UNAUTHORIZED = 401;
     /** Bytes of an answer at most: some 300,000 containers. */
     private static final long LIMIT = 64 << 20;

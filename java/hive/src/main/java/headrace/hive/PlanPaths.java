@@ -31,24 +31,33 @@ import org.apache.hadoop.hive.ql.plan.TezWork;
  * files of Iceberg. What the query writes and reads again itself belongs to no table.
  */
 final class PlanPaths {
+    /** Of more paths some are asked for: until then they are in memory. */
+    private static final int MOST_PATHS = 100_000;
+
     private final Configuration conf;
+    private final int most;
     private final Set<String> paths = new LinkedHashSet<>();
     private final Set<Task<?>> seen = Collections.newSetFromMap(new IdentityHashMap<>());
 
-    private PlanPaths(Configuration conf) {
+    private PlanPaths(Configuration conf, int most) {
         this.conf = conf;
+        this.most = most;
     }
 
     /** Returns the paths in HDFS that its tasks read, as requests name them; nothing is listed. */
     static Set<String> ofTasks(QueryPlan plan, Configuration conf) {
-        PlanPaths found = new PlanPaths(conf);
+        return ofTasks(plan, conf, MOST_PATHS);
+    }
+
+    static Set<String> ofTasks(QueryPlan plan, Configuration conf, int most) {
+        PlanPaths found = new PlanPaths(conf, most);
         found.walk(plan.getRootTasks());
         return found.paths;
     }
 
     /** Returns those that Hive itself reads when the query has ended, where its rows are those of a table. */
     static Set<String> ofFetch(QueryPlan plan, Configuration conf) {
-        PlanPaths found = new PlanPaths(conf);
+        PlanPaths found = new PlanPaths(conf, MOST_PATHS);
         if (plan.getFetchTask() != null && plan.getFetchTask().getWork() != null) {
             FetchWork work = plan.getFetchTask().getWork();
             found.add(work, work.getSource());
@@ -125,6 +134,9 @@ final class PlanPaths {
     }
 
     private void add(Path path) {
+        if (paths.size() >= most) {
+            return;
+        }
         Path whole = path.makeQualified(FileSystem.getDefaultUri(conf), new Path("/"));
         InputsClient.name(whole.toUri()).ifPresent(paths::add);
     }

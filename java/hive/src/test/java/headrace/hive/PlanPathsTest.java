@@ -112,6 +112,16 @@ class PlanPathsTest {
     }
 
     @Test
+    void findsSomeOfVeryMany() throws Exception {
+        HiveConf conf = session("tez");
+        try (IDriver driver = DriverFactory.newDriver(conf)) {
+            driver.compileAndRespond("select count(*) from days");
+            assertEquals(4, PlanPaths.ofTasks(driver.getPlan(), conf).size());
+            assertEquals(3, PlanPaths.ofTasks(driver.getPlan(), conf, 3).size());
+        }
+    }
+
+    @Test
     void findsTheTablesOfJoinsInMappers() throws Exception {
         for (String engine : new String[] {"mr", "tez"}) {
             assertEquals(Set.of("t", "o"), paths(session(engine, "hive.auto.convert.join", "true",

@@ -5,8 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.client.UnixServer;
+import headrace.client.Warming;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
@@ -201,6 +203,25 @@ class WarmHookTest {
         assertTrue(delay < 9_900, delay + " ms");
         over.countDown();
         while (QueryWarming.Of.PROCESS.failed() + QueryWarming.Of.PROCESS.late() == failed) { // else the test's time is over
+            Thread.sleep(1);
+        }
+    }
+
+    /** What they read would take much memory. */
+    @Test
+    void ofManyQueriesAtOnceSomeAreLeftOut() throws Exception {
+        silence();
+        set("headrace.warm.patience", "100ms");
+        Warming.Job other = new Warming.Job(dir.resolve("s"), "other", Duration.ofMillis(1), Duration.ZERO, false);
+        Warming warming = QueryWarming.Of.PROCESS;
+        for (int i = 0; i < 101; i++) { // one of them is asked about, and the rest waits for the answer
+            warming.ask(other, System.nanoTime(), () -> List.of("hdfs://c/a"));
+        }
+        long failed = warming.failed();
+        assertEquals(COUNTED, Warehouse.run(COUNT));
+        assertEquals(failed + 1, warming.failed());
+        over.countDown();
+        while (warming.failed() < failed + 1 + 101) { // else the test's time is over
             Thread.sleep(1);
         }
     }

@@ -1,15 +1,15 @@
 package headrace.spark;
 
+import headrace.client.InputsClient;
 import headrace.client.Warming;
 import java.lang.ref.WeakReference;
 import java.time.Duration;
 import java.util.Collection;
-import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Set;
 import java.util.concurrent.Callable;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.ActiveJob;
 import org.apache.spark.scheduler.SparkListener;
@@ -23,27 +23,38 @@ import scala.Option;
  * there is Spark's listener bus, which tells of each job when it starts. The scheduler and queries without a lead never
  * wait for any of that.
  *
- * <p>A file is asked for once, however often it is read: it is kept until the application ends.
+ * <p>A file is asked for once, however often it is read, as long as it stays the same: it is kept until the application ends. Where
+ * it is let go as it is read each query asks anew.
  */
 final class AppInputs extends SparkListener implements Warming.Owner {
-    /** Remembered, and asked for; for a job the manager takes as many blocks. */
-    private static final int MOST_FILES = 500_000;
+    /** Remembered, and asked for at once; of a job the manager takes as many blocks. */
+    static final int MOST_FILES = 500_000;
+    /** Remembered; RDDs too. */
     private static final int MOST_QUERIES = 1000;
     private static final Logger LOG = LoggerFactory.getLogger(AppInputs.class);
 
     private final SparkContext spark;
     private final Warming warming;
     private final Warming.Job job;
-    /** Only the thread of warming uses it. */
-    private final Set<String> known = new HashSet<>();
-    private boolean full;
+    /** By name, as requests name them. Only the thread of warming uses it. */
+    private final Map<String, Known> known = remembering(MOST_FILES);
+    /** RDDs whose files were looked at. Only the thread of warming uses it. */
+    private final Map<Integer, Boolean> seen = remembering(MOST_QUERIES);
     /** When each query's lead is over, by System.nanoTime. */
-    private final Map<String, Long> deadlines = new LinkedHashMap<>() {
-        @Override
-        protected boolean removeEldestEntry(Map.Entry<String, Long> eldest) {
-            return size() > MOST_QUERIES;
-        }
-    };
+    private final Map<String, Long> deadlines = remembering(MOST_QUERIES);
+
+    /** A file as it was asked for. @param query null: none has */
+    private record Known(FileVersion version, String query) { }
+
+    /** Forgets what was not used for longest. */
+    private static <K, V> Map<K, V> remembering(int most) {
+        return new LinkedHashMap<>(16, 0.75f, true) {
+            @Override
+            protected boolean removeEldestEntry(Map.Entry<K, V> eldest) {
+                return size() > most;
+            }
+        };
+    }
 
     AppInputs(SparkContext spark, Warming warming, Warming.Job job) {
         this.spark = spark;
@@ -51,48 +62,54 @@ final class AppInputs extends SparkListener implements Warming.Owner {
         this.job = job;
     }
 
-    /** Files that were not asked for yet. */
+    /** Files that were not asked for yet, or are others now. */
     private final class New implements Warming.Inputs {
-        private final Callable<Collection<String>> all;
-        private final boolean passes;
+        private final Callable<Map<Path, FileVersion>> all;
+        private final String query;
+        private final Map<String, FileVersion> fresh = new LinkedHashMap<>();
 
-        New(Callable<Collection<String>> all, boolean passes) {
+        /** @param query null: it is a job that asks, and may only read what it has computed before */
+        New(Callable<Map<Path, FileVersion>> all, String query) {
             this.all = all;
-            this.passes = passes;
+            this.query = query;
         }
 
         @Override
         public boolean passes() {
-            return passes;
+            return query != null;
         }
 
         @Override
         public Collection<String> files() throws Exception {
-            List<String> fresh = all.call().stream().filter(file -> !known.contains(file)).distinct().toList();
-            int room = MOST_FILES - known.size();
-            if (fresh.size() > room && !full) {
-                full = true;
-                LOG.warn("Of more than {} files no more are read into memory before; only this is written of it", MOST_FILES);
-            }
-            return fresh.subList(0, Math.min(room, fresh.size()));
+            all.call().forEach((file, version) -> InputsClient.name(file.toUri()).ifPresent(name -> {
+                if (isNew(known.get(name), version) && fresh.size() < MOST_FILES) {
+                    fresh.put(name, version);
+                }
+            }));
+            return fresh.keySet();
+        }
+
+        private boolean isNew(Known before, FileVersion version) {
+            return before == null || !version.equals(FileVersion.UNKNOWN) && !version.equals(before.version)
+                || job.implicit() && query != null && !query.equals(before.query);
         }
 
         @Override
         public void accepted(List<String> files) {
-            known.addAll(files);
+            files.forEach(file -> known.put(file, new Known(fresh.get(file), query)));
         }
     }
 
     /** A query reads files. It is called more than once when it is planned again while it runs. */
-    void query(String query, Callable<Collection<String>> files) {
+    void query(String query, Callable<Map<Path, FileVersion>> files) {
         Duration left = leadOf(query);
         if (left.isNegative() || left.isZero()) {
-            ask(job, new New(files, true));
+            ask(job, new New(files, query));
             return;
         }
         try {
             Warming.Job waiting = new Warming.Job(job.socket(), job.id(), job.patience(), left, job.implicit());
-            if (!ask(waiting, new New(files, true)).warm()) {
+            if (!ask(waiting, new New(files, query)).warm()) {
                 giveUp(query);
             }
         } catch (InterruptedException e) {
@@ -113,7 +130,7 @@ final class AppInputs extends SparkListener implements Warming.Owner {
             if (ended || job.implicit()) {
                 known.clear();
             }
-            return List.copyOf(known);
+            return List.copyOf(known.keySet());
         });
     }
 
@@ -144,11 +161,22 @@ final class AppInputs extends SparkListener implements Warming.Owner {
                 WeakReference<ActiveJob> running = new WeakReference<>(active.get());
                 ask(job, new New(() -> {
                     ActiveJob still = running.get();
-                    return still == null ? List.of() : JobFiles.of(still);
-                }, false));
+                    return still == null ? Map.of() : files(JobFiles.of(still));
+                }, null));
             }
         } catch (RuntimeException | LinkageError e) {
             LOG.debug("It is not known what job {} reads", event.jobId(), e);
         }
+    }
+
+    /** Returns the files of a job. Those of an RDD are looked at once: it stays with the splits that it has found. */
+    private Map<Path, FileVersion> files(JobFiles found) {
+        Map<Path, FileVersion> files = found.files();
+        found.unknown().forEach((rdd, unknown) -> {
+            if (seen.put(rdd, true) == null) {
+                files.putAll(FileVersion.of(unknown, spark.hadoopConfiguration()));
+            }
+        });
+        return files;
     }
 }

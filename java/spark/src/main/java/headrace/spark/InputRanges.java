@@ -1,6 +1,7 @@
 package headrace.spark;
 
-import headrace.locality.StageInputs.Taker;
+import headrace.locality.StageInputs;
+import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.lib.input.CombineFileSplit;
 import org.apache.spark.Partition;
 import org.apache.spark.rdd.CartesianPartition;
@@ -21,10 +22,19 @@ final class InputRanges {
     /** Partitions in partitions in ...: more than a query has, less than a stack. */
     private static final int DEEPEST = 100;
 
+    /** Takes parts of files. */
+    interface Taker {
+        void take(Path file, long start, long length, FileVersion version);
+    }
+
     private final Taker taker;
 
     private InputRanges(Taker taker) {
         this.taker = taker;
+    }
+
+    static void of(Partition partition, StageInputs.Taker taker) {
+        of(partition, (file, start, length, version) -> taker.take(file, start, length));
     }
 
     static void of(Partition partition, Taker taker) {
@@ -66,15 +76,19 @@ final class InputRanges {
     private void split(Object split) {
         if (split instanceof org.apache.hadoop.mapred.FileSplit) {
             org.apache.hadoop.mapred.FileSplit file = (org.apache.hadoop.mapred.FileSplit) split;
-            taker.take(file.getPath(), file.getStart(), file.getLength());
+            take(file.getPath(), file.getStart(), file.getLength());
         } else if (split instanceof org.apache.hadoop.mapreduce.lib.input.FileSplit) {
             org.apache.hadoop.mapreduce.lib.input.FileSplit file = (org.apache.hadoop.mapreduce.lib.input.FileSplit) split;
-            taker.take(file.getPath(), file.getStart(), file.getLength());
+            take(file.getPath(), file.getStart(), file.getLength());
         } else if (split instanceof CombineFileSplit) {
             CombineFileSplit files = (CombineFileSplit) split;
             for (int i = 0; i < files.getNumPaths(); i++) {
-                taker.take(files.getPath(i), files.getOffset(i), files.getLength(i));
+                take(files.getPath(i), files.getOffset(i), files.getLength(i));
             }
         }
+    }
+
+    private void take(Path file, long start, long length) {
+        taker.take(file, start, length, FileVersion.UNKNOWN); // splits do not say
     }
 }

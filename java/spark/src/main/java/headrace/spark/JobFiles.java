@@ -2,9 +2,9 @@ package headrace.spark;
 
 import headrace.client.InputsClient;
 import java.util.BitSet;
-import java.util.Collection;
 import java.util.HashMap;
-import java.util.LinkedHashSet;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.Path;
@@ -22,14 +22,15 @@ import org.apache.spark.scheduler.Stage;
  * does, is not taken for one that reads the file.
  */
 final class JobFiles {
-    private final Set<String> files = new LinkedHashSet<>();
+    private final Map<Path, FileVersion> files = new LinkedHashMap<>();
+    private final Map<Integer, Set<Path>> unknown = new HashMap<>();
     /** By RDD, the partitions that were seen. */
     private final Map<Integer, BitSet> seen = new HashMap<>();
 
     private JobFiles() { }
 
-    /** Returns the files of HDFS, as requests name them. */
-    static Collection<String> of(ActiveJob job) {
+    /** Finds the files of HDFS that a job reads. */
+    static JobFiles of(ActiveJob job) {
         JobFiles found = new JobFiles();
         Stage last = job.finalStage();
         BitSet wanted = new BitSet();
@@ -41,7 +42,17 @@ final class JobFiles {
             wanted.set(0, last.rdd().partitions().length);
         }
         found.walk(last.rdd(), wanted);
-        return found.files;
+        return found;
+    }
+
+    /** The files. */
+    Map<Path, FileVersion> files() {
+        return files;
+    }
+
+    /** Those of which the version is not known, by RDD, which finds its files once. */
+    Map<Integer, Set<Path>> unknown() {
+        return unknown;
     }
 
     private void walk(RDD<?> rdd, BitSet wanted) {
@@ -54,7 +65,7 @@ final class JobFiles {
         before.or(fresh);
         if (rdd.dependencies().isEmpty()) {
             Partition[] partitions = rdd.partitions();
-            fresh.stream().forEach(i -> InputRanges.of(partitions[i], (file, start, length) -> add(file)));
+            fresh.stream().forEach(i -> InputRanges.of(partitions[i], (file, start, length, version) -> add(rdd.id(), file, version)));
         }
         scala.collection.Iterator<? extends Dependency<?>> dependencies = rdd.dependencies().iterator();
         while (dependencies.hasNext()) {
@@ -78,7 +89,13 @@ final class JobFiles {
         return parents;
     }
 
-    private void add(Path path) {
-        InputsClient.name(path.toUri()).ifPresent(files::add);
+    private void add(int rdd, Path file, FileVersion version) {
+        if (InputsClient.name(file.toUri()).isEmpty()) {
+            return;
+        }
+        files.put(file, version);
+        if (version.equals(FileVersion.UNKNOWN)) {
+            unknown.computeIfAbsent(rdd, id -> new HashSet<>()).add(file);
+        }
     }
 }

@@ -55,6 +55,8 @@ final class MemoryLocality implements Schedulable {
     private final Map<String, Boolean> alive = new HashMap<>();
     private int hosts;
     private int executors;
+    /** Hosts that Spark offers no tasks, as some have failed there. */
+    private scala.collection.immutable.Set<String> excluded;
 
     /**
      * @param application its number: which tasks come first of equal ones differs between applications
@@ -149,26 +151,32 @@ final class MemoryLocality implements Schedulable {
         }
     }
 
-    /** Looks which hosts have executors, of those that were asked for. Returns whether that has changed. */
+    /** Looks which hosts may run tasks, of those that were asked for. Returns whether that has changed. */
     private boolean refresh() {
         int nowHosts = scheduler.hostToExecutors().size();
         int nowExecutors = scheduler.executorIdToHost().size();
-        if (nowHosts == hosts && nowExecutors == executors && !fewer) {
+        scala.collection.immutable.Set<String> nowExcluded = scheduler.excludedNodes();
+        if (nowHosts == hosts && nowExecutors == executors && !fewer && nowExcluded.equals(excluded)) {
             return false; // whoever comes is one more, and of whoever goes the pools are told
         }
         fewer = false;
         hosts = nowHosts;
         executors = nowExecutors;
+        excluded = nowExcluded;
         boolean change = false;
         for (Map.Entry<String, Boolean> host : alive.entrySet()) {
-            boolean now = scheduler.hasExecutorsAliveOnHost(host.getKey());
+            boolean now = runsTasks(host.getKey());
             change |= now != host.setValue(now);
         }
         return change;
     }
 
     private boolean alive(String host) {
-        return alive.computeIfAbsent(host, scheduler::hasExecutorsAliveOnHost);
+        return alive.computeIfAbsent(host, this::runsTasks);
+    }
+
+    private boolean runsTasks(String host) {
+        return scheduler.hasExecutorsAliveOnHost(host) && !excluded.contains(host);
     }
 
     @Override

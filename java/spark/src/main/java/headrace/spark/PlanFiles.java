@@ -1,11 +1,9 @@
 package headrace.spark;
 
-import headrace.locality.StageInputs;
 import java.util.ArrayList;
-import java.util.Collection;
-import java.util.LinkedHashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import org.apache.hadoop.fs.Path;
@@ -40,7 +38,7 @@ final class PlanFiles {
         private final FileIndex index;
         private final Seq<Expression> partitions;
         private final Seq<Expression> data;
-        private final FutureTask<Collection<Path>> files = new FutureTask<>(this::list);
+        private final FutureTask<Map<Path, FileVersion>> files = new FutureTask<>(this::list);
 
         Scan(FileIndex index, Seq<Expression> partitions, Seq<Expression> data) {
             this.index = index;
@@ -57,18 +55,18 @@ final class PlanFiles {
             return 31 * partitions.hashCode() + data.hashCode();
         }
 
-        private Collection<Path> list() {
-            List<Path> all = new ArrayList<>();
+        private Map<Path, FileVersion> list() {
+            Map<Path, FileVersion> all = new LinkedHashMap<>();
             for (PartitionDirectory directory : CollectionConverters.asJava(index.listFiles(partitions, data))) {
                 for (FileStatusWithMetadata file : CollectionConverters.asJava(directory.files())) {
-                    all.add(file.getPath());
+                    all.put(file.getPath(), new FileVersion(file.getLen(), file.getModificationTime()));
                 }
             }
             return all;
         }
 
         /** Whoever comes first lists them, others wait for that. */
-        private Collection<Path> files() throws ExecutionException, InterruptedException {
+        private Map<Path, FileVersion> files() throws ExecutionException, InterruptedException {
             files.run();
             return files.get();
         }
@@ -116,19 +114,21 @@ final class PlanFiles {
     }
 
     /** Returns their files. */
-    static Collection<Path> of(List<Scan> scans) throws ExecutionException, InterruptedException {
-        Set<Path> files = new LinkedHashSet<>();
+    static Map<Path, FileVersion> of(List<Scan> scans) throws ExecutionException, InterruptedException {
+        Map<Path, FileVersion> files = new LinkedHashMap<>();
         for (Scan scan : scans) {
-            files.addAll(scan.files());
+            files.putAll(scan.files());
         }
         return files;
     }
 
     /** Finds the parts of files of a partition of an RDD of a query. */
-    static void of(Object partition, StageInputs.Taker ranges) {
+    static void of(Object partition, InputRanges.Taker ranges) {
         if (partition instanceof FilePartition) {
             for (PartitionedFile file : ((FilePartition) partition).files()) {
-                ranges.take(file.toPath(), file.start(), file.length());
+                boolean known = file.modificationTime() > 0; // else whoever has made the partition has not said
+                ranges.take(file.toPath(), file.start(), file.length(),
+                    known ? new FileVersion(file.fileSize(), file.modificationTime()) : FileVersion.UNKNOWN);
             }
         } else if (partition instanceof Partition && partition.getClass().getSimpleName().equals("DataSourceRDDPartition")) {
             parts(partition).forEach(part -> of(part, ranges));

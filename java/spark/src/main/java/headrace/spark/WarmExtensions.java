@@ -1,11 +1,8 @@
 package headrace.spark;
 
-import headrace.client.InputsClient;
 import headrace.locality.LocalityInputs;
-import java.util.Collection;
 import java.util.List;
 import java.util.function.Function;
-import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkContext$;
 import org.apache.spark.sql.SparkSessionExtensions;
@@ -78,16 +75,11 @@ public final class WarmExtensions extends AbstractFunction1<SparkSessionExtensio
                 return;
             }
             if (locality != null) {
-                locality.query(() -> PlanFiles.of(scans));
+                locality.query(() -> PlanFiles.of(scans).keySet());
             }
             if (warm != null) {
-                warm.query(query, () -> names(PlanFiles.of(scans)));
+                warm.query(query, () -> PlanFiles.of(scans));
             }
-        }
-
-        /** Those in HDFS, as requests name them. */
-        private static Collection<String> names(Collection<Path> files) {
-            return files.stream().flatMap(file -> InputsClient.name(file.toUri()).stream()).toList();
         }
     }
 }

@@ -107,6 +107,17 @@ class HeldTasksTest {
     }
 
     @Test
+    void itTakesAllWhileTheOtherIsExcluded() {
+        begin(NEVER_OVER, TASKS, 1);
+        assertEquals(0, launched(TASKS, 1));
+        stages.exclude(Set.of("h0"));
+        assertEquals(TASKS / 2, launched(TASKS / 2, 1));
+        stages.exclude(Set.of());
+        assertEquals(0, launched(TASKS, 1));
+        assertEquals(TASKS / 2, launched(TASKS, 0));
+    }
+
+    @Test
     void itTakesAllWhenNothingIsInMemoryAnyMore() {
         begin(NEVER_OVER, TASKS, 1);
         assertEquals(0, launched(TASKS, 1));

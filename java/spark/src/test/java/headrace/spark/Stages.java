@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
 import java.util.Random;
+import java.util.Set;
 import java.util.stream.IntStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.lib.input.FileSplit;
@@ -36,16 +37,27 @@ final class Stages implements AutoCloseable {
     private final SparkContext spark;
     private final int hosts;
     final TaskSchedulerImpl scheduler;
+    private volatile scala.collection.immutable.Set<String> excluded = CollectionConverters.asScala(Set.<String>of()).toSet();
 
     Stages(int hosts) {
         this.hosts = hosts;
         spark = new SparkContext(new SparkConf(false).setMaster("local[1]").setAppName("test")
             .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1").set("spark.locality.wait", "1h"));
-        scheduler = new TaskSchedulerImpl(spark);
+        scheduler = new TaskSchedulerImpl(spark) {
+            @Override
+            public scala.collection.immutable.Set<String> excludedNodes() {
+                return excluded;
+            }
+        };
         scheduler.initialize((SchedulerBackend) Proxy.newProxyInstance(getClass().getClassLoader(),
             new Class<?>[] {SchedulerBackend.class}, (backend, method, arguments) -> null));
         scheduler.setDAGScheduler(spark.dagScheduler());
         offer(0, IntStream.range(0, hosts).toArray());
+    }
+
+    /** Says which hosts count as excluded from now on. What they are offered with they still get. */
+    void exclude(Set<String> hosts) {
+        excluded = CollectionConverters.asScala(hosts).toSet();
     }
 
     /** Offers cores of the executors on hosts, and returns the numbers of the attempts that this launches. */

@@ -10,9 +10,13 @@ import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
@@ -156,12 +160,78 @@ class WarmPluginTest {
     @Test
     void aLargeTableIsAskedForOnce() throws Exception {
         start("spark.hadoop.headrace.warm.patience", "60s");
-        List<String> many = IntStream.range(0, 250_000).mapToObj(i -> "hdfs://d/" + i).toList();
         for (String query : List.of("1", "2")) {
-            WarmDriver.current().query(query, () -> many);
+            WarmDriver.current().query(query, () -> files(0, 250_000));
         }
         askedInAll();
-        assertEquals(25, requests.stream().filter(request -> request.contains("hdfs://d/")).count());
+        assertEquals(25, warmed("hdfs://d/"));
+    }
+
+    /** Those of an application that goes on for months would fill its memory. */
+    @Test
+    void aFileThatWasNotReadForLongIsForgotten() throws Exception {
+        start("spark.hadoop.headrace.warm.patience", "60s");
+        AppInputs inputs = WarmDriver.current();
+        inputs.query("1", () -> files(0, 2));
+        inputs.query("2", () -> files(2, AppInputs.MOST_FILES));
+        inputs.query("3", () -> files(1, 2)); // still known, and used again
+        inputs.query("4", () -> files(AppInputs.MOST_FILES, AppInputs.MOST_FILES + 1));
+        inputs.query("5", () -> files(0, 2));
+        askedInAll();
+        assertEquals(2, warmed("hdfs://d/0\""));
+        assertEquals(1, warmed("hdfs://d/1\""));
+    }
+
+    private static Map<org.apache.hadoop.fs.Path, FileVersion> files(int from, int to) {
+        Map<org.apache.hadoop.fs.Path, FileVersion> files = new LinkedHashMap<>();
+        IntStream.range(from, to).forEach(i -> files.put(new org.apache.hadoop.fs.Path("hdfs://d/" + i), new FileVersion(i, i)));
+        return files;
+    }
+
+    /** How many requests name a file. */
+    private long warmed(String text) {
+        return requests.stream().filter(request -> request.contains("/Warm ") && request.contains(text)).count();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void aFileThatIsAnotherNowIsAskedForAgain(boolean query) throws Exception {
+        String file = write("a", "x\n");
+        SparkSession spark = start();
+        JavaSparkContext rdds = new JavaSparkContext(spark.sparkContext());
+        Callable<Long> read = () -> query ? spark.read().text(file).count() : rdds.textFile(file).count();
+        assertEquals(1, read.call());
+        awaitAsked();
+        assertEquals(1, read.call());
+        asked.clear();
+        write("a", "x\ny\n");
+        assertEquals(2, read.call());
+        awaitAsked();
+        asked.clear();
+        Files.setLastModifiedTime(dir.resolve("a"), FileTime.fromMillis(1_000_000_000_000L));
+        assertEquals(2, read.call());
+        awaitAsked();
+        askedInAll();
+        assertEquals(3, warmed(file + "\""));
+    }
+
+    /** But not the jobs of one, which may only read again what executors have kept. */
+    @Test
+    void whatIsLetGoAsItIsReadIsAskedForByEachQuery() throws Exception {
+        write("t/a", "x\ny\n");
+        write("u/b", "x\n");
+        SparkSession spark = start("spark.hadoop.headrace.warm.implicit", "true", "spark.sql.autoBroadcastJoinThreshold", "-1");
+        for (int i = 0; i < 3; i++) {
+            assertEquals(1, spark.read().text(at("t")).join(spark.read().text(at("u")), "value").groupBy("value").count().collectAsList().size());
+        }
+        JavaRDD<String> lines = new JavaSparkContext(spark.sparkContext()).textFile(write("c", "x\n"));
+        for (int i = 0; i < 3; i++) {
+            assertEquals(1, lines.count());
+        }
+        askedInAll();
+        assertEquals(3, warmed(at("t/a") + "\""));
+        assertEquals(3, warmed(at("u/b") + "\""));
+        assertEquals(1, warmed(at("c") + "\""));
     }
 
     private void awaitAsked() throws InterruptedException {

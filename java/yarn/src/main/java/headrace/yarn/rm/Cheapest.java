@@ -34,6 +34,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Cheapest {
     private static final Logger LOG = LoggerFactory.getLogger(Cheapest.class);
+    /** Of a kind beside those that YARN has chosen, at most. */
     private static final int MOST = 1000;
 
     /**
@@ -54,10 +55,23 @@ final class Cheapest {
         volatile boolean decided;
         /** The first round of YARN's policy that began when it had given way; 0: there was none yet. */
         volatile int seenIn;
+        /** When it was last of use, and the round then. */
+        private long usedMs;
+        private int usedIn;
 
         Substitute(RMContainer container, Kind kind) {
             this.container = container;
             this.kind = kind;
+        }
+
+        void used(int round) {
+            usedMs = Reconciler.clock();
+            usedIn = round;
+        }
+
+        /** Whether it is not of use any more, by the time after which YARN itself forgets whom it has warned. */
+        boolean forgotten(int chosenIn, long maxWaitMs) {
+            return warnedMs != 0 && chosenIn > usedIn + 1 && Reconciler.clock() - usedMs > 2 * maxWaitMs;
         }
     }
 
@@ -104,7 +118,9 @@ final class Cheapest {
     /** Called by the thread of Victims. */
     List<Victims.Victim> instead(List<Victims.Victim> chosen) {
         int before = round;
-        substitutes.values().removeIf(s -> s.seenIn != 0 && s.seenIn < before); // what was chosen without it has come by now
+        int chosenIn = chosen.get(0).round();
+        substitutes.values().removeIf(s -> s.seenIn != 0 && s.seenIn < before // what was chosen without it has come by now
+            || s.forgotten(chosenIn, maxWaitMs));
         Map<Kind, List<Victims.Victim>> groups = new LinkedHashMap<>();
         List<Victims.Victim> result = new ArrayList<>();
         for (Victims.Victim victim : chosen) {
@@ -115,18 +131,28 @@ final class Cheapest {
                 groups.computeIfAbsent(kind, k -> new ArrayList<>()).add(victim);
             }
         }
-        groups.forEach(this::countWhatIsUnderWay);
+        groups.forEach((kind, victims) -> result.addAll(countWhatIsUnderWay(kind, victims)));
         groups.values().removeIf(List::isEmpty);
+        int most = most(chosen.size(), groups.size());
         Map<Kind, List<RMContainer>> candidates = new HashMap<>();
-        groups.forEach((kind, victims) -> candidates.put(kind, candidates(kind, victims)));
+        groups.forEach((kind, victims) -> candidates.put(kind, candidates(kind, victims, most)));
         Map<ContainerId, Double> costs = costs(candidates.values());
         groups.forEach((kind, victims) -> result.addAll(costs == null ? victims : cheapest(kind, victims, candidates.get(kind), costs)));
         return result;
     }
 
+    /** How many of each kind the manager is asked about beside those chosen, so that it takes the question. */
+    static int most(int chosen, int kinds) {
+        return Math.max(0, Math.min(MOST, (ManagerClient.MOST_VICTIMS - chosen) / Math.max(1, kinds)));
+    }
+
     private boolean underWay(Substitute s) {
         ContainerId id = s.container.getContainerId();
-        return !books.gone(id) && (s.warnedMs != 0 || phase.apply(id) == Suspension.Phase.ORDERED);
+        return !books.gone(id) && (s.warnedMs != 0 || ordered(id));
+    }
+
+    private boolean ordered(ContainerId id) {
+        return phase.apply(id) == Suspension.Phase.ORDERED;
     }
 
     /** Null: it is for YARN to say. */
@@ -142,10 +168,21 @@ final class Cheapest {
             && !books.vanishes(container) && books.ineligible(container) == null;
     }
 
-    // So many of those that YARN has chosen are for room that others are about to make, or have made since.
-    private void countWhatIsUnderWay(Kind kind, List<Victims.Victim> victims) {
-        for (Substitute s : substitutes.values()) {
-            if (!s.kind.equals(kind) || victims.removeIf(v -> v.id().equals(s.container.getContainerId()))) {
+    // So many of those that YARN has chosen are for room that others are about to make, or have made since. Returns those of the
+    // others that were warned for long: the manager says again how they give way, as it does of those that YARN kills.
+    private List<Victims.Victim> countWhatIsUnderWay(Kind kind, List<Victims.Victim> victims) {
+        List<Victims.Victim> due = new ArrayList<>();
+        for (Substitute s : List.copyOf(substitutes.values())) {
+            ContainerId id = s.container.getContainerId();
+            if (!s.kind.equals(kind)) {
+                continue;
+            }
+            if (victims.stream().anyMatch(v -> v.id().equals(id))) {
+                if (ordered(id)) {
+                    victims.removeIf(v -> v.id().equals(id));
+                } else {
+                    substitutes.remove(id); // YARN, which has chosen it itself by now, has it killed in time
+                }
                 continue;
             }
             List<Victims.Victim> without = victims.stream().filter(v -> s.seenIn == 0 || v.round() < s.seenIn).toList();
@@ -155,13 +192,16 @@ final class Cheapest {
             Victims.Victim last = without.get(without.size() - 1);
             victims.remove(last);
             outcome.left(last.id());
+            s.used(round);
             if (underWay(s) && s.warnedMs != 0 && Reconciler.clock() - s.warnedMs >= maxWaitMs) {
-                scheduler.kill(s.container);
+                substitutes.put(id, new Substitute(s.container, kind)); // what it was told is over
+                due.add(new Victims.Victim(id, last.round(), () -> scheduler.kill(s.container)));
             }
         }
+        return due;
     }
 
-    private List<RMContainer> candidates(Kind kind, List<Victims.Victim> victims) {
+    private List<RMContainer> candidates(Kind kind, List<Victims.Victim> victims, int most) {
         List<RMContainer> all = new ArrayList<>();
         victims.forEach(v -> all.add(scheduler.getRMContainer(v.id())));
         Set<RMContainer> there = new HashSet<>(all);
@@ -169,7 +209,7 @@ final class Cheapest {
         for (RMContainer other : app == null ? List.<RMContainer>of() : app.getLiveContainers()) {
             Suspension.Phase now = phase.apply(other.getContainerId());
             boolean runs = now == null || now == Suspension.Phase.RUNNING;
-            if (all.size() < MOST && runs && kind.equals(kind(other)) && !substitutes.containsKey(other.getContainerId()) && there.add(other)) {
+            if (all.size() < victims.size() + most && runs && kind.equals(kind(other)) && !substitutes.containsKey(other.getContainerId()) && there.add(other)) {
                 all.add(other);
             }
         }
@@ -219,6 +259,7 @@ final class Cheapest {
         substitutes.put(container.getContainerId(), s);
         return new Victims.Victim(container.getContainerId(), chosenIn, () -> {
             s.warnedMs = Reconciler.clock();
+            s.used(round);
             scheduler.warn(container);
         });
     }

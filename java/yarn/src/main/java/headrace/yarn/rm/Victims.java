@@ -137,7 +137,8 @@ final class Victims implements Runnable {
         batch.add(waiting.take());
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timing.gather());
         Victim next;
-        while ((next = waiting.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS)) != null) {
+        while (batch.size() < ManagerClient.MOST_VICTIMS
+                && (next = waiting.poll(deadline - System.nanoTime(), TimeUnit.NANOSECONDS)) != null) {
             batch.add(next);
         }
         return batch;

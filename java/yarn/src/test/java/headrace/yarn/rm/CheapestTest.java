@@ -1,14 +1,18 @@
 package headrace.yarn.rm;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.client.ManagerClient;
 import headrace.yarn.rm.Suspension.Phase;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ContainerId;
+import org.apache.hadoop.yarn.api.records.PreemptionMessage;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
@@ -130,6 +134,81 @@ class CheapestTest extends OneApplication {
         assertEquals(7, cluster.app(am).getLiveContainers().size());
         assertEquals(List.of(ids.get(2)), am.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses().stream()
             .map(s -> s.getContainerId()).toList());
+    }
+
+    /** The rounds are those of the test. In the first of them the third is warned in place of the last, which YARN has chosen. */
+    private void theThirdIsWarned(int maxWaitMs) throws Exception {
+        conf.setBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, false);
+        conf.setInt(CapacitySchedulerConfiguration.PREEMPTION_WAIT_TIME_BEFORE_KILL, maxWaitMs);
+        start();
+        manager.costs(ids.get(2), 1);
+        manager.decides("kill");
+        cluster.scheduler().roundBegins();
+        cluster.preempt(am, ids.get(6));
+        cluster.await("warned", () -> {
+            PreemptionMessage told = am.allocate(new ArrayList<>(), new ArrayList<>()).getPreemptionMessage();
+            return told != null && told.getContract().getContainers().stream().anyMatch(c -> c.getId().equals(ids.get(2)));
+        });
+    }
+
+    private boolean gone(int n) {
+        return cluster.container(ids.get(n)) == null || cluster.container(ids.get(n)).completed();
+    }
+
+    @Test
+    void whoWasWarnedIsOneOfManyAgainWhenTheRoomIsNotNeeded() throws Exception {
+        theThirdIsWarned(50);
+        long warned = Reconciler.clock();
+        cluster.scheduler().roundBegins();
+        cluster.await("as long as YARN remembers its own", () -> Reconciler.clock() - warned > 2 * 50);
+        manager.decides("suspend");
+        manager.costs(ids.get(1), 0.5);
+        cluster.scheduler().roundBegins();
+        cluster.await("another that costs less by now gives way", () -> {
+            cluster.preempt(am, ids.get(6));
+            return cluster.scheduler().plugin().phase(ids.get(1)) == Phase.PARKED;
+        });
+        assertFalse(gone(2));
+        assertEquals(Set.of(ids.get(1)), cluster.scheduler().demoted());
+    }
+
+    @Test
+    void theManagerSaysAnewHowWhoWasWarnedForLongGivesWay() throws Exception {
+        theThirdIsWarned(50);
+        manager.decides("suspend");
+        cluster.await("put aside", () -> {
+            cluster.preempt(am, ids.get(6));
+            return cluster.scheduler().plugin().phase(ids.get(2)) == Phase.PARKED;
+        });
+        assertEquals(Set.of(ids.get(2).toString()), victims());
+    }
+
+    @Test
+    void aSubstituteThatYarnChoosesItselfIsKilledInYarnsTime() throws Exception {
+        theThirdIsWarned(3_600_000);
+        cluster.scheduler().roundBegins();
+        cluster.await("asked about again", () -> {
+            cluster.preempt(am, ids.get(2));
+            return Collections.frequency(manager.asked(), ids.get(2).toString()) > 1;
+        });
+        cluster.await("killed", () -> {
+            if (!gone(2)) {
+                cluster.scheduler().markContainerForKillable(cluster.container(ids.get(2)));
+            }
+            return gone(2);
+        });
+        assertEquals(Set.of(ids.get(2).toString()), victims());
+    }
+
+    @Test
+    void noQuestionIsLargerThanTheManagerTakes() {
+        assertEquals(1000, Cheapest.most(1, 1));
+        for (int kinds : new int[] {1, 21, 1000, ManagerClient.MOST_VICTIMS}) {
+            for (int chosen = kinds; chosen <= ManagerClient.MOST_VICTIMS; chosen += 997) {
+                int most = Cheapest.most(chosen, kinds);
+                assertTrue(most >= 0 && chosen + most * kinds <= ManagerClient.MOST_VICTIMS, most + " beside " + chosen + " in " + kinds);
+            }
+        }
     }
 
     @Test
