@@ -194,6 +194,56 @@ func TestKeptFilesChange(t *testing.T) {
 	})
 }
 
+// What is locked of a file that was deleted is let go, whichever of its blocks that is.
+func TestKeptPartsOfDeletedFiles(t *testing.T) {
+	for name, keep := range map[string]func(w *world, f File){
+		"all but the first, which was in memory": func(w *world, f File) {
+			w.load(f.Path, blockPart(0))
+			w.add(w.job("a", f))
+			w.wantPinned(3)
+		},
+		"all but those that were read": func(w *world, f File) {
+			q := w.job("a", f)
+			q.Implicit = true
+			w.add(q)
+			w.e.Read("a", f.Path, pagecache.Range{Len: blocks(2)})
+			w.wantPinned(2)
+		},
+		"what another job has left": func(w *world, f File) {
+			w.add(w.job("a", f))
+			w.add(w.job("hold", w.file("d1/hold", blocks(16))))
+			w.add(w.job("b", w.file("d1/b", blocks(30)), f)) // there is no room for it
+			w.e.Release("a")
+			if s := w.status("r-b"); s.Pinned != f.Size {
+				w.Errorf("%+v", s)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(20)}}, func(t *testing.T, w *world) {
+				f := w.file("d1/f", blocks(4))
+				keep(w, f)
+				w.pass(3 * w.e.cfg.FollowUp)
+				o, err := w.e.open(&request{}, f.Path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(o.f.Close(), os.Remove(f.Path)); err != nil {
+					t.Fatal(err)
+				}
+				w.pass(4 * w.e.cfg.FollowUp)
+				w.e.mu.Lock()
+				defer w.e.mu.Unlock()
+				for at := range w.e.blocks.all {
+					if at.ino == o.ino {
+						t.Errorf("it is kept from %d on", at.Off)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A small file that becomes shorter while it is read has failed.
 func TestSmallFileShrinks(t *testing.T) {
 	inWorld(t, worldConfig{}, func(t *testing.T, w *world) {
