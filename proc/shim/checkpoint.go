@@ -198,9 +198,10 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 		return nil, err
 	}
 	spec := d.t.life.spec()
+	open, mapped := sv.ways()
 	return json.Marshal(dumpJob{
 		Dir: d.t.home.dir, CRIU: d.t.criu, InitPID: sv.InitPID, Lock: lock, Task: string(spec.ID), Options: d.o, Meta: meta,
-		Files: sv.descriptors(), Deleted: deleted, User: spec.Credentials(), Facts: facts,
+		Files: open, Mapped: mapped, Deleted: deleted, User: spec.Credentials(), Facts: facts,
 	})
 }
 

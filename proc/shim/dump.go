@@ -32,8 +32,9 @@ type dumpJob struct {
 	Lock bool `json:"lock"`
 	// Deleted is how much CRIU will write of files that were deleted.
 	Deleted int64 `json:"deleted"`
-	// Files are what the task has open for writing.
+	// Files are what the task has open for writing; Mapped are links to what it has mapped for that alone.
 	Files   []linux.Descriptor     `json:"files"`
+	Mapped  []string               `json:"mapped,omitempty"`
 	Task    string                 `json:"task"`
 	Options proc.CheckpointOptions `json:"options"`
 	// Facts are for the mending of the images.
@@ -113,13 +114,18 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 }
 
 // syncFiles makes durable what the task has written to the files that it has
-// open. A task that is restored after a power failure would otherwise go on
+// open, or mapped: CRIU keeps no page of those. A task that is restored after a power failure would otherwise go on
 // behind output that is gone: CRIU does not check the size of a file that is
 // open for appending.
 func (j dumpJob) syncFiles() error {
 	for _, f := range j.Files {
 		if err := syncFile(f); err != nil {
 			return fmt.Errorf("make the task's files durable: %w", err)
+		}
+	}
+	for _, link := range j.Mapped {
+		if err := syncMapped(link); err != nil {
+			return fmt.Errorf("make what the task has mapped durable: %w", err)
 		}
 	}
 	return nil
