@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/fileset"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 )
 
@@ -475,4 +477,41 @@ func TestSilentFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSilentFileServerOfManyRequests: where nothing answers that looks for the devices of a user's files, few threads wait, however many
+// requests there are, and nobody else does.
+func TestSilentFileServerOfManyRequests(t *testing.T) {
+	answer, asking := make(chan struct{}), atomic.Int64{}
+	change := func(c *Config) {
+		c.as = func(who linux.Credentials, do func() error) error {
+			if who.UID == 7 {
+				asking.Add(1)
+				<-answer
+			}
+			return do()
+		}
+	}
+	inWorld(t, worldConfig{change: change}, func(t *testing.T, w *world) {
+		answer = make(chan struct{})
+		ids := []RequestID{}
+		for i := range 5 * maxAssigning {
+			q := w.job(fmt.Sprint(i), w.file(fmt.Sprint("d1/", i), 10))
+			q.Owner.UID = 7
+			ids = append(ids, w.add(q))
+		}
+		other := w.job("other", w.file("d1/other", 10))
+		other.Owner.UID = 8
+		w.add(other)
+		w.wantReads("other@0")
+		if n := asking.Load(); n != maxAssigning {
+			t.Errorf("%d wait for an answer, want %d", n, maxAssigning)
+		}
+		close(answer)
+		for _, id := range ids {
+			if s := w.status(id); !s.Done || s.Pinned != 10 {
+				t.Errorf("in the end: %+v", s)
+			}
+		}
+	})
 }
