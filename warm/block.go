@@ -211,14 +211,15 @@ func (e *Engine) inherit(b *block) bool {
 		if err != nil {
 			continue // it is told when the request's turn comes
 		}
+		d, err := e.cfg.Devices.Of(o.f)
 		o.f.Close()
-		if o.dev != b.key.dev || o.ino != b.key.ino {
+		if err != nil || o.dev != b.key.dev || o.ino != b.key.ino {
 			continue
 		}
 		e.mu.Lock()
 		if r.wants(pos) && r.fits(b.bytes) && r.changedFile(file, o.identity) == "" {
 			b.leaving = false
-			b.refer(r, pos)
+			e.lane(d).portion(r).refer(b, pos)
 			e.kickAll()
 			e.mu.Unlock()
 			return true

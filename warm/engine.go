@@ -14,6 +14,7 @@ import (
 	"headrace"
 	"headrace/disk"
 	"headrace/fileset"
+	"headrace/internal/budget"
 	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/policy/prefetch"
@@ -79,6 +80,9 @@ type Engine struct {
 	counters Counters
 	lacking  int64 // of the budget, because others have the memory
 	silent   map[party]*silence
+	// assigning bounds how many assigners each user has at a time: each takes a thread, and a path may lead to a file server of the
+	// user's that does not answer.
+	assigning budget.Slots[party]
 }
 
 // New makes an engine. The caller closes it, and what it was given after that.
@@ -86,7 +90,7 @@ func New(c Config) (*Engine, error) {
 	if err := c.defaults(); err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: c, requests: map[RequestID]*request{}, jobs: map[headrace.JobID][]*request{}, lanes: map[disk.ID]*lane{}, silent: map[party]*silence{},
+	e := &Engine{cfg: c, requests: map[RequestID]*request{}, jobs: map[headrace.JobID][]*request{}, lanes: map[disk.ID]*lane{}, silent: map[party]*silence{}, assigning: budget.Slots[party]{Most: maxAssigning},
 		blocks: blockIndex{all: map[blockKey]*block{}, known: map[alias]*block{}}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	if c.Spare != nil {

@@ -7,12 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/fileset"
+	"headrace/internal/linux"
 	"headrace/pagecache"
 )
 
@@ -192,6 +194,56 @@ func TestKeptFilesChange(t *testing.T) {
 			t.Errorf("later: %+v", s)
 		}
 	})
+}
+
+// What is locked of a file that was deleted is let go, whichever of its blocks that is.
+func TestKeptPartsOfDeletedFiles(t *testing.T) {
+	for name, keep := range map[string]func(w *world, f File){
+		"all but the first, which was in memory": func(w *world, f File) {
+			w.load(f.Path, blockPart(0))
+			w.add(w.job("a", f))
+			w.wantPinned(3)
+		},
+		"all but those that were read": func(w *world, f File) {
+			q := w.job("a", f)
+			q.Implicit = true
+			w.add(q)
+			w.e.Read("a", f.Path, pagecache.Range{Len: blocks(2)})
+			w.wantPinned(2)
+		},
+		"what another job has left": func(w *world, f File) {
+			w.add(w.job("a", f))
+			w.add(w.job("hold", w.file("d1/hold", blocks(16))))
+			w.add(w.job("b", w.file("d1/b", blocks(30)), f)) // there is no room for it
+			w.e.Release("a")
+			if s := w.status("r-b"); s.Pinned != f.Size {
+				w.Errorf("%+v", s)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, worldConfig{Config: pagecache.Config{Budget: blocks(20)}}, func(t *testing.T, w *world) {
+				f := w.file("d1/f", blocks(4))
+				keep(w, f)
+				w.pass(3 * w.e.cfg.FollowUp)
+				o, err := w.e.open(&request{}, f.Path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(o.f.Close(), os.Remove(f.Path)); err != nil {
+					t.Fatal(err)
+				}
+				w.pass(4 * w.e.cfg.FollowUp)
+				w.e.mu.Lock()
+				defer w.e.mu.Unlock()
+				for at := range w.e.blocks.all {
+					if at.ino == o.ino {
+						t.Errorf("it is kept from %d on", at.Off)
+					}
+				}
+			})
+		})
+	}
 }
 
 // A small file that becomes shorter while it is read has failed.
@@ -425,4 +477,41 @@ func TestSilentFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSilentFileServerOfManyRequests: where nothing answers that looks for the devices of a user's files, few threads wait, however many
+// requests there are, and nobody else does.
+func TestSilentFileServerOfManyRequests(t *testing.T) {
+	answer, asking := make(chan struct{}), atomic.Int64{}
+	change := func(c *Config) {
+		c.as = func(who linux.Credentials, do func() error) error {
+			if who.UID == 7 {
+				asking.Add(1)
+				<-answer
+			}
+			return do()
+		}
+	}
+	inWorld(t, worldConfig{change: change}, func(t *testing.T, w *world) {
+		answer = make(chan struct{})
+		ids := []RequestID{}
+		for i := range 5 * maxAssigning {
+			q := w.job(fmt.Sprint(i), w.file(fmt.Sprint("d1/", i), 10))
+			q.Owner.UID = 7
+			ids = append(ids, w.add(q))
+		}
+		other := w.job("other", w.file("d1/other", 10))
+		other.Owner.UID = 8
+		w.add(other)
+		w.wantReads("other@0")
+		if n := asking.Load(); n != maxAssigning {
+			t.Errorf("%d wait for an answer, want %d", n, maxAssigning)
+		}
+		close(answer)
+		for _, id := range ids {
+			if s := w.status(id); !s.Done || s.Pinned != 10 {
+				t.Errorf("in the end: %+v", s)
+			}
+		}
+	})
 }

@@ -127,8 +127,14 @@ func (l *lane) due() (blocks, files []ask) {
 		s.following = s.following[n:]
 		n = min(len(s.checking), most-len(files))
 		for _, pos := range s.checking[:n] {
+			file := s.r.fileOf(pos)
+			if s.r.held[pos] == nil { // it was given up before others of its file
+				pos, _ = s.r.heldOf(file)
+			}
 			if s.r.held[pos] != nil {
 				files = append(files, s.askFor(pos))
+			} else {
+				delete(s.r.checked, int32(file))
 			}
 		}
 		s.checking = s.checking[n:]
@@ -151,13 +157,11 @@ func (l *lane) check(a ask) {
 		o.f.Close()
 	}
 	e.mu.Lock()
+	a.s.checking = append(a.s.checking, a.pos) // until nothing of it is held: one of its blocks may be under way
 	b := a.r.held[a.pos]
-	if b == nil {
-		e.mu.Unlock()
-		return
-	}
 	var why string
 	switch {
+	case b == nil: // given up since
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, fileset.ErrNotRegular):
 		why = reason(err)
 	case err != nil: // it cannot be told
@@ -167,9 +171,7 @@ func (l *lane) check(a ask) {
 		why = a.r.changedFile(a.file, o.identity)
 	}
 	var free []*block
-	if why == "" {
-		a.s.checking = append(a.s.checking, a.pos)
-	} else {
+	if why != "" {
 		free = e.abandon(a.r, a.file, why)
 	}
 	e.mu.Unlock()

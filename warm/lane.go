@@ -410,8 +410,7 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	case b != nil:
 		e.blocks.meet(b, a.path)
 		if b.pin != nil && !b.leaving && r.fits(b.bytes) {
-			b.refer(r, a.pos)
-			a.checkLater()
+			a.s.refer(b, a.pos)
 		}
 		return nil
 	case a.part.Len == 0:
@@ -427,20 +426,11 @@ func (l *lane) begin(a ask, o *opened, d disk.Device, cancel context.CancelFunc)
 	}
 	b = &block{key: key, bytes: bytes, cancel: cancel}
 	e.blocks.add(b)
-	b.refer(r, a.pos)
-	a.checkLater()
+	a.s.refer(b, a.pos)
 	e.blocks.meet(b, a.path)
 	l.reading = a
 	r.touch()
 	return b
-}
-
-// checkLater has the file be looked at as long as its first block is locked. e.mu is
-// held.
-func (a *ask) checkLater() {
-	if a.pos == a.r.start[a.file] {
-		a.s.checking = append(a.s.checking, a.pos)
-	}
 }
 
 // finish notes what has become of a block that was to be read.

@@ -187,6 +187,11 @@ func (e assigner) start() {
 
 func (e assigner) run() {
 	defer e.wg.Done()
+	end, err := e.assigning.Begin(e.ctx, e.r.party())
+	if err != nil {
+		return // the engine ends
+	}
+	defer end()
 	e.dirs = map[string]disk.Device{}
 	for {
 		from, files := e.next()
@@ -232,7 +237,8 @@ func (e assigner) next() (from int, files []File) {
 }
 
 const (
-	assignBatch = 1024
+	maxAssigning = 4
+	assignBatch  = 1024
 	// knownDirs is how many directories are remembered while files are assigned.
 	knownDirs = 4096
 )

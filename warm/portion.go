@@ -18,7 +18,7 @@ type portion struct {
 	// following has positions that are in memory without being locked, those first
 	// that were looked at longest ago.
 	following []uint32
-	// checking has the first positions of files that are locked, in the same order.
+	// checking has a position of each file of which something is locked, in the same order.
 	checking []uint32
 	// leased are files that somebody else has a lease on.
 	leased map[int32]lease
@@ -33,6 +33,17 @@ func (s *portion) add(files []int32) {
 	}
 	s.files = append(s.files, files...)
 	s.lane.activate(s)
+}
+
+// refer has the request be in a block's list, and its file be looked at for as long as anything of it is locked. The
+// engine's lock is held.
+func (s *portion) refer(b *block, pos uint32) {
+	b.refer(s.r, pos)
+	if file := int32(s.r.fileOf(pos)); !s.r.checked[file] {
+		s.r.checked[file] = true
+		s.checking = append(s.checking, pos)
+		s.lane.start()
+	}
 }
 
 // take adds a file that turned out to be on this device.

@@ -44,7 +44,9 @@ type request struct {
 	// against the budget.
 	held      map[uint32]*block
 	heldBytes int64
-	shares    []*portion
+	// checked are the files that some portion is checking.
+	checked map[int32]bool
+	shares  []*portion
 	// moved are files that are on another device than their directory.
 	moved map[int32]*portion
 	// begun are files of several blocks that have been opened.
@@ -82,7 +84,7 @@ func newRequest(q Request, blockSize int64) (*request, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	r := &request{Request: q, block: blockSize, held: map[uint32]*block{}}
+	r := &request{Request: q, block: blockSize, held: map[uint32]*block{}, checked: map[int32]bool{}}
 	r.name = "request " + string(q.ID)
 	if q.Job != "" {
 		r.name = "job " + string(q.Job)
@@ -238,6 +240,25 @@ func (r *request) fileOf(pos uint32) int {
 		i--
 	}
 	return i
+}
+
+// heldOf returns a position of a file that is held, if one is.
+func (r *request) heldOf(file int) (pos uint32, is bool) {
+	from, to := r.start[file], r.start[file+1]
+	if int(to-from) > len(r.held) {
+		for pos := range r.held {
+			if from <= pos && pos < to {
+				return pos, true
+			}
+		}
+		return 0, false
+	}
+	for pos := from; pos < to; pos++ {
+		if r.held[pos] != nil {
+			return pos, true
+		}
+	}
+	return 0, false
 }
 
 // part returns the bytes of a position in its file.

@@ -4,9 +4,10 @@ import (
 	"context"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"headrace"
 	"headrace/hdfs/replica"
-	"headrace/internal/linux"
 	"headrace/pagecache"
 	"headrace/warm"
 )
@@ -71,19 +72,14 @@ func (b *Blocks) share(at inode, f *os.File) (*shared, error) {
 		if err != nil {
 			return nil, err
 		}
-		data, err := linux.OpenRegular(f.Name(), os.O_RDONLY) // it may be another file by now
+		var data *os.File // of its own, without another look at the disk
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 		if err == nil {
-			var found inode
-			if found, _, err = inodeOf(data); err == nil && found != at {
-				err = replica.ErrChanged
-			}
-			if err != nil {
-				data.Close()
-			}
+			data = os.NewFile(uintptr(fd), f.Name())
 		}
 		if err != nil {
 			file.Close()
-			return nil, err
+			return nil, os.NewSyscallError("fcntl", err)
 		}
 		s = &shared{file: file, data: data}
 		b.shared[at] = s

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,9 @@ type Near struct {
 	Address string
 
 	line line
+	// disks are the ways to those of the node, by its directories. It is asked by one goroutine at a time.
+	disks map[string]*replica.Line
+	opens func(*extent) (*os.File, error) // nil but in tests
 }
 
 // Find implements Replicas.
@@ -57,8 +61,10 @@ func (n *Near) extent(ctx context.Context, id headrace.BlockID) (*Copy, extent, 
 	if err != nil {
 		return nil, e, err
 	}
-	f, err := e.open()
+	f, err := n.open(ctx, e)
 	switch {
+	case ctx.Err() != nil && err != nil:
+		return nil, e, ctx.Err()
 	case errors.Is(err, os.ErrNotExist):
 		return nil, e, replica.ErrAbsent
 	case errors.Is(err, os.ErrPermission):
@@ -67,6 +73,30 @@ func (n *Near) extent(ctx context.Context, id headrace.BlockID) (*Copy, extent, 
 		return nil, e, fmt.Errorf("%w: %w", replica.ErrVolume, err)
 	}
 	return &Copy{Data: f, Part: e.part, Bytes: e.bytes}, e, nil
+}
+
+// mostDisks is how many are remembered; further ones share a way.
+const mostDisks = 64
+
+// open opens a file, unless its disk does not answer: who waits has the disks beside it to tell of.
+func (n *Near) open(ctx context.Context, e extent) (*os.File, error) {
+	at := filepath.Dir(filepath.Dir(filepath.Dir(e.path))) // see block.Store
+	if n.disks[at] == nil && len(n.disks) >= mostDisks {
+		at = ""
+	}
+	disk := n.disks[at]
+	if disk == nil {
+		if n.disks == nil {
+			n.disks = map[string]*replica.Line{}
+		}
+		disk = replica.NewLine()
+		n.disks[at] = disk
+	}
+	open := n.opens
+	if open == nil {
+		open = (*extent).open
+	}
+	return replica.Ask(ctx, disk, func() (*os.File, error) { return open(&e) }, func(late *os.File) { late.Close() })
 }
 
 // open opens what is a file, and nothing else, of whoever has named it: anybody may be at the port while the node is not, and is

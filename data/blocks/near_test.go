@@ -2,11 +2,14 @@ package blocks
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -105,6 +108,49 @@ func TestNearOfAnotherUser(t *testing.T) {
 		t.Fatalf("their own: %v", err)
 	}
 	c.Data.Close()
+}
+
+// TestNearDiskHangs: a disk that does not answer is waited for as long as there is time, and then not at all; those beside it are looked at.
+func TestNearDiskHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := make(chan struct{})
+		n := &Near{opens: func(e *extent) (*os.File, error) {
+			if strings.HasPrefix(e.path, "/bad/") {
+				<-answer
+			}
+			return os.Open("/dev/null")
+		}}
+		open := func(path string) error {
+			ctx, cancel := context.WithTimeout(t.Context(), lookAtMost)
+			defer cancel()
+			f, err := n.open(ctx, extent{path: path})
+			if err == nil {
+				f.Close()
+			}
+			return err
+		}
+		if err := open("/bad/files/00/1.blocks"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("at first: %v", err)
+		}
+		time.Sleep(time.Minute)
+		began := time.Now()
+		for i := range 100 {
+			if err := open(fmt.Sprintf("/bad/files/%02x/1.blocks", i)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("later: %v", err)
+			}
+			if err := open("/good/files/00/1.blocks"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("a disk that is known to hang has held up others for %v", took)
+		}
+		close(answer)
+		synctest.Wait()
+		if err := open("/bad/files/00/1.blocks"); err != nil {
+			t.Errorf("when it answers: %v", err)
+		}
+	})
 }
 
 // TestNearStandsStill: one look waits, those after it do not.

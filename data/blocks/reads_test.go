@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"headrace/warm"
@@ -83,6 +84,30 @@ func TestImplicit(t *testing.T) {
 	r.arrived()
 	r.order(false, "j", nil, []int64{1})
 	r.tells("the other stays", true, nil, stands{"j 2": "pinned"})
+}
+
+// TestImplicitReadBeforeItIsFound: what a job has read all of before the engine was given it is not read ahead for it.
+func TestImplicitReadBeforeItIsFound(t *testing.T) {
+	r := newRig(t)
+	r.disk.add(0, 1)
+	r.watch(true, []int64{1}, nil)
+	r.report(false)
+	r.arrived()
+	meta := r.disk.paths(0, 1)[1]
+	if err := os.Rename(meta, meta+".away"); err != nil { // it cannot be read ahead yet
+		t.Fatal(err)
+	}
+	blocks := jobBlocks("j", []int64{1})
+	blocks.Job.Implicit = true
+	r.Answered(&wire.ExchangeResponse{Read: &wire.BlocksToRead{Number: 1, Keep: []*wire.JobBlocks{blocks}}})
+	r.report(false)
+	r.cache.readBy(t, r.disk.paths(0, 1)[0], 1)
+	r.report(false)
+	if err := os.Rename(meta+".away", meta); err != nil {
+		t.Fatal(err)
+	}
+	r.tells("it was read", true, nil, stands{"j 1": "read"})
+	wantEqual(t, "what the engine is to keep", r.requests(), nil)
 }
 
 // TestImplicitOfSeveral: a block that several jobs want, each of which lets go of what it has read, is let go by one after each time that all

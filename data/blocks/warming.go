@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/pagecache"
 	"headrace/warm"
 	"headrace/wire"
 	"headrace/wire/convert"
@@ -234,6 +235,18 @@ func (b *Blocks) hand(now time.Time) {
 func (b *Blocks) give(k want, j *job, now time.Time) {
 	fresh := j.fresh
 	j.fresh = nil
+	if j.facts.Implicit {
+		fresh = slices.DeleteFunc(fresh, func(w *warming) bool {
+			done := pagecache.ReadBytes(w.read, w.block.Bytes) == w.block.Bytes // before it was found
+			if done {
+				w.now = outcome{state: wire.KeptState_KEPT_STATE_READ}
+			}
+			return done
+		})
+		if len(fresh) == 0 {
+			return
+		}
+	}
 	// The job's last ones first: should it begin meanwhile, it begins at the other end.
 	slices.SortFunc(fresh, func(a, b *warming) int { return cmp.Compare(b.place, a.place) })
 	var files []warm.File

@@ -16,8 +16,8 @@ const (
 	maxAsked = 8
 )
 
-// line is the way to a disk that may not answer.
-type line struct {
+// Line is the way to a disk that may not answer.
+type Line struct {
 	patience time.Duration
 	turns    chan struct{}
 
@@ -26,9 +26,12 @@ type line struct {
 	asked map[uint64]time.Time // when, of questions without an answer
 }
 
-func newLine(patience time.Duration) *line {
-	return &line{patience: patience, turns: make(chan struct{}, maxAsked), asked: map[uint64]time.Time{}}
+func newLine(patience time.Duration) *Line {
+	return &Line{patience: patience, turns: make(chan struct{}, maxAsked), asked: map[uint64]time.Time{}}
 }
+
+// NewLine returns one whose disk is given ten seconds for an answer.
+func NewLine() *Line { return newLine(patience) }
 
 // silence is the error of a disk that has not answered for a time.
 type silence struct{ since time.Duration }
@@ -38,7 +41,7 @@ func (s *silence) Error() string {
 }
 
 // silent says for how long there has been no answer to a question, if that is too long.
-func (l *line) silent() error {
+func (l *Line) silent() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, at := range l.asked {
@@ -50,7 +53,7 @@ func (l *line) silent() error {
 }
 
 // begin enters a question; end is called when there is an answer.
-func (l *line) begin() (end func()) {
+func (l *Line) begin() (end func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.n++
@@ -64,9 +67,9 @@ func (l *line) begin() (end func()) {
 	}
 }
 
-// ask asks and returns the answer, unless ctx ends, or the disk keeps silent for longer
-// than patience. An answer that comes later than that is given to drop.
-func ask[T any](ctx context.Context, l *line, question func() (T, error), drop func(T)) (answer T, err error) {
+// Ask asks and returns the answer, unless ctx ends, or the disk keeps silent for longer
+// than patience: it fails at once then for as long as it does. An answer that comes later than that is given to drop.
+func Ask[T any](ctx context.Context, l *Line, question func() (T, error), drop func(T)) (answer T, err error) {
 	if err := l.silent(); err != nil {
 		return answer, err
 	}

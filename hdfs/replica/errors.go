@@ -53,7 +53,7 @@ func (v *volume) owner() string {
 
 func missing(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) }
 
-// silent makes ErrVolume of an error of ask itself.
+// silent makes ErrVolume of an error of Ask itself.
 func (v *volume) silent(err error) error {
 	var s *silence
 	if errors.As(err, &s) {

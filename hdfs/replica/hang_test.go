@@ -77,7 +77,7 @@ func TestAskerLeaves(t *testing.T) {
 	release, dropped := make(chan struct{}), make(chan int)
 	asked := make(chan struct{})
 	go func() { <-asked; cancel() }()
-	_, err := ask(ctx, l, func() (int, error) { close(asked); <-release; return 7, nil }, func(n int) { dropped <- n })
+	_, err := Ask(ctx, l, func() (int, error) { close(asked); <-release; return 7, nil }, func(n int) { dropped <- n })
 	if !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
@@ -85,7 +85,7 @@ func TestAskerLeaves(t *testing.T) {
 	if n := <-dropped; n != 7 {
 		t.Errorf("%d is dropped", n)
 	}
-	n, err := ask(t.Context(), l, func() (int, error) { return 8, nil }, func(int) { t.Error("dropped, too") })
+	n, err := Ask(t.Context(), l, func() (int, error) { return 8, nil }, func(int) { t.Error("dropped, too") })
 	if n != 8 || err != nil {
 		t.Error(n, err)
 	}

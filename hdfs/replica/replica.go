@@ -75,7 +75,7 @@ func (r *Replica) Check(ctx context.Context) error {
 	if now.data.size != r.Bytes {
 		return fmt.Errorf("%s: %s: %w: it has %d bytes now, not %d", r.Volume, r.ID, ErrChanged, now.data.size, r.Bytes)
 	}
-	_, err = ask(ctx, r.volume.line, func() (struct{}, error) { return struct{}{}, r.named(now) }, func(struct{}) {})
+	_, err = Ask(ctx, r.volume.line, func() (struct{}, error) { return struct{}{}, r.named(now) }, func(struct{}) {})
 	if err != nil {
 		return r.volume.silent(err)
 	}

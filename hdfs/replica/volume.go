@@ -18,7 +18,7 @@ import (
 // volume is one directory of a data node.
 type volume struct {
 	dir  string
-	line *line
+	line *Line
 
 	mu sync.Mutex
 	// layouts are those of block pools, as their VERSION files say. There are no more of

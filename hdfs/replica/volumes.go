@@ -35,7 +35,7 @@ func Open(dirs []string) (*Volumes, error) {
 		if slices.Contains(dirs[:i], dir) {
 			return nil, fmt.Errorf("volume of a data node: %s is given twice", dir)
 		}
-		v.volumes = append(v.volumes, &volume{dir: dir, line: newLine(patience), layouts: map[string]versionFile{}})
+		v.volumes = append(v.volumes, &volume{dir: dir, line: NewLine(), layouts: map[string]versionFile{}})
 	}
 	return v, nil
 }
@@ -64,7 +64,7 @@ func find[T any](ctx context.Context, v *Volumes, id headrace.BlockID, look func
 	}
 	var errs []error
 	for _, one := range v.volumes {
-		found, err := ask(ctx, one.line, func() (*T, error) { return look(one) }, func(late *T) {
+		found, err := Ask(ctx, one.line, func() (*T, error) { return look(one) }, func(late *T) {
 			if late != nil {
 				drop(late)
 			}
@@ -93,7 +93,7 @@ var pool = regexp.MustCompile(`^BP-[0-9A-Za-z.:_-]+$`)
 func (v *Volumes) Check(ctx context.Context) map[string]error {
 	problems := map[string]error{}
 	for _, one := range v.volumes {
-		_, err := ask(ctx, one.line, func() (struct{}, error) { return struct{}{}, one.check() }, func(struct{}) {})
+		_, err := Ask(ctx, one.line, func() (struct{}, error) { return struct{}{}, one.check() }, func(struct{}) {})
 		if err != nil {
 			problems[one.dir] = one.silent(err)
 		}

@@ -13,7 +13,7 @@ var lacking = []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, sy
 // passing are, beside those, the errors that say something of the machine at this moment and
 // nothing of the file that was named.
 var passing = []syscall.Errno{
-	syscall.ENOBUFS, syscall.EINTR, syscall.EBUSY, syscall.EIO, syscall.ETIMEDOUT, syscall.ESTALE, syscall.ENODEV, syscall.ENOTCONN,
+	syscall.ENOBUFS, syscall.EINTR, syscall.EBUSY, syscall.EIO, syscall.EROFS, syscall.ETIMEDOUT, syscall.ESTALE, syscall.ENODEV, syscall.ENOTCONN,
 	syscall.EHOSTDOWN, syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.ENETUNREACH, syscall.ECONNRESET, syscall.EREMOTEIO,
 }
 

@@ -132,6 +132,9 @@ func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
 	if l, err := deadline(pid); l != nil || err != nil {
 		return l, err
 	}
+	if l, err := ofThread(pid); l != nil || err != nil {
+		return l, err
+	}
 	return deletedFile(open)
 }
 
@@ -161,6 +164,33 @@ func deadline(pid int) (l *Loss, err error) {
 		}
 		if e != 0 && e != unix.ESRCH {
 			err = fmt.Errorf("ask for the scheduling policy of thread %d: %w", tid, e)
+		}
+		return l == nil && err == nil
+	})
+	return l, errors.Join(err, ended)
+}
+
+// ofThread: CRIU dumps descriptors and the working directory of the first thread, and restores all others with these. Nor are those
+// of another thread looked at here.
+func ofThread(pid int) (l *Loss, err error) {
+	first := 0
+	ended := procs.ThreadStates(pid, func(tid int, state byte) bool {
+		switch {
+		case linux.Dead(state):
+			return true
+		case first == 0:
+			first = tid
+			return true
+		}
+		const files, fs = 2, 3 // KCMP_FILES, KCMP_FS
+		for kind, of := range map[uintptr]string{files: "descriptors", fs: "a working directory, root or umask"} {
+			order, _, e := unix.Syscall6(unix.SYS_KCMP, uintptr(first), uintptr(tid), kind, 0, 0, 0)
+			switch {
+			case e != 0 && e != unix.ESRCH:
+				err = fmt.Errorf("ask whether thread %d has %s of its own: %w", tid, of, e)
+			case e == 0 && order != 0:
+				l = &Loss{Has: fmt.Sprintf("a thread (%d) with %s of its own (unshare), which a restore would take from the first thread", tid, of)}
+			}
 		}
 		return l == nil && err == nil
 	})

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -225,12 +224,12 @@ func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) erro
 	if serr := w.ServerErr(); serr != nil {
 		return errors.Join(serr, failure) // CRIU saw only that the connection broke
 	}
-	if storeFull(failure) {
-		return errors.Join(syscall.ENOSPC, failure)
+	if err := storeFull(w.Dir()); err != nil {
+		return errors.Join(err, failure)
 	}
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.Exited() {
-		if criu.Passing(failure.Error()) {
+		if said := failure.Error(); criu.Passing(said) || criu.Lacking(said) {
 			return fmt.Errorf("%w: %w", proc.ErrCheckpointLater, failure)
 		}
 		return fmt.Errorf("%w: %w", proc.ErrNotCheckpointable, failure)
@@ -238,11 +237,18 @@ func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) erro
 	return failure
 }
 
-// storeFull tells whether CRIU has failed to write a file of its own for lack of
-// room: that is no fault of the task.
-func storeFull(failure error) bool {
-	said := failure.Error()
-	return strings.Contains(said, "No space left on device") || strings.Contains(said, "Disk quota exceeded")
+// storeFull returns ENOSPC or EDQUOT if there is no room for what CRIU would write next to a directory: that is no fault of the
+// task. The file system is asked: in what CRIU says stand names of files, which are the task's to choose.
+func storeFull(dir string) error {
+	f, err := os.CreateTemp(dir, "room-")
+	if err == nil {
+		_, err = f.Write(make([]byte, 1<<20))
+		err = errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name())) // some tell only when it is to be durable
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return nil // it may be gone: then others say so
 }
 
 // memoryFile returns a file in memory, that a program reads from its start, or writes.

@@ -116,7 +116,7 @@ func (r *restoration) newest(store *checkpoint.Store, images []*checkpoint.Image
 		if r.t.op.isKilled() {
 			return res, errKilled
 		}
-		if passes(err) {
+		if !unusable(err) || passes(err) {
 			// An older image would lose work that is not lost.
 			return res, fmt.Errorf("%w: checkpoint %d: %v", proc.ErrNotNow, im.Seq, err)
 		}
@@ -129,6 +129,20 @@ func (r *restoration) newest(store *checkpoint.Store, images []*checkpoint.Image
 		return res, fmt.Errorf("%w in %s", proc.ErrNoImage, r.o.Store)
 	}
 	return res, fmt.Errorf("%w: %s", proc.ErrNoImage, strings.Join(res.Skipped, "; "))
+}
+
+// errRecord: what the supervisor knew of the task is not known.
+var errRecord = errors.New("nothing is known of its task")
+
+// unusable reports whether an error says of an image that it never can be used again. All others are of
+// the machine, such as a store that has become read-only, and say nothing of the image.
+func unusable(err error) bool {
+	for _, of := range []error{checkpoint.ErrCorrupt, checkpoint.ErrVersion, errChanged, errRecord} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
 }
 
 // passes reports whether an image that could not be made ready may be usable the next
@@ -193,7 +207,7 @@ func (r *restoration) open(ctx context.Context, im *checkpoint.Image) (c candida
 	}
 	c.seq = im.Seq
 	if c.sv, err = parseSaved(im.Meta); err != nil {
-		return c, err
+		return c, fmt.Errorf("%w: %w", errRecord, err)
 	}
 	if c.dir, c.done, err = im.Open(ctx, r.o.Scratch); err != nil { // from here on nobody else changes it
 		return c, err

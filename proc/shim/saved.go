@@ -37,7 +37,7 @@ type saved struct {
 	// Pipes are CRIU's names of the standard streams that are pipes from outside;
 	// empty for those that are not.
 	Pipes [3]string `json:"pipes"`
-	// Files are the regular files that were open for writing.
+	// Files are the regular files that were open for writing, or mapped for it.
 	Files []openFile `json:"files"`
 	// CommandGroup is the command's process group; 0: unknown.
 	CommandGroup int `json:"command_group,omitempty"`
@@ -77,8 +77,9 @@ type openFile struct {
 	Log bool `json:"log,omitempty"`
 	Own bool `json:"own,omitempty"`
 
-	// fd is a descriptor of it, of a process that is being dumped.
-	fd linux.Descriptor
+	// fd is a descriptor of it, of a process that is being dumped; or mapped leads to it, where none has it open any more.
+	fd     linux.Descriptor
+	mapped string
 }
 
 // describe collects what the supervisor knows of the task.
@@ -168,7 +169,8 @@ func (sv *saved) runsHere(fs linux.ProcFS) error {
 	return nil
 }
 
-// filesForWriting adds the regular files that a process has open for writing.
+// filesForWriting adds the regular files that a process has open for writing, or writes to through a mapping alone: most programs close
+// what they have mapped. What is in files without a name CRIU keeps.
 func filesForWriting(pid int, mounts []linux.Mount, to map[[2]uint64]openFile) error {
 	open, err := procs.Descriptors(pid)
 	if err != nil {
@@ -183,20 +185,41 @@ func filesForWriting(pid int, mounts []linux.Mount, to map[[2]uint64]openFile) e
 		if writing, err := procs.ForWriting(d); err != nil || !writing {
 			continue
 		}
-		key := [2]uint64{uint64(st.Dev), st.Ino}
-		if _, ok := to[key]; ok {
-			continue
+		if err := addFile(openFile{Path: d.Target, fd: d}, link, st, mounts, to); err != nil {
+			return err
 		}
-		f, err := lookAt(link)
-		if linux.Gone(err) {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("look at %s: %w", d.Target, err)
-		}
-		f.Path, f.Mount, f.fd = d.Target, mountOf(d.Target, mounts), d
-		to[key] = f
 	}
+	for m, err := range procs.Maps(pid) {
+		if err != nil {
+			return err
+		}
+		link := procs.Mapped(pid, m)
+		var st unix.Stat_t
+		if !m.Writable() || !m.Shared() || m.Inode == 0 || isPerfData(m) || unix.Stat(link, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink == 0 {
+			continue
+		}
+		if err := addFile(openFile{Path: m.Path, mapped: link}, link, st, mounts, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addFile adds a file that a link leads to, unless it is there.
+func addFile(as openFile, link string, st unix.Stat_t, mounts []linux.Mount, to map[[2]uint64]openFile) error {
+	key := [2]uint64{uint64(st.Dev), st.Ino}
+	if _, ok := to[key]; ok {
+		return nil
+	}
+	f, err := lookAt(link)
+	if linux.Gone(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look at %s: %w", as.Path, err)
+	}
+	f.Path, f.Mount, f.fd, f.mapped = as.Path, mountOf(as.Path, mounts), as.fd, as.mapped
+	to[key] = f
 	return nil
 }
 
@@ -234,12 +257,18 @@ func mountOf(path string, mounts []linux.Mount) (point string) {
 }
 
 // syncFiles makes durable what the task has written to the files that it has
-// open. A task that is restored after a power failure would otherwise go on
+// open, or mapped: CRIU keeps no page of those. A task that is restored after a power failure would otherwise go on
 // behind output that is gone: CRIU does not check the size of a file that is
 // open for appending.
 func (sv saved) syncFiles() error {
 	for _, f := range sv.Files {
-		if err := syncFile(f.fd); err != nil {
+		err := error(nil)
+		if f.mapped != "" {
+			err = syncMapped(f.mapped)
+		} else {
+			err = syncFile(f.fd)
+		}
+		if err != nil {
 			return fmt.Errorf("make the task's files durable: %w", err)
 		}
 	}
@@ -257,6 +286,19 @@ func syncFile(d linux.Descriptor) error {
 	defer unix.Close(fd)
 	if err := unix.Fsync(fd); err != nil && err != unix.EINVAL && err != unix.EROFS {
 		return fmt.Errorf("fsync descriptor %d of process %d: %w", d.FD, d.PID, err)
+	}
+	return nil
+}
+
+// syncMapped does the same for a file that a process has mapped.
+func syncMapped(link string) error {
+	fd, err := unix.Open(link, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: link, Err: err}
+	}
+	defer unix.Close(fd)
+	if err := unix.Fsync(fd); err != nil && err != unix.EINVAL && err != unix.EROFS {
+		return &os.PathError{Op: "fsync", Path: link, Err: err}
 	}
 	return nil
 }
