@@ -28,7 +28,6 @@ import org.slf4j.LoggerFactory;
 final class Plugin {
     private static final Logger LOG = LoggerFactory.getLogger(Plugin.class);
     private static final long STOP_MS = 2000;
-    private static final Duration PRICE_TIMEOUT = Duration.ofMillis(500);
     private static final Set<RMContainerState> BEGINS_OR_RUNS =
         Set.of(RMContainerState.ALLOCATED, RMContainerState.ACQUIRED, RMContainerState.RUNNING);
 
@@ -98,7 +97,8 @@ final class Plugin {
             return null;
         }
         Configuration conf = scheduler.getConfiguration();
-        ManagerClient prompt = new ManagerClient(settings.manager(), settings.tokenFile(), settings.ca(), PRICE_TIMEOUT);
+        ManagerClient prompt = new ManagerClient(settings.manager(), settings.tokenFile(), settings.ca(),
+            Duration.ofMillis(scheduler.timing().prices()));
         return new Cheapest(scheduler, books, prompt, newReconciler::phase, newReconciler,
             conf.getBoolean(CapacitySchedulerConfiguration.PREEMPTION_SELECT_CANDIDATES_FOR_RESERVED_CONTAINERS, false),
             conf.getLong(CapacitySchedulerConfiguration.PREEMPTION_WAIT_TIME_BEFORE_KILL,

@@ -15,10 +15,11 @@ package headrace.yarn.rm;
  * @param again before a container that did not go on is told so again; it doubles each time
  * @param spare how long a master is passed over whose containers are put aside
  * @param undelivered how long a container keeps the room that it has been given when the manager cannot be told
+ * @param prices how long the manager may take to name prices, while victims wait
  */
 record Timing(long tick, long gather, long poll, long retry, long parked, long soon, long ask, long contested,
-            long silent, long undelivered, long again, long spare) {
+            long silent, long undelivered, long again, long spare, long prices) {
 
     static final Timing STANDARD =
-        new Timing(200, 20, 10_000, 1000, 2000, 60_000, 5000, 30_000, 30_000, 60_000, 20_000, 60_000);
+        new Timing(200, 20, 10_000, 1000, 2000, 60_000, 5000, 30_000, 30_000, 60_000, 20_000, 60_000, 500);
 }

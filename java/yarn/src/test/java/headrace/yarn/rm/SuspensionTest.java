@@ -25,6 +25,7 @@ class SuspensionTest extends OneApplication {
 
     @BeforeEach
     void start() throws Exception {
+        conf.setBoolean(TestScheduler.PATIENT, true); // however busy this machine is
         start(3);
         before = Accounts.of(cluster);
     }

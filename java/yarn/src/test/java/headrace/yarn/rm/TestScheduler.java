@@ -13,7 +13,11 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 
 /** In a hurry. */
 public class TestScheduler extends HeadraceScheduler {
-    static final Timing HURRIED = new Timing(10, 20, 500, 50, 60, 500, 300, 600, 500, 500, 50, 3000);
+    static final Timing HURRIED = new Timing(10, 20, 500, 50, 60, 500, 300, 600, 500, 500, 50, 3000, 20_000);
+
+    /** Setting: nobody is given up who is not heard of. */
+    static final String PATIENT = "headrace.test.patient";
+    private static final Timing NEVER_OVER = new Timing(10, 20, 500, 50, 60, 500, 300, 600, 3_600_000, 3_600_000, 50, 3000, 20_000);
 
     /** Whether YARN's preemption chooses what carries resources to a container as soon as it is there. */
     volatile boolean choosesCarriers;
@@ -91,6 +95,6 @@ public class TestScheduler extends HeadraceScheduler {
 
     @Override
     Timing timing() {
-        return HURRIED;
+        return getConfig().getBoolean(PATIENT, false) ? NEVER_OVER : HURRIED;
     }
 }
