@@ -162,8 +162,15 @@ class MemoryLocalityPluginTest {
         };
     }
 
+    /** Tells whether there are so many executors, and all have nothing to do: else one host may run a whole short job. */
+    private static boolean idle(int executors) {
+        scala.collection.immutable.Map<String, Object> running = ((TaskSchedulerImpl) spark().taskScheduler()).runningTasksByExecutors();
+        return running.size() == executors && running.values().forall(n -> n.equals(0));
+    }
+
     /** Runs a job, and returns its answer. STARTED has its tasks. */
     private static <T> Set<String> run(JavaRDD<T> rdd) throws Exception {
+        await(() -> idle(2));
         spark().listenerBus().waitUntilEmpty();
         synchronized (STARTED) {
             STARTED.clear();
