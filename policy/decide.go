@@ -97,6 +97,8 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 			continue
 		case w.Whole != nil:
 			got = p.placeGang(w.Whole)
+		case w.Dumping != nil:
+			startSooner(p, w)
 		case !w.Served:
 			if w, got = w.Next(p.fleet), nothing; !p.hopeless(w.Task) {
 				got = p.place(w)
@@ -378,11 +380,28 @@ func (p *Planner) redeem(w *queue.Waiter) bool {
 		p.startLone(w, n)
 		return true
 	case n.FitsLater(u):
+		if n.AwaitsDumps(u) && !books.Begun(u.TaskView) {
+			w.Dumping = n
+		} else {
+			p.note(u, "room is being made on ", string(n.ID))
+		}
 		p.reserve(u, n)
-		p.note(u, "room is being made on ", string(n.ID))
 		return true
 	}
 	return false
+}
+
+// startSooner starts w, whose room is being made by dumps, where there is room now, if any is left when
+// it is its turn. What it leaves is for others.
+func startSooner(p *Planner, w *queue.Waiter) {
+	now, _ := p.fleet.Find(w.Task)
+	if now == nil {
+		p.note(w.Task, "room is being made on ", string(w.Dumping.ID))
+		return
+	}
+	books.Release(w.Dumping, w.Task)
+	p.fleet.Touch(w.Dumping)
+	p.startLone(w, now)
 }
 
 // startLone orders w, which is of no gang, to run on n. One whose turn at its store is far only has its

@@ -73,7 +73,8 @@
 // nobody else leaves for it, unless they are being checkpointed and Cost finds it cheaper that
 // others leave, on whichever node. Room that was made for a task by preemption is its
 // own until it starts (TaskView.Room), even if others stand before it by then. If nobody
-// leaves any more and it has not come to run, whoever builds the view forgets that.
+// leaves any more and it has not come to run, whoever builds the view forgets that. Where that room is
+// made by dumps, a task that has not been begun starts elsewhere when there is room left in its turn.
 // When nothing can be done for a task, what is free is kept for it on the node
 // where the least is missing; what is missing there can only become less. Nodes come last where it
 // would have to wait for one that had run for an hour before it came, or says that it runs for

@@ -305,11 +305,16 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 			func(id headrace.NodeID) bool { return p.fleet.NodeOf(id) != nil })
 	}
 	all := slices.Clone(left)
-	left = slices.DeleteFunc(left, func(u *queue.Waiter) bool { return u.Served })
+	left = slices.DeleteFunc(left, func(u *queue.Waiter) bool { return u.Served && u.Dumping == nil })
 	for len(left) > 0 {
 		u, best := left[0], 0
-		mate := func(a, b *queue.Waiter) bool { return changeable(c, a, b) }
-		if mates := slices.DeleteFunc(slices.Clone(all), func(t *queue.Waiter) bool { return !mate(u, t) }); known(mates) && !c.NoResidencyOrder {
+		if u.Dumping != nil {
+			left = left[1:]
+			startSooner(p, u)
+			continue
+		}
+		mate := func(a, b *queue.Waiter) bool { return changeable(c, a, b) && !a.Served && !b.Served }
+		if mates := slices.DeleteFunc(slices.Clone(all), func(t *queue.Waiter) bool { return !changeable(c, u, t) }); known(mates) && !c.NoResidencyOrder {
 			for i, t := range left {
 				if mate(u, t) && claimOf(t).before(claimOf(left[best])) {
 					best = i

@@ -239,13 +239,13 @@ func TestMoves(t *testing.T) {
 	c.Node.Net = 60 * mb
 	r := run(t, workload(
 		job{run: 100, memory: 600 * mb},
-		job{run: 60, priority: 4, memory: 600 * mb},
+		job{run: 61, priority: 4, memory: 600 * mb},
 		job{submit: 51, run: 1000, priority: 10, memory: 600 * mb},
 	), c)
 	if r.Counts.Remote != 1 {
 		t.Fatalf("%+v, want a restore on the other node", r.Counts)
 	}
-	// On storage at 62 (50 s of 100 done), free on the other node at 61: 10 s over the
+	// On storage at 62 (50 s of 100 done), free on the other node as well: 10 s over the
 	// network, 12 to restore, 50 to run.
 	near(t, "moved", float64(r.IO.Moved), 600*mb)
 	near(t, "response", r.Bands[0].Response.Mean, 62+10+12+50)

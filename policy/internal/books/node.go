@@ -365,6 +365,17 @@ func (n *Node) Reserve(u *Task) {
 	n.settle(u)
 }
 
+// Release takes back what Reserve gave u, which was not begun.
+func Release(n *Node, u *Task) {
+	mem := Demand(u.TaskView, n.NodeView)
+	n.Now.take(-u.CPUs, -mem)
+	n.Later.take(-u.CPUs, -mem)
+	for r, need := range u.Counted {
+		n.counted.now[r] += need
+		n.counted.later[r] += need
+	}
+}
+
 // takeCounted gives need away, now and later.
 func (n *Node) takeCounted(need []float64) {
 	subtract(n.counted.now, need)

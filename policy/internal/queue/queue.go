@@ -12,6 +12,8 @@ type Waiter struct {
 	// turn in group, the tasks of its job with which it takes turns, if it does.
 	Served, turned bool
 	group          *group
+	// Dumping is the node on which one that is served, and was not begun, has to wait for dumps.
+	Dumping *books.Node
 	// Passes: it goes before tasks of its job that were submitted before it.
 	Passes bool
 	// warm: some of its input is in memory on a node of the view, known once the group's
