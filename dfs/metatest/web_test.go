@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +158,8 @@ func raw(t *testing.T, url, q string) string {
 		for _, r := range roots {
 			delete(r.(map[string]any), "modification_time")
 		}
+		// HDFS has them in a set, which has no order.
+		slices.SortFunc(roots, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	}
 	return fmt.Sprint(resp.StatusCode, " ", value)
 }
