@@ -31,7 +31,7 @@ func TestStoreIsFull(t *testing.T) {
 			if err := os.WriteFile(program, []byte("#!/bin/sh\n"+c.does+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			j := dumpJob{Dir: t.TempDir(), CRIU: program, InitPID: 2, Task: "t", Options: proc.CheckpointOptions{Store: dir}}
+			j := dumpJob{Dir: t.TempDir(), Memory: t.TempDir(), CRIU: program, InitPID: 2, Task: "t", Options: proc.CheckpointOptions{Store: dir}}
 			if _, err := j.run(); !errors.Is(err, c.want) || errors.Is(err, proc.ErrNoSpace) != (c.want == proc.ErrNoSpace) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
