@@ -66,11 +66,7 @@ while True: time.sleep(1000)
 // TestContinuedInARestore: a task that somebody continues as soon as CRIU has let go of it comes back, and none of its sockets is root's when
 // it runs, although CRIU takes its time then.
 func TestContinuedInARestore(t *testing.T) {
-	t.Run("root's task", func(t *testing.T) { continuedInARestore(t, 0) })
-	t.Run("another user's", func(t *testing.T) {
-		needSysResource(t)
-		continuedInARestore(t, 12345)
-	})
+	ofRootAndAnother(t, 12345, continuedInARestore)
 }
 
 func continuedInARestore(t *testing.T, user uint32) {

@@ -68,11 +68,7 @@ func TestKeysOfTheSession(t *testing.T) {
 	if _, err := unix.KeyctlGetKeyringID(unix.KEY_SPEC_SESSION_KEYRING, true); err != nil {
 		t.Skipf("no keyrings here: %v", err)
 	}
-	t.Run("root's task", func(t *testing.T) { keysOfTheSession(t, 0) })
-	t.Run("another user's", func(t *testing.T) {
-		needSysResource(t)
-		keysOfTheSession(t, otherUser)
-	})
+	ofRootAndAnother(t, otherUser, keysOfTheSession)
 }
 
 func keysOfTheSession(t *testing.T, user uint32) {

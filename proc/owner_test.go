@@ -13,6 +13,15 @@ import (
 	"headrace/proc"
 )
 
+// ofRootAndAnother runs a test with a task of root's, and with one of another user's, which it skips where that cannot be checkpointed.
+func ofRootAndAnother(t *testing.T, another uint32, test func(t *testing.T, user uint32)) {
+	t.Run("root's task", func(t *testing.T) { test(t, 0) })
+	t.Run("another user's", func(t *testing.T) {
+		needSysResource(t)
+		test(t, another)
+	})
+}
+
 // needSysResource skips the test where CRIU may not read the limits of another
 // user's processes.
 func needSysResource(t *testing.T) {

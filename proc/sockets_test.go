@@ -53,11 +53,7 @@ while True:
 // TestSocketsKeepTheirOwners: restored sockets belong to whom they belonged, also when
 // others than the task ask the kernel, and share their ports with nobody.
 func TestSocketsKeepTheirOwners(t *testing.T) {
-	t.Run("root's task", func(t *testing.T) { socketsKeepTheirOwners(t, 0) })
-	t.Run("another user's", func(t *testing.T) {
-		needSysResource(t)
-		socketsKeepTheirOwners(t, 12345)
-	})
+	ofRootAndAnother(t, 12345, socketsKeepTheirOwners)
 }
 
 func socketsKeepTheirOwners(t *testing.T, user uint32) {

@@ -262,45 +262,36 @@ func mountOf(path string, mounts []linux.Mount) (point string) {
 // open for appending.
 func (sv saved) syncFiles() error {
 	for _, f := range sv.Files {
-		err := error(nil)
-		if f.mapped != "" {
-			err = syncMapped(f.mapped)
-		} else {
-			err = syncFile(f.fd)
-		}
-		if err != nil {
-			return fmt.Errorf("make the task's files durable: %w", err)
+		if err := f.sync(); err != nil {
+			return fmt.Errorf("make the task's files durable: %s: %w", f.Path, err)
 		}
 	}
 	return nil
 }
 
-// syncFile makes durable what was written to the file. It uses the descriptor
+// sync makes durable what was written to the file. It uses the descriptor, or the mapping,
 // itself, since the path may be the user's to change. Files of the kernel's, as
 // below /proc, cannot be synced and need not be.
-func syncFile(d linux.Descriptor) error {
-	fd, err := d.Duplicate()
+func (f openFile) sync() error {
+	fd, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
 	if err := unix.Fsync(fd); err != nil && err != unix.EINVAL && err != unix.EROFS {
-		return fmt.Errorf("fsync descriptor %d of process %d: %w", d.FD, d.PID, err)
+		return os.NewSyscallError("fsync", err)
 	}
 	return nil
 }
 
-// syncMapped does the same for a file that a process has mapped.
-func syncMapped(link string) error {
-	fd, err := unix.Open(link, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "open", Path: link, Err: err}
+func (f openFile) open() (fd int, err error) {
+	if f.mapped == "" {
+		return f.fd.Duplicate()
 	}
-	defer unix.Close(fd)
-	if err := unix.Fsync(fd); err != nil && err != unix.EINVAL && err != unix.EROFS {
-		return &os.PathError{Op: "fsync", Path: link, Err: err}
+	if fd, err = unix.Open(f.mapped, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0); err != nil {
+		return -1, &os.PathError{Op: "open", Path: f.mapped, Err: err}
 	}
-	return nil
+	return fd, nil
 }
 
 // markLogs marks the task's logs, which are its own if they are in its directory.
