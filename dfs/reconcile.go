@@ -174,15 +174,13 @@ func (k *steward) unneeded(places Places, blocks []meta.Placed, q *wire.JudgeReq
 		own[c.Block] = c
 	}
 	said := census{q.Node: own}
-	only := &meta.Relocate{}
+	var only []meta.Relocation
 	for i := range blocks {
 		if b := &blocks[i]; places.good(b, copies) == 0 && said.has(q.Node, &b.Block) {
-			only.Blocks = append(only.Blocks, meta.Relocation{Block: b.ID, Stamp: b.Stamp, Nodes: []string{q.Node}})
+			only = append(only, meta.Relocation{Block: b.ID, Stamp: b.Stamp, Nodes: []string{q.Node}})
 		}
 	}
-	if len(only.Blocks) > 0 {
-		k.n.propose(only)
-	}
+	k.relocate(only)
 	return slices.DeleteFunc(blocks, func(b meta.Placed) bool { return !places.enough(&b, copies) })
 }
 

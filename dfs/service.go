@@ -266,9 +266,7 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 			}
 		}
 	})
-	for part := range slices.Chunk(only, meta.MostRelocations) {
-		s.k.n.propose(&meta.Relocate{Blocks: part})
-	}
+	s.k.all.relocate(only)
 	if q.Ask && err == nil {
 		elsewhere = s.k.all.unneeded(places, elsewhere, q)
 	}
