@@ -284,14 +284,15 @@ func (k *Keeper) verifyCopies() {
 	}
 }
 
-func (k *Keeper) readAll(id int64, pace *rate) {
+// readAll reports whether all of a copy can be read.
+func (k *Keeper) readAll(id int64, pace *rate) bool {
 	i, err := k.n.Blocks.Stat(id)
 	if err != nil {
-		return
+		return false
 	}
 	r, err := k.n.Blocks.Open(i.Block, 0, i.Length)
 	if err != nil {
-		return
+		return false
 	}
 	defer r.Close()
 	for err == nil {
@@ -300,7 +301,9 @@ func (k *Keeper) readAll(id int64, pace *rate) {
 			err = pace.take(k.n.ctx, len(p.Data))
 		}
 	}
-	if !errors.Is(err, io.EOF) {
-		k.n.told("verify a copy", err)
+	if errors.Is(err, io.EOF) && !errors.Is(err, block.ErrDamaged) {
+		return true
 	}
+	k.n.told("verify a copy", err)
+	return false
 }
