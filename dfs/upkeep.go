@@ -90,6 +90,7 @@ func (n *Node) keepIndex() {
 	n.rounds(indexInterval, nil, func() {
 		n.told("write the index of blocks", n.Blocks.Snapshot())
 		n.Keeper.forget(n.Blocks)
+		n.Keeper.readings.forget(n.Blocks)
 	})
 }
 
