@@ -67,7 +67,7 @@ func (k *Keeper) keep() {
 			if !leaderless(err) {
 				k.n.told("reconcile", err)
 			}
-			wait = time.After(retry)
+			wait = time.After(pause(err, retry))
 			retry = min(2*retry, mostRetryTime)
 		} else {
 			retry = retryTime
@@ -87,8 +87,17 @@ func (k *Keeper) keep() {
 const (
 	retryTime     = 200 * time.Millisecond
 	mostRetryTime = 10 * time.Second
+	fullTime      = 5 * time.Minute // where nothing but room was missing: all that is to be here is listed and tried anew each time
 	askedAtOnce   = 1000
 )
+
+// pause is for how long nothing is tried again after an error, where that is usually so long.
+func pause(err error, usual time.Duration) time.Duration {
+	if errors.Is(err, block.ErrFull) {
+		return fullTime
+	}
+	return usual
+}
 
 // lookSoon has all copies looked at soon.
 func (k *Keeper) lookSoon() {
