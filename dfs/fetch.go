@@ -103,7 +103,7 @@ func fetchTime(size int64) time.Duration { return dataTime + time.Duration(size>
 
 var errBusy = errors.New("it is being fetched already")
 
-// fetch makes the copy of a block here as it is to be, from other nodes, unless it is so already.
+// fetch makes the copy of a closed block here as it is to be, from other nodes, unless it is so already.
 func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) error {
 	id := int64(w.GetBlock())
 	k.mu.Lock()
@@ -127,6 +127,9 @@ func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) 
 		defer func() { <-k.slots }()
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if k.closeHere(b) {
+		return nil
 	}
 	if !k.takes(w.Capacity) { // a block may be much shorter than all that its file lets it have
 		w = proto.CloneOf(w)
@@ -158,6 +161,17 @@ func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) 
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// closeHere closes the copy that is here of a closed block, if it has all its bytes: the power has taken the note that it was closed, and nothing else. There may be no other copy.
+func (k *Keeper) closeHere(b meta.Block) bool {
+	i, err := k.n.Blocks.Stat(int64(b.ID))
+	if err != nil || i.State != block.Waiting || i.Stamp != b.Stamp || i.Length != b.Size || !k.readAll(i.ID, &k.rate) {
+		return false
+	}
+	err = k.n.Blocks.Complete(i.Block, b.Stamp, b.Size)
+	k.n.told("close a block again", err)
+	return err == nil
 }
 
 // takes reports whether a disk here has room for a block.

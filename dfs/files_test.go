@@ -186,3 +186,63 @@ func TestWriterKeepsItsLease(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestOthersFilesStayOpen: a writer that fails takes the file away from nobody who has it by then: neither another file at the same path, nor the same one.
+func TestOthersFilesStayOpen(t *testing.T) {
+	clock := newClock()
+	n := open(t, Config{Dir: t.TempDir(), Now: clock.Now})
+	first := func() *Writer {
+		t.Helper()
+		w := must[*Writer](t)(n.Create(t.Context(), n.root(), meta.Create{Path: "/f", Mode: 0o644, Flags: meta.FlagCreate | meta.FlagOverwrite, Replication: 1, BlockSize: 1 << 20}, false))
+		if _, err := io.WriteString(w, "first"); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	for what, second := range map[string]func() (*Writer, error){
+		"another file": func() (*Writer, error) {
+			return n.Create(t.Context(), n.root(), meta.Create{Path: "/f", Mode: 0o644, Flags: meta.FlagCreate | meta.FlagOverwrite, Replication: 1, BlockSize: 1 << 20}, false)
+		},
+		"the same file": func() (w *Writer, err error) {
+			clock.pass(2 * time.Minute) // the first one's lease may be taken
+			testkit.Await(t, "it to be recovered", func() bool { w, err = n.Append(t.Context(), n.root(), "/f", "here"); return err == nil })
+			return w, err
+		},
+	} {
+		w := first()
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		other := must[*Writer](t)(second())
+		if _, err := io.WriteString(other, "second"); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err == nil {
+			t.Errorf("%s: the first writer has closed what is not its own", what)
+		}
+		if err := other.Close(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		if got := readFile(t, n, "/f", 0, 100); !strings.HasSuffix(got, "second") {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+}
+
+// TestRenamedFileIsClosed: a file whose writer fails is closed also where it was moved.
+func TestRenamedFileIsClosed(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir()})
+	w := must[*Writer](t)(n.Create(t.Context(), n.root(), meta.Create{Path: "/f", Mode: 0o644, Flags: meta.FlagCreate, Replication: 1, BlockSize: 1 << 20}, false))
+	if _, err := io.WriteString(w, "flushed"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	must[meta.Result](t)(n.do(&meta.Rename{From: "/f", To: "/g", Old: true}))
+	w.w.Close() // as if its disk had failed
+	if err := w.Close(); err == nil {
+		t.Error("it is closed as if nothing were")
+	}
+	testkit.Await(t, "the file to be closed", func() bool { return !stat(t, n, "/g").Located.Open })
+}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"headrace/block"
 	"headrace/meta"
 	"headrace/ring"
 	"headrace/wire"
@@ -208,11 +209,11 @@ func (f *filler) fill(ctx context.Context, v *View, due, hourly func() bool) err
 	if err := f.fulfil(ctx, t, done); err != nil { // at once what takes no copying
 		return err
 	}
-	var failed error
+	failed, uncertain := &unfetched{}, &unfetched{}
+	defer func() { f.n.told("fetch what no node has for certain", uncertain.error()) }()
 	c := &course{f: f, plan: t, seen: t, moves: d.Fetch, due: due}
 	for moves := range slices.Chunk(lacks, filledAtOnce) {
-		done, err := f.fillSome(ctx, t, moves, c)
-		failed = errors.Join(failed, err)
+		done := f.fillSome(ctx, t, moves, c, failed, uncertain)
 		if err := f.fulfil(ctx, t, done); err != nil {
 			return err
 		}
@@ -220,7 +221,33 @@ func (f *filler) fill(ctx context.Context, v *View, due, hourly func() bool) err
 			return errOvertaken
 		}
 	}
-	return failed
+	return failed.error()
+}
+
+// unfetched counts blocks that were not fetched. There may be very many, so one of them says why.
+type unfetched struct {
+	mu     sync.Mutex
+	blocks int
+	why    error
+}
+
+// add counts one. That there is no room says why only if nothing else does.
+func (o *unfetched) add(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.blocks++
+	if o.why == nil || errors.Is(o.why, block.ErrFull) && !errors.Is(err, block.ErrFull) {
+		o.why = err
+	}
+}
+
+func (o *unfetched) error() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.why == nil {
+		return nil
+	}
+	return fmt.Errorf("%d blocks were not fetched, one of them for: %w", o.blocks, o.why)
 }
 
 // fulfil says that all is here of segments.
@@ -291,14 +318,23 @@ func (f *filler) filled(ctx context.Context, q *wire.FilledRequest) error {
 	})
 }
 
-// fillSome fetches the blocks of segments, as long as that is what is to be done, and returns those of which all is here.
-func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling, c *course) (done []uint16, failed error) {
+// fillSome fetches the blocks of segments, as long as that is what is to be done, and returns those of which all is here. It adds what fails to failed, or to uncertain: of segments
+// that no node has for certain, so that there may be no copy, and the next look, or change of the ring, is soon enough.
+func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling, c *course, failed, uncertain *unfetched) (done []uint16) {
 	lacks := map[uint16]bool{}
 	var mu sync.Mutex
+	lack := func(segment uint16) {
+		mu.Lock()
+		defer mu.Unlock()
+		lacks[segment] = true
+	}
 	var fetching sync.WaitGroup
 	slots := make(chan struct{}, mostFetches) // no more goroutines than fetch lets go on
 	for _, one := range some {
-		from := one.sources(t)
+		from, fails := one.sources(t), failed
+		if one.From == "" {
+			fails = uncertain
+		}
 		for _, w := range one.blocks {
 			sources := w.Nodes
 			if len(sources) == 0 {
@@ -307,23 +343,14 @@ func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling, c 
 			slots <- struct{}{}
 			if c.begun++; c.begun > leastFetched && c.over() {
 				<-slots
-				mu.Lock()
-				lacks[one.Segment] = true
-				mu.Unlock()
+				lack(one.Segment)
 				break
 			}
 			fetching.Go(func() {
 				defer func() { <-slots }()
-				err := f.fetch(ctx, w, sources)
-				if err == nil {
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				if lacks[one.Segment] = true; one.From != "" {
-					failed = errors.Join(failed, err)
-				} else { // there may be no copy: the next look, or change of the ring, is soon enough
-					f.n.told("fetch what no node has for certain", err)
+				if err := f.fetch(ctx, w, sources); err != nil {
+					lack(one.Segment)
+					fails.add(err)
 				}
 			})
 		}
@@ -334,5 +361,5 @@ func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling, c 
 			done = append(done, one.Segment)
 		}
 	}
-	return done, failed
+	return done
 }

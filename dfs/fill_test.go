@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -212,5 +213,34 @@ func TestLookWhileDeleting(t *testing.T) {
 	}
 	if got := look(); !slices.Equal(got, one) || len(n.Keeper.condemned) > 0 {
 		t.Error(got)
+	}
+}
+
+// TestFullNodeSaysItOnce: a node without room says so once of all blocks that are to come to it, which may be millions, and does not try all again at once. What fails for another
+// reason is not hidden by that.
+func TestFullNodeSaysItOnce(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour, Reconcile: time.Hour})
+	const blocks = 2000
+	some := []filling{{Move: ring.Move{Segment: 1, From: "source"}}, {Move: ring.Move{Segment: 2, From: "source"}}, {Move: ring.Move{Segment: 3}}}
+	for i := range blocks {
+		for k := range some {
+			some[k].blocks = append(some[k].blocks, &wire.WantedBlock{Block: uint64(3*i + k + 1), Stamp: 1, Length: 1 << 60, Capacity: 1 << 60, File: 1})
+		}
+	}
+	table := n.View().Table
+	for _, full := range []bool{true, false} {
+		failed, uncertain := &unfetched{}, &unfetched{}
+		done := n.Keeper.fills.fillSome(t.Context(), table, some, &course{f: n.Keeper.fills, plan: table, seen: table, due: func() bool { return false }}, failed, uncertain)
+		err := failed.error()
+		if len(done) > 0 || errors.Is(err, block.ErrFull) != full || !strings.HasPrefix(err.Error(), "4000 blocks were not fetched") || len(err.Error()) > 200 {
+			t.Errorf("%v, %.300v", done, err)
+		}
+		if err := uncertain.error(); !errors.Is(err, block.ErrFull) || len(err.Error()) > 200 {
+			t.Errorf("%.300v", err)
+		}
+		if got := pause(err, retryTime); (got > retryTime) != full {
+			t.Errorf("it is tried again after %v", got)
+		}
+		some[1].blocks[blocks/2].Length, some[1].blocks[blocks/2].Capacity = 1, 1 // there is room, and nobody to give it
 	}
 }

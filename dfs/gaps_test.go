@@ -54,7 +54,7 @@ func TestNothingBesideAGap(t *testing.T) {
 		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
 			return &wire.LocateResponse{Wanted: c.wanted}, c.err
 		}
-		if said, err := k.fence(2, 5); !errors.Is(err, c.want) || err == nil && said.State != wire.BlockCopy_NONE {
+		if said, err := k.fence(context.Background(), 2, 5); !errors.Is(err, c.want) || err == nil && said.State != wire.BlockCopy_NONE {
 			t.Errorf("a block %s: %v, %v", c.what, said, err)
 		}
 	}

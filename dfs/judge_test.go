@@ -1,6 +1,11 @@
 package dfs
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -199,5 +204,46 @@ func TestFetchedIsNotedSoon(t *testing.T) {
 	n.ask(func(q meta.Query) { p = q.Placed(b.ID) })
 	if !slices.Contains(p.Nodes, n.Identity.Node) {
 		t.Errorf("it is noted at %v", p.Nodes)
+	}
+}
+
+// TestOnlyCopyIsClosed: the power has taken the note that a block was closed, and none of its bytes. Where there is no other copy this one is closed, if it can be read.
+func TestOnlyCopyIsClosed(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		dir := t.TempDir()
+		n := open(t, Config{Dir: dir})
+		b, w := begin(t, n, "/f", "some bytes")
+		if err := errors.Join(w.Sync(), w.Close()); err != nil { // it is not closed
+			t.Fatal(err)
+		}
+		must[meta.Result](t)(n.do(&meta.Complete{Path: "/f", Holder: "c", Last: &b, Copies: 1}))
+		closeNode(t, n)
+		if damaged {
+			blocks := must[[]string](t)(filepath.Glob(filepath.Join(dir, "blocks", "files", "*", "*.blocks")))
+			f := must[*os.File](t)(os.OpenFile(blocks[0], os.O_RDWR, 0))
+			all := must[[]byte](t)(io.ReadAll(f))
+			must[int](t)(f.WriteAt([]byte("x"), int64(bytes.Index(all, []byte("some bytes")))))
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n = open(t, Config{Dir: dir, Upkeep: time.Hour, Reconcile: time.Hour})
+		testkit.Await(t, "the first look at all copies", func() bool {
+			n.Keeper.mu.Lock()
+			defer n.Keeper.mu.Unlock()
+			return len(n.Keeper.fills.has) > 0
+		})
+		i := must[block.Info](t)(n.Blocks.Stat(int64(b.ID)))
+		if closed := i.State == block.Final; closed == damaged {
+			t.Errorf("damaged %v: %+v", damaged, i)
+		}
+		a, err := n.Append(t.Context(), n.root(), "/f", "here")
+		if (err != nil) != damaged {
+			t.Errorf("damaged %v: %v", damaged, err)
+		}
+		if err == nil && a.Close() != nil {
+			t.Error("the file cannot be closed again")
+		}
+		closeNode(t, n)
 	}
 }

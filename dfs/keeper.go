@@ -28,14 +28,15 @@ type Peers interface {
 type Keeper struct {
 	*seen
 	*memories
-	n       *Node
-	caching *caching
-	all     *steward
-	fills   *filler
-	rate    rate          // of what is fetched
-	slots   chan struct{} // one for each block that is being fetched
-	ready   chan struct{} // closed when the node is open
-	locate  func(context.Context, int64) (*wire.LocateResponse, error)
+	n        *Node
+	caching  *caching
+	all      *steward
+	fills    *filler
+	rate     rate          // of what is fetched
+	slots    chan struct{} // one for each block that is being fetched
+	readings *readings
+	ready    chan struct{} // closed when the node is open
+	locate   func(context.Context, int64) (*wire.LocateResponse, error)
 
 	// dropping is held from asking what nobody needs until that is condemned, and while others are told what is here.
 	dropping sync.Mutex
@@ -57,7 +58,7 @@ type order struct {
 }
 
 func newKeeper(n *Node) *Keeper {
-	k := &Keeper{n: n, caching: newCaching(), rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]time.Time{}, condemned: map[int64]bool{},
+	k := &Keeper{n: n, caching: newCaching(), rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), readings: &readings{slots: make(chan struct{}, mostReadings), of: map[int64]*reading{}}, seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]time.Time{}, condemned: map[int64]bool{},
 		fetching: map[int64]bool{}, ordered: map[order]bool{}, verifying: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
 	k.locate = k.Locate
 	k.fills = &filler{Keeper: k, has: map[uint16]bool{}}

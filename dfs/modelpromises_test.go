@@ -62,7 +62,7 @@ func (m *model) round() bool {
 		n := m.of(name)
 		h := heard{node: name, err: errors.New("no answer")}
 		if n.alive && m.r.IntN(5) > 0 {
-			h.copy, h.err = n.k.fence(modelBlock, m.recovery)
+			h.copy, h.err = n.k.fence(context.Background(), modelBlock, m.recovery)
 			m.note("fence %d at %s: %v %v", m.recovery, name, h.copy, h.err)
 			if m.fault.trustsDamaged && h.copy != nil {
 				h.copy.Damaged = false

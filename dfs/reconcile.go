@@ -67,7 +67,7 @@ func (k *Keeper) keep() {
 			if !leaderless(err) {
 				k.n.told("reconcile", err)
 			}
-			wait = time.After(retry)
+			wait = time.After(pause(err, retry))
 			retry = min(2*retry, mostRetryTime)
 		} else {
 			retry = retryTime
@@ -87,8 +87,17 @@ func (k *Keeper) keep() {
 const (
 	retryTime     = 200 * time.Millisecond
 	mostRetryTime = 10 * time.Second
+	fullTime      = 5 * time.Minute // where nothing but room was missing: all that is to be here is listed and tried anew each time
 	askedAtOnce   = 1000
 )
+
+// pause is for how long nothing is tried again after an error, where that is usually so long.
+func pause(err error, usual time.Duration) time.Duration {
+	if errors.Is(err, block.ErrFull) {
+		return fullTime
+	}
+	return usual
+}
 
 // lookSoon has all copies looked at soon.
 func (k *Keeper) lookSoon() {
@@ -174,15 +183,13 @@ func (k *steward) unneeded(places Places, blocks []meta.Placed, q *wire.JudgeReq
 		own[c.Block] = c
 	}
 	said := census{q.Node: own}
-	only := &meta.Relocate{}
+	var only []meta.Relocation
 	for i := range blocks {
 		if b := &blocks[i]; places.good(b, copies) == 0 && said.has(q.Node, &b.Block) {
-			only.Blocks = append(only.Blocks, meta.Relocation{Block: b.ID, Stamp: b.Stamp, Nodes: []string{q.Node}})
+			only = append(only, meta.Relocation{Block: b.ID, Stamp: b.Stamp, Nodes: []string{q.Node}})
 		}
 	}
-	if len(only.Blocks) > 0 {
-		k.n.propose(only)
-	}
+	k.relocate(only)
 	return slices.DeleteFunc(blocks, func(b meta.Placed) bool { return !places.enough(&b, copies) })
 }
 
@@ -286,14 +293,15 @@ func (k *Keeper) verifyCopies() {
 	}
 }
 
-func (k *Keeper) readAll(id int64, pace *rate) {
+// readAll reports whether all of a copy can be read.
+func (k *Keeper) readAll(id int64, pace *rate) bool {
 	i, err := k.n.Blocks.Stat(id)
 	if err != nil {
-		return
+		return false
 	}
 	r, err := k.n.Blocks.Open(i.Block, 0, i.Length)
 	if err != nil {
-		return
+		return false
 	}
 	defer r.Close()
 	for err == nil {
@@ -302,7 +310,9 @@ func (k *Keeper) readAll(id int64, pace *rate) {
 			err = pace.take(k.n.ctx, len(p.Data))
 		}
 	}
-	if !errors.Is(err, io.EOF) {
-		k.n.told("verify a copy", err)
+	if errors.Is(err, io.EOF) && !errors.Is(err, block.ErrDamaged) {
+		return true
 	}
+	k.n.told("verify a copy", err)
+	return false
 }

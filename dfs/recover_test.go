@@ -2,6 +2,7 @@ package dfs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -117,7 +118,7 @@ func TestRecoveryPassesOverWhatIsDamaged(t *testing.T) {
 	}
 	var said []heard
 	for _, n := range m.nodes {
-		c, err := n.k.fence(modelBlock, 5)
+		c, err := n.k.fence(context.Background(), modelBlock, 5)
 		said = append(said, heard{node: n.name, copy: c, err: err})
 	}
 	if length, at, err := agree(m.record, 5, 0, said); length != 2000 || !slices.Equal(at, []string{"B", "C"}) || err != nil {

@@ -69,40 +69,11 @@ func (k *Keeper) goes(id int64) bool {
 	return k.condemned[id]
 }
 
-func (s service) Fence(_ context.Context, q *wire.FenceRequest) (*wire.FenceResponse, error) {
-	c, err := s.k.fence(int64(q.Block), q.Recovery)
+func (s service) Fence(ctx context.Context, q *wire.FenceRequest) (*wire.FenceResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime) // other recoveries wait
+	defer cancel()
+	c, err := s.k.fence(ctx, int64(q.Block), q.Recovery)
 	return &wire.FenceResponse{Copy: c}, said(err)
-}
-
-// fence promises that nobody writes to a copy under an older generation, and returns what it is.
-func (k *Keeper) fence(id int64, recovery uint64) (*wire.BlockCopy, error) {
-	i, err := k.n.Blocks.Stat(id)
-	if err == nil && i.Suspect && i.State == block.Final {
-		k.readAll(id, &rate{}) // what is finished only by its header is not
-		i, err = k.n.Blocks.Stat(id)
-	}
-	switch {
-	case errors.Is(err, block.ErrNotFound), err == nil && i.State == block.Temporary:
-		return k.nothing(id)
-	case err != nil:
-		return nil, err
-	case i.State == block.Final && i.Stamp == recovery: // who ended the recovery has not said so yet
-		return copyProto(i), nil
-	}
-	i, err = k.n.Blocks.StartRecovery(i.Block, recovery)
-	if err != nil {
-		return nil, err
-	}
-	crash.Here("dfs.recover.started")
-	if i.State == block.Waiting && !i.Whole { // of such the longest counts, which is not to be a damaged one
-		k.readAll(id, &rate{})
-		j, err := k.n.Blocks.Stat(id)
-		if err != nil {
-			return nil, err
-		}
-		i.Damaged = j.Damaged
-	}
-	return copyProto(i), nil
 }
 
 // nothing says that there is no copy, if that is known.
@@ -266,9 +237,7 @@ func (s service) Judge(_ context.Context, q *wire.JudgeRequest) (*wire.JudgeResp
 			}
 		}
 	})
-	for part := range slices.Chunk(only, meta.MostRelocations) {
-		s.k.n.propose(&meta.Relocate{Blocks: part})
-	}
+	s.k.all.relocate(only)
 	if q.Ask && err == nil {
 		elsewhere = s.k.all.unneeded(places, elsewhere, q)
 	}

@@ -64,13 +64,23 @@ func (k *steward) settle() {
 			moved = append(moved, *r)
 		}
 	}
-	for part := range slices.Chunk(moved, meta.MostRelocations) {
-		k.n.propose(&meta.Relocate{Blocks: part})
-	}
+	k.relocate(moved)
 	if next == 0 {
 		k.mu.Lock()
 		k.lacking, k.passing = k.passing, map[uint64]int{}
 		k.mu.Unlock()
+	}
+}
+
+// relocate notes where copies of blocks are.
+func (k *steward) relocate(all []meta.Relocation) {
+	if len(all) == 0 {
+		return
+	}
+	var commands []*meta.Relocate
+	k.n.ask(func(q meta.Query) { commands = meta.Relocates(q, all) })
+	for _, o := range commands {
+		k.n.propose(o)
 	}
 }
 

@@ -361,3 +361,39 @@ func TestSeveralNodes(t *testing.T) {
 		return v.Members[leaves].Name == "" && len(v.Table.Nodes()) == 3
 	}, s.known)
 }
+
+// TestLeaderIsOut: one that leads and is out by the ring, as when it has no disk left, has another one lead and vote in its place, though it is there.
+func TestLeaderIsOut(t *testing.T) {
+	dirs := t.TempDir()
+	s := newSites(t)
+	s.start(filepath.Join(dirs, "1"), nil)
+	for i := range 3 {
+		s.start(filepath.Join(dirs, fmt.Sprint(i+2)), s.admit)
+	}
+	s.filled()
+	var first string
+	if err := s.leader(func(n *Node) error {
+		first = n.Identity.Node
+		return n.Query(n.root(), func(meta.Query) error { return nil })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.change(ring.Down{Node: first})
+	s.change(ring.Out{Node: first})
+	var others []string
+	for name := range s.all {
+		if name != first {
+			others = append(others, name)
+		}
+	}
+	s.seated(others...)
+	if err := s.leader(func(n *Node) error {
+		err := n.Query(n.root(), func(meta.Query) error { return nil })
+		if err == nil && n.Identity.Node == first {
+			t.Error("it answers still")
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -90,6 +90,7 @@ func (n *Node) keepIndex() {
 	n.rounds(indexInterval, nil, func() {
 		n.told("write the index of blocks", n.Blocks.Snapshot())
 		n.Keeper.forget(n.Blocks)
+		n.Keeper.readings.forget(n.Blocks)
 	})
 }
 
@@ -155,12 +156,17 @@ const mostAhead = 2 * 60_000
 // was set: see names.Group). Nothing is proposed when there are none: whatever is proposed is written.
 func (n *Node) expire() {
 	due, ahead := false, false
-	n.ask(func(q meta.Query) { due, ahead = q.Expired(), q.LastRenewed() > q.Time+mostAhead })
+	look := func(q meta.Query) { due, ahead = q.Expired(), q.LastRenewed() > q.Time+mostAhead }
+	n.ask(look)
 	if ahead {
 		n.propose(&meta.RenewLeases{Set: true})
-	} else if due {
-		n.propose(&meta.ExpireLeases{Most: atOnce})
+		return
+	}
+	for i := 0; due && i < atOnce; i += meta.MostExpired {
+		n.propose(&meta.ExpireLeases{Most: meta.MostExpired})
 		poke(n.unclosed)
+		due = false
+		n.ask(look)
 	}
 }
 

@@ -248,3 +248,59 @@ func TestAWeekForEachDisk(t *testing.T) {
 		t.Errorf("%d bytes a second of a large one", got)
 	}
 }
+
+// TestAttributesAreWrittenInSteps: files with many attributes are closed when their leases end, and have noted where their blocks are, by more commands than one: all of a file is
+// written by each, on all nodes that vote, and nothing else is done meanwhile.
+func TestAttributesAreWrittenInSteps(t *testing.T) {
+	c := newClock()
+	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Now: c.Now, Upkeep: time.Hour, Reconcile: time.Hour})
+	if _, _, err := n.Admit(t.Context(), Member{Name: "another", Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
+		t.Fatal(err)
+	}
+	const files = 10
+	var moved []meta.Relocation
+	var all sync.WaitGroup
+	for i := range files {
+		path := fmt.Sprint("/closed", i)
+		b := write(t, n, path, "some bytes")
+		moved = append(moved, meta.Relocation{Block: b.ID, Stamp: b.Stamp, Nodes: []string{"another"}})
+		must[meta.Result](t)(n.do(&meta.Create{Path: fmt.Sprint("/open", i), Mode: 0o644, Holder: "c", Flags: meta.FlagCreate, Replication: 1, BlockSize: 1 << 20}))
+		for k := range 32 {
+			all.Go(func() {
+				if _, err := n.do(&meta.SetXAttr{Path: path, XAttr: meta.XAttr{Name: fmt.Sprint("a", k), Value: make([]byte, 16_000)}, Flags: meta.XAttrCreate}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	commands := func(do func()) uint64 {
+		t.Helper()
+		before, err := n.Raft()
+		do()
+		after, err2 := n.Raft()
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		return after.Last - before.Last
+	}
+	if got := commands(func() { n.Keeper.all.relocate(moved) }); got != 2 { // of eight files at most
+		t.Errorf("where %d files are is noted by %d commands", files, got)
+	}
+	for _, m := range moved {
+		n.ask(func(q meta.Query) {
+			if p := q.Placed(m.Block); !slices.Equal(p.Nodes, m.Nodes) {
+				t.Errorf("%+v", p)
+			}
+		})
+	}
+	c.pass(21 * time.Minute)
+	if got := commands(n.expire); got != (files+meta.MostExpired-1)/meta.MostExpired {
+		t.Errorf("%d files are closed by %d commands", files, got)
+	}
+	for i := range files {
+		if stat(t, n, fmt.Sprint("/open", i)).Located.Open {
+			t.Errorf("file %d is open", i)
+		}
+	}
+}

@@ -338,7 +338,11 @@ func (w *Writer) Close() error {
 		w.far.close()
 		w.far = nil
 	}
-	w.n.propose(&meta.RecoverLease{Path: w.path, Holder: w.holder}) // if that fails, when the lease ends
-	w.n.Wake()
+	own := false // somebody else may have it by now, or another file be at its path
+	w.n.ask(func(q meta.Query) { own = q.Next(w.path, w.file.ID, w.holder) != nil })
+	if own {
+		w.n.propose(&meta.RecoverLease{Path: fmt.Sprintf("/.reserved/.inodes/%d", w.file.ID), Holder: w.holder}) // if that fails, when the lease ends
+		w.n.Wake()
+	}
 	return w.err
 }

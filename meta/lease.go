@@ -217,7 +217,10 @@ const system = "HDFS_NameNode"
 
 // ExpireLeases begins to close the files of clients that have not renewed their lease in
 // the hard limit. Propose it from time to time.
-type ExpireLeases struct{ Most int } // files at once
+type ExpireLeases struct{ Most int } // files at once, see MostExpired
+
+// MostExpired is how many files are to be closed by an ExpireLeases: all of each is written, with attributes of half a megabyte, and nothing else is applied meanwhile.
+const MostExpired = 8
 
 func (o *ExpireLeases) code(c *coder) { number(c, &o.Most) }
 
@@ -235,6 +238,9 @@ func (o *ExpireLeases) apply(s *state) (Result, error) {
 			if n := s.byNumber(heldFile(h)); n != nil {
 				files = append(files, n)
 			}
+		}
+		if len(files) == o.Most {
+			break
 		}
 	}
 	for _, n := range files {

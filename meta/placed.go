@@ -286,16 +286,39 @@ func (q Query) Next(path string, id uint64, holder string) *Next {
 	return &Next{n.ID, n.File.count(), n.File.Replication, n.File.BlockSize}
 }
 
-// MostRelocations is how many blocks are to be in a Relocate: nothing else is applied meanwhile.
-const MostRelocations = 1000
+// mostRelocations is how many blocks are to be in a Relocate: nothing else is applied meanwhile.
+const mostRelocations = 1000
 
-// Relocate says where copies of blocks are that nobody writes. Without nodes they are where their segments belong.
+// Relocate says where copies of blocks are that nobody writes. Without nodes they are where their segments belong. See Relocates.
 type Relocate struct{ Blocks []Relocation }
 
 // A Relocation is a block of one generation; of another one nothing is changed.
 type Relocation struct {
 	Block, Stamp uint64
 	Nodes        []string
+}
+
+// Relocates returns commands that together say where copies of blocks are. All of a file is written by each, so none has files with more than mostSwept bytes of attributes.
+func Relocates(q Query, all []Relocation) (commands []*Relocate) {
+	s := q.state()
+	var now *Relocate
+	attributes := 0
+	for _, r := range all {
+		var of owner
+		more := 0
+		if s.load(key(keyOwner, r.Block), &of) {
+			if n := s.byNumber(of.File); n != nil {
+				more = n.attributes()
+				delete(s.loaded, n.ID) // there may be very many
+			}
+		}
+		if attributes += more; now == nil || len(now.Blocks) == mostRelocations || attributes > mostSwept {
+			now, attributes = &Relocate{}, more
+			commands = append(commands, now)
+		}
+		now.Blocks = append(now.Blocks, r)
+	}
+	return commands
 }
 
 func (o *Relocate) code(c *coder) {

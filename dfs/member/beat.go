@@ -35,6 +35,7 @@ func (m *Circle) keepBeating() {
 			looking = false
 		default:
 		}
+		service{m}.noteRoom(m.self.Name, room)
 		if n%roomBeats == 0 && !looking {
 			looking = true
 			m.running.Go(func() { looked <- m.node.Room() })

@@ -83,12 +83,13 @@ type Circle struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 
-	mu    sync.Mutex
-	beats map[string]ring.Beat  // when this node has heard others
-	rooms map[string]dfs.Room   // what those have said of their disks
-	hosts map[string]string     // and of what their machines are called
-	says  map[string]understood // and of what they understand
-	moved map[string]dfs.Member // what those say of themselves who beat here while another node leads
+	mu     sync.Mutex
+	beats  map[string]ring.Beat     // when this node has heard others
+	rooms  map[string]dfs.Room      // what those, and this one, have said of their disks
+	stored map[string]time.Duration // when they had a disk in use last
+	hosts  map[string]string        // and of what their machines are called
+	says   map[string]understood    // and of what they understand
+	moved  map[string]dfs.Member    // what those say of themselves who beat here while another node leads
 	// returning are nodes that are being asked what they still have.
 	returning map[string]bool
 	deaf      map[string]int // neighbours that have not answered, so many times
@@ -119,7 +120,7 @@ func New(c Config) *Circle {
 		p := ring.DefaultPatience
 		c.Patience = &p
 	}
-	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, hosts: map[string]string{}, says: map[string]understood{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
+	m := &Circle{Config: c, began: time.Now(), nudge: make(chan struct{}, 1), beats: map[string]ring.Beat{}, rooms: map[string]dfs.Room{}, stored: map[string]time.Duration{}, hosts: map[string]string{}, says: map[string]understood{}, moved: map[string]dfs.Member{}, returning: map[string]bool{}, deaf: map[string]int{},
 		clients: map[target]wireconnect.RingServiceClient{}, told: map[string]string{}}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	m.raft = c.Port.Stream(raftProtocol)

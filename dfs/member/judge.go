@@ -40,10 +40,11 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 		if _, ok := v.Members[name]; !ok {
 			delete(m.beats, name)
 			delete(m.rooms, name)
+			delete(m.stored, name)
 			delete(m.says, name)
 		}
 	}
-	beats := maps.Clone(m.beats)
+	beats, rooms, stored := maps.Clone(m.beats), maps.Clone(m.rooms), maps.Clone(m.stored)
 	m.mu.Unlock()
 	beats[m.self.Name] = ring.Beat{At: now, Unreachable: m.unreachable()}
 	if now-w.Looked > m.Patience.Stall { // nobody was asked meanwhile
@@ -52,6 +53,12 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 	for _, to := range m.doubts.count(v, beats, now) {
 		m.tell(slog.LevelError, "reach "+to.Name, "a node is heard and cannot be reached, so it counts as silent: open its port for the other nodes, or name the address by which they reach it (--advertise)",
 			"node", to.Name, "at", to.PeerAddress())
+	}
+	for _, name := range bare(v, rooms) {
+		b := beats[name]
+		b.At = min(b.At, stored[name])
+		beats[name] = b
+		m.tell(slog.LevelError, "disks "+name, "a node has no disk in use, so it counts as silent: mount it again, or replace it", "node", name)
 	}
 	w, verdict := m.Patience.Judge(v.Table, w, beats, now)
 	for _, why := range verdict.Held {
@@ -62,6 +69,27 @@ func (m *Circle) judge(w ring.Watch, now time.Duration) ring.Watch {
 		m.takeBack(name)
 	}
 	return w
+}
+
+// bare returns nodes that are heard and have no disk in use, if others can have all copies of what was there. They count as silent since they had one: as long as such a node is up
+// copies are to be there, and nobody else makes them.
+func bare(v *dfs.View, rooms map[string]dfs.Room) (names []string) {
+	members := 0
+	for _, n := range v.Table.Nodes() {
+		if n.State != ring.IsOut && !n.Leaving {
+			members++
+		}
+	}
+	for _, n := range v.Table.Nodes() {
+		others := members
+		if n.State != ring.IsOut && !n.Leaving {
+			others--
+		}
+		if room, said := rooms[n.Name]; said && room.Capacity == 0 && others >= v.Table.Replicas() {
+			names = append(names, n.Name)
+		}
+	}
+	return names
 }
 
 // returnTime is how long a node that is back may take to say what it still has: that is asked of its disks.

@@ -49,6 +49,7 @@ type place struct {
 	old     error // that this node is too old
 	said    spoken
 	admits  func(dfs.Member) // what comes before a member is admitted
+	bare    bool             // it has no disk
 }
 
 // spoken is what a node has logged.
@@ -162,7 +163,14 @@ func (p *place) Changed() <-chan struct{} { p.mu.Lock(); defer p.mu.Unlock(); re
 
 func (p *place) Leads() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.leading }
 
-func (p *place) Room() dfs.Room { return dfs.Room{Capacity: 100, Blocks: 7} }
+func (p *place) Room() dfs.Room {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bare {
+		return dfs.Room{}
+	}
+	return dfs.Room{Capacity: 100, Blocks: 7}
+}
 
 func (p *place) Outdated(err error) { p.mu.Lock(); defer p.mu.Unlock(); p.old = err }
 

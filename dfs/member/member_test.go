@@ -191,6 +191,48 @@ func TestHeardAndNotReached(t *testing.T) {
 	testkit.Await(t, "it to be back", func() bool { return lead.state("x") == ring.IsUp })
 }
 
+// TestWithoutADisk: a node whose last disk has failed counts as silent, also the one that leads, where others can have its copies; and is back with its disk.
+func TestWithoutADisk(t *testing.T) {
+	all := circle(t, 4, quick)
+	lead := all[0]
+	for _, p := range []*place{all[2], lead} {
+		lose := func(is bool) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.bare = is
+		}
+		lose(true)
+		testkit.Await(t, "it to be down", func() bool { return lead.state(p.name) == ring.IsDown })
+		for _, other := range all {
+			if s := lead.state(other.name); other != p && s != ring.IsUp {
+				t.Errorf("%s is %v", other.name, s)
+			}
+		}
+		if silent, _ := lead.Heard(p.name); p != lead && silent > quick.Patience.Suspect {
+			t.Errorf("it was not heard for %v", silent)
+		}
+		out, err := lead.ChangeRing(t.Context(), ring.Out{Node: p.name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bare := bare(out, map[string]dfs.Room{p.name: {}}); !slices.Equal(bare, []string{p.name}) { // it stays so
+			t.Errorf("%v have no disk", bare)
+		}
+		lose(false)
+		testkit.Await(t, "it to be back", func() bool { return lead.state(p.name) == ring.IsUp })
+	}
+	if !strings.Contains(lead.said.String(), "has no disk in use") {
+		t.Error("nothing is said of it")
+	}
+	fewer, err := ring.New(64, 3, ring.Node{Name: "x", Weight: 1}, ring.Node{Name: "y", Weight: 1}, ring.Node{Name: "z", Weight: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bare := bare(&dfs.View{Table: fewer}, map[string]dfs.Room{"x": {}}); len(bare) > 0 {
+		t.Errorf("%v are of three, and there is nobody else", bare)
+	}
+}
+
 // TestAnotherRack: a node that is started with another rack stands in that one from then on, also the one that leads; started without one it stands where it was.
 func TestAnotherRack(t *testing.T) {
 	all := circle(t, 3, quick)

@@ -57,7 +57,8 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 		} else if err != nil {
 			return nil, err
 		}
-		s.note(m.Name, q.GetHostName(), understood{m.Version, v.Term}, ring.Beat{At: s.now(), Unreachable: q.Unreachable}, dfs.RoomFrom(q.GetRoom()))
+		s.note(m.Name, q.GetHostName(), understood{m.Version, v.Term}, ring.Beat{At: s.now(), Unreachable: q.Unreachable})
+		s.noteRoom(m.Name, dfs.RoomFrom(q.GetRoom()))
 	}
 	if v.Table.Epoch() != q.Epoch || v.Index != q.Index || v.Term != q.Term || v.Leader != q.Leader {
 		a.View = v.Encode()
@@ -66,10 +67,19 @@ func (s service) Beat(ctx context.Context, q *wire.RingBeatRequest) (*wire.RingB
 }
 
 // note notes a beat.
-func (s service) note(name, host string, u understood, b ring.Beat, room dfs.Room) {
+func (s service) note(name, host string, u understood, b ring.Beat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.beats[name], s.rooms[name], s.hosts[name], s.says[name] = b, room, host, u
+	s.beats[name], s.hosts[name], s.says[name] = b, host, u
+}
+
+// noteRoom notes what a node has on its disks.
+func (s service) noteRoom(name string, room dfs.Room) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rooms[name] = room; room.Capacity > 0 {
+		s.stored[name] = s.now()
+	}
 }
 
 // member is the node of a message, if it can be one of this file system.

@@ -1,0 +1,113 @@
+package dfs
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"headrace/block"
+	"headrace/internal/crash"
+	"headrace/wire"
+)
+
+// fence promises that nobody writes to a copy under an older generation, and returns what it is. Where that takes longer than who asks waits, it is found out all the same: ask again.
+func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64) (*wire.BlockCopy, error) {
+	i, err := k.n.Blocks.Stat(id)
+	if err == nil && i.Suspect && i.State == block.Final {
+		if err := k.readings.once(ctx, k, i); err != nil { // what is finished only by its header is not
+			return nil, err
+		}
+		i, err = k.n.Blocks.Stat(id)
+	}
+	switch {
+	case errors.Is(err, block.ErrNotFound), err == nil && i.State == block.Temporary:
+		return k.nothing(id)
+	case err != nil:
+		return nil, err
+	case i.State == block.Final && i.Stamp == recovery: // who ended the recovery has not said so yet
+		return copyProto(i), nil
+	}
+	i, err = k.n.Blocks.StartRecovery(i.Block, recovery)
+	if err != nil {
+		return nil, err
+	}
+	crash.Here("dfs.recover.started")
+	if i.State == block.Waiting && !i.Whole && !i.Damaged { // of such the longest counts, which is not to be a damaged one
+		if err := k.readings.once(ctx, k, i); err != nil {
+			return nil, err
+		}
+		j, err := k.n.Blocks.Stat(id)
+		if err != nil {
+			return nil, err
+		}
+		i.Damaged = j.Damaged
+	}
+	return copyProto(i), nil
+}
+
+// A reading is one of all of a copy, as it was then.
+type reading struct {
+	stamp  uint64
+	length int64
+	ended  chan struct{}
+	all    bool // it could be read; set before that
+}
+
+// mostReadings is how many copies are read at the same time for recoveries.
+const mostReadings = 4
+
+var errReading = errors.New("its copy is being read")
+
+// readings are those of copies under recovery.
+type readings struct {
+	slots chan struct{} // one for each that is under way
+
+	mu sync.Mutex
+	of map[int64]*reading // by block
+}
+
+// once has a copy read to its end, so that it is known whether it is damaged, unless that was done since it is as it is. It waits for that as long as ctx says; the reading goes on.
+func (o *readings) once(ctx context.Context, k *Keeper, i block.Info) error {
+	o.mu.Lock()
+	r := o.of[i.ID]
+	if r == nil || r.stamp != i.Stamp || r.length != i.Length {
+		r = &reading{stamp: i.Stamp, length: i.Length, ended: make(chan struct{})}
+		o.of[i.ID] = r
+		k.n.running.Go(func() {
+			defer close(r.ended)
+			select {
+			case o.slots <- struct{}{}:
+				defer func() { <-o.slots }()
+			case <-k.n.ctx.Done():
+			}
+			r.all = k.readAll(i.ID, &rate{})
+		})
+	}
+	o.mu.Unlock()
+	select {
+	case <-r.ended:
+	case <-ctx.Done():
+		return errReading
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !r.all && o.of[i.ID] == r { // the copy is known to be damaged now, or another one, or its disk is out
+		delete(o.of, i.ID)
+	}
+	return nil
+}
+
+// forget forgets those that have ended, of copies that are not under recovery any more.
+func (o *readings) forget(store *block.Store) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id, r := range o.of {
+		select {
+		case <-r.ended:
+			if i, err := store.Stat(id); err != nil || i.State != block.Recovering {
+				delete(o.of, id)
+			}
+		default:
+		}
+	}
+}
