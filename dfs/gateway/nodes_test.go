@@ -788,7 +788,11 @@ func TestNodesComeAndGo(t *testing.T) {
 		}
 	})
 	random := rand.New(rand.NewPCG(5, 6))
-	for round := range 8 {
+	rounds := 4 // one of each kind, and one more
+	if testkit.All() {
+		rounds = 8
+	}
+	for round := range rounds {
 		p := c.nodes[random.IntN(len(c.nodes))]
 		for p == leader {
 			p = c.nodes[random.IntN(len(c.nodes))]
