@@ -248,6 +248,60 @@ func TestCapacityOrders(t *testing.T) {
 	}
 }
 
+// TestWarning is when a container is killed for one that is submitted at 51 s. It is marked at the first look then.
+func TestWarning(t *testing.T) {
+	for _, tt := range []struct {
+		monitor, warning, interval time.Duration
+		want                       string
+	}{
+		{2 * time.Second, 5 * time.Second, 0, "58s"},
+		{2 * time.Second, 0, 0, "54s"},
+		{2 * time.Second, 900 * time.Millisecond, 0, "54s"},
+		{60 * time.Second, 15 * time.Second, 0, "2m0s"},
+		{3 * time.Second, 3 * time.Second, 20 * time.Second, "1m11s"},
+	} {
+		c := yarned(1, policy.Kill)
+		c.Capacity.Monitor, c.Capacity.Warning, c.Interval = tt.monitor, tt.warning, tt.interval
+		if got := done(t, workload(job{run: 300}, job{submit: 51, run: 10, priority: 10}), c); !strings.Contains(got, "\n"+tt.want+" kill a.1 n1\n") {
+			t.Errorf("%v of warning, a look each %v: want a kill at %v:\n%s", tt.warning, tt.monitor, tt.want, got)
+		}
+	}
+	// b is marked at 52 and stays, since a has ended: for e it is warned anew.
+	c := yarned(2, policy.Kill)
+	got := done(t, workload(job{run: 53}, job{run: 1000}, job{submit: 51, run: 100, priority: 10}, job{submit: 500, run: 10, priority: 10}, job{submit: 500, run: 10, priority: 10}), c)
+	if !strings.Contains(got, "\n8m26s kill b.2") {
+		t.Errorf("marked long before:\n%s", got)
+	}
+}
+
+// TestPerRound: a look takes back no more than its share of the cluster, and so never a container that is larger.
+func TestPerRound(t *testing.T) {
+	for _, intra := range []bool{false, true} {
+		for cpus, want := range map[float32]string{1: "52s suspend b.2 n1\n56s suspend a.1 n1\n", 2: ""} {
+			if intra { // which takes nothing of a queue that is half empty
+				want, _, _ = strings.Cut(want, "56s")
+			}
+			c := yarned(1, policy.Suspend)
+			c.Node.CPUs, c.Capacity.PerRound = 4, 0.4
+			urgent := headrace.Priority(10)
+			if c.Capacity.IntraQueue = intra; intra {
+				c.Capacity.Queues, urgent = one(), 4
+			}
+			w := workload(job{run: 70}, job{submit: 1, run: 70}, job{submit: 51, run: 10, priority: urgent})
+			w.Tasks[0].CPUs, w.Tasks[1].CPUs, w.Tasks[2].CPUs = cpus, cpus, 4
+			got := ""
+			for line := range strings.Lines(done(t, w, c)) {
+				if strings.Contains(line, "suspend") {
+					got += line
+				}
+			}
+			if got != want {
+				t.Errorf("containers of %v CPUs, within a queue %v:\n%swant:\n%s", cpus, intra, got, want)
+			}
+		}
+	}
+}
+
 // one returns a queue for all.
 func one() []capacity.Queue {
 	q, err := capacity.ParseQueues([]string{"all=100:0-11"})
