@@ -302,6 +302,37 @@ func TestPerRound(t *testing.T) {
 	}
 }
 
+// TestEndless: a task that is killed for another for ever is an error, and not while a third gets on.
+func TestEndless(t *testing.T) {
+	c := yarned(1, policy.Kill)
+	c.Capacity.Ignored = 0.1
+	w := workload(job{run: 600, priority: 2}, job{submit: 60, run: 30, priority: 9})
+	if _, err := Run(t.Context(), w, c, nil); err == nil || !strings.Contains(err.Error(), "killed again and again before their end, b.2 1000 times: ") {
+		t.Errorf("%v", err)
+	}
+	c = yarned(2, policy.Kill)
+	var bad error
+	if c.Capacity.Queues, bad = capacity.ParseQueues([]string{"a=25:0-3", "b=25:4-7", "c=50:8-11"}); bad != nil {
+		t.Fatal(bad)
+	}
+	r := run(t, workload(job{run: 50000, priority: 10}, job{submit: 10, run: 600}, job{submit: 10, run: 600, priority: 5}), c)
+	if r.Counts.Kills < 2*mostKills {
+		t.Errorf("%d kills beside a long task, want more than %d", r.Counts.Kills, 2*mostKills)
+	}
+}
+
+// TestMoreThanItsQueue: a task that is more than its queue may have never runs.
+func TestMoreThanItsQueue(t *testing.T) {
+	c := yarned(1, policy.Wait)
+	c.Capacity.Queues[0].Maximum = 50
+	w := workload(job{run: 1}, job{run: 1, priority: 10})
+	if _, err := Run(t.Context(), w, c, nil); err == nil || !strings.Contains(err.Error(), "1 of 2 tasks fit on no node, or ask for more than the maximum of their queue (low), the largest") {
+		t.Errorf("%v", err)
+	}
+	c.Nodes = 2
+	run(t, w, c)
+}
+
 // one returns a queue for all.
 func one() []capacity.Queue {
 	q, err := capacity.ParseQueues([]string{"all=100:0-11"})
