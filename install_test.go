@@ -56,6 +56,32 @@ func TestInstallNeedsABuild(t *testing.T) {
 	}
 }
 
+// TestUnitsThatExclude: systemd stops and starts units side by side that have no order, and these want the same directory.
+func TestUnitsThatExclude(t *testing.T) {
+	units, err := filepath.Glob("systemd/*.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, u := range units {
+		text, err := os.ReadFile(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if other, ok := strings.CutPrefix(line, "Conflicts="); ok {
+				found = true
+				if !strings.Contains(string(text), "\nAfter="+other) {
+					t.Errorf("%s has no After=%s", u, other)
+				}
+			}
+		}
+	}
+	if !found {
+		t.Error("no units exclude each other")
+	}
+}
+
 // installTree is a source tree with nothing in it that could be built, and a root
 // to install below.
 type installTree struct {
