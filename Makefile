@@ -23,6 +23,9 @@ fishdir     := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 confdir     := $(DESTDIR)/etc/headrace
 sharedir    := $(DESTDIR)$(PREFIX)/share/headrace
 
+# succeeds where settings of root's daemon belong to what is installed: they are in /etc, whatever PREFIX is.
+settings := { [ -n '$(DESTDIR)' ] || [ "$$(id -u)" = 0 ]; }
+
 # java/.mvn/jvm.config has it do without the second compiler, which is of no use in so short a time.
 MVN  := mvn -B -ntp -f java/pom.xml
 jars := headrace-yarn.jar headrace-mapreduce.jar headrace-spark.jar headrace-hive.jar
@@ -102,19 +105,19 @@ install: ## install what was built below PREFIX (/usr/local): programs, jars if 
 	@for j in $(foreach j,$(jars),java/$(patsubst headrace-%.jar,%,$j)/target/$j); do \
 	  if [ -e $$j ]; then echo "install $$j"; install -m 644 -t '$(sharedir)' $$j; \
 	  else echo "$$j is left out: it has not been built (make java; see docs/yarn.md and docs/hdfs.md)"; fi; done
-	for u in $(units); do sed 's|/usr/local/bin|$(PREFIX)/bin|' "systemd/$$u" > "$(unitdir)/$$u"; done
+	for u in $(units); do sed 's|/usr/local/bin|$(PREFIX)/bin|' "systemd/$$u" | install -m 644 /dev/stdin "$(unitdir)/$$u"; done
 	install -D -m 644 systemd/tmpfiles.conf '$(tmpfilesdir)/headrace.conf'
-	bin/headrace completion bash > '$(bashdir)/headrace'
-	bin/headrace completion zsh > '$(zshdir)/_headrace'
-	bin/headrace completion fish > '$(fishdir)/headrace.fish'
-	install -d '$(confdir)'
-	[ -e '$(confdir)/headrace.conf' ] || install -m 644 systemd/headrace.conf '$(confdir)/headrace.conf'
+	bin/headrace completion bash | install -m 644 /dev/stdin '$(bashdir)/headrace'
+	bin/headrace completion zsh | install -m 644 /dev/stdin '$(zshdir)/_headrace'
+	bin/headrace completion fish | install -m 644 /dev/stdin '$(fishdir)/headrace.fish'
+	@if ! $(settings); then echo '$(confdir)/headrace.conf is left out: the daemon of root alone reads it'; \
+	elif [ ! -e '$(confdir)/headrace.conf' ]; then install -d '$(confdir)'; install -m 644 systemd/headrace.conf '$(confdir)/headrace.conf'; fi
 	@case '$(PREFIX)' in /usr|/usr/local) ;; *) echo 'systemd does not look for units in $(PREFIX): systemctl link $(PREFIX)/lib/systemd/system/headrace.service, say; and link $(PREFIX)/lib/tmpfiles.d/headrace.conf into /etc/tmpfiles.d' ;; esac
 	@echo 'installed; to run it as a service: systemctl daemon-reload && systemctl enable --now headrace (a cluster: docs/yarn.md)'
 
 uninstall: ## remove what install has put there; the state directory stays, and settings that were changed
-	! cmp -s systemd/headrace.conf '$(confdir)/headrace.conf' || rm -f '$(confdir)/headrace.conf'
-	[ ! -d '$(confdir)' ] || rmdir --ignore-fail-on-non-empty '$(confdir)'
+	! $(settings) || ! cmp -s systemd/headrace.conf '$(confdir)/headrace.conf' || rm -f '$(confdir)/headrace.conf'
+	! $(settings) || [ ! -d '$(confdir)' ] || rmdir --ignore-fail-on-non-empty '$(confdir)'
 	rm -f '$(bindir)/headrace' '$(bindir)/headrace-shim' $(foreach u,$(units),'$(unitdir)/$u') '$(tmpfilesdir)/headrace.conf' \
 	  '$(bashdir)/headrace' '$(zshdir)/_headrace' '$(fishdir)/headrace.fish' \
 	  $(foreach f,$(jars) $(envs),'$(sharedir)/$f')

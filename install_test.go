@@ -1,12 +1,14 @@
 package headrace_test
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -56,6 +58,71 @@ func TestInstallNeedsABuild(t *testing.T) {
 	}
 }
 
+// TestInstallForOneself: who is not root installs below a directory of their own. Settings of root's daemon are root's.
+func TestInstallForOneself(t *testing.T) {
+	tree := newInstallTree(t)
+	tree.write("bin/headrace", "#!/bin/sh\necho completion\n", 0o755)
+	tree.write("bin/headrace-shim", "", 0o755)
+	prefix := filepath.Join(t.TempDir(), "home")
+	if err := errors.Join(os.Mkdir(prefix, 0o755), os.Chmod(filepath.Dir(filepath.Dir(prefix)), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	var who *syscall.SysProcAttr
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		if err := os.Chown(prefix, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
+		who = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	make := func(target string) string {
+		t.Helper()
+		cmd := exec.Command("make", "GO=false", "MVN=false", target, "PREFIX="+prefix)
+		cmd.Dir, cmd.SysProcAttr = tree.dir, who
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("make %s: %v\n%s", target, err, out)
+		}
+		return string(out)
+	}
+	if out := make("install"); !strings.Contains(out, "/etc/headrace/headrace.conf is left out") || !strings.Contains(out, "\ninstalled") {
+		t.Errorf("make install says\n%s", out)
+	}
+	if _, err := os.Stat(filepath.Join(prefix, "bin/headrace")); err != nil {
+		t.Error(err)
+	}
+	make("uninstall")
+	if _, err := os.Stat(filepath.Join(prefix, "bin/headrace")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after make uninstall: %v", err)
+	}
+}
+
+// TestUnitsThatExclude: systemd stops and starts units side by side that have no order, and these want the same directory.
+func TestUnitsThatExclude(t *testing.T) {
+	units, err := filepath.Glob("systemd/*.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, u := range units {
+		text, err := os.ReadFile(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if other, ok := strings.CutPrefix(line, "Conflicts="); ok {
+				found = true
+				if !strings.Contains(string(text), "\nAfter="+other) {
+					t.Errorf("%s has no After=%s", u, other)
+				}
+			}
+		}
+	}
+	if !found {
+		t.Error("no units exclude each other")
+	}
+}
+
 // installTree is a source tree with nothing in it that could be built, and a root
 // to install below.
 type installTree struct {
@@ -91,9 +158,9 @@ func (tree *installTree) write(name, text string, mode os.FileMode) {
 	}
 }
 
-// make runs a target where there is neither Go nor Maven, as for root under sudo.
+// make runs a target where there is neither Go nor Maven, as for root under sudo, and as a root that hides its files.
 func (tree *installTree) make(target string) (string, error) {
-	cmd := exec.Command("make", "GO=false", "MVN=false", target, "DESTDIR="+tree.dest, "PREFIX=/opt/x")
+	cmd := exec.Command("sh", "-c", `umask 077; exec make "$@"`, "make", "GO=false", "MVN=false", target, "DESTDIR="+tree.dest, "PREFIX=/opt/x")
 	cmd.Dir = tree.dir
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -127,7 +194,17 @@ func (tree *installTree) check(want []string) {
 	tree.Helper()
 	var got []string
 	filepath.WalkDir(tree.dest, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
+		if err != nil || path == tree.dest {
+			return nil
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		if mode := info.Mode().Perm(); mode != 0o755 && (mode != 0o644 || e.IsDir()) {
+			tree.Errorf("%s has the mode %o", path, mode)
+		}
+		if e.IsDir() {
 			return nil
 		}
 		name, err := filepath.Rel(filepath.Join(tree.dest, "opt/x"), path)

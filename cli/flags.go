@@ -71,8 +71,11 @@ type Rule time.Duration
 func (r *Rule) Type() string { return "DURATION" }
 
 func (r *Rule) String() string {
-	if *r == 0 {
+	switch *r {
+	case 0:
 		return ""
+	case Rule(policy.None):
+		return "0s"
 	}
 	return time.Duration(*r).String()
 }

@@ -59,12 +59,7 @@ type Size int64
 // Type returns what the help calls a value.
 func (n *Size) Type() string { return "SIZE" }
 
-func (n *Size) String() string {
-	if *n == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(*n), 10)
-}
+func (n *Size) String() string { return strconv.FormatInt(int64(*n), 10) }
 
 // Set reads a value.
 func (n *Size) Set(s string) error {

@@ -40,6 +40,9 @@ func (e *engine) carryOut(o *headrace.Order) error {
 		t.node.pager.add(t, o.PageOut)
 	case headrace.OrderPreempt:
 		e.preempt(t, o)
+		if o.Mechanism == headrace.Kill {
+			return t.endless(e)
+		}
 	}
 	return nil
 }

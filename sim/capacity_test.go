@@ -248,6 +248,91 @@ func TestCapacityOrders(t *testing.T) {
 	}
 }
 
+// TestWarning is when a container is killed for one that is submitted at 51 s. It is marked at the first look then.
+func TestWarning(t *testing.T) {
+	for _, tt := range []struct {
+		monitor, warning, interval time.Duration
+		want                       string
+	}{
+		{2 * time.Second, 5 * time.Second, 0, "58s"},
+		{2 * time.Second, 0, 0, "54s"},
+		{2 * time.Second, 900 * time.Millisecond, 0, "54s"},
+		{60 * time.Second, 15 * time.Second, 0, "2m0s"},
+		{3 * time.Second, 3 * time.Second, 20 * time.Second, "1m11s"},
+	} {
+		c := yarned(1, policy.Kill)
+		c.Capacity.Monitor, c.Capacity.Warning, c.Interval = tt.monitor, tt.warning, tt.interval
+		if got := done(t, workload(job{run: 300}, job{submit: 51, run: 10, priority: 10}), c); !strings.Contains(got, "\n"+tt.want+" kill a.1 n1\n") {
+			t.Errorf("%v of warning, a look each %v: want a kill at %v:\n%s", tt.warning, tt.monitor, tt.want, got)
+		}
+	}
+	// b is marked at 52 and stays, since a has ended: for e it is warned anew.
+	c := yarned(2, policy.Kill)
+	got := done(t, workload(job{run: 53}, job{run: 1000}, job{submit: 51, run: 100, priority: 10}, job{submit: 500, run: 10, priority: 10}, job{submit: 500, run: 10, priority: 10}), c)
+	if !strings.Contains(got, "\n8m26s kill b.2") {
+		t.Errorf("marked long before:\n%s", got)
+	}
+}
+
+// TestPerRound: a look takes back no more than its share of the cluster, and so never a container that is larger.
+func TestPerRound(t *testing.T) {
+	for _, intra := range []bool{false, true} {
+		for cpus, want := range map[float32]string{1: "52s suspend b.2 n1\n56s suspend a.1 n1\n", 2: ""} {
+			if intra { // which takes nothing of a queue that is half empty
+				want, _, _ = strings.Cut(want, "56s")
+			}
+			c := yarned(1, policy.Suspend)
+			c.Node.CPUs, c.Capacity.PerRound = 4, 0.4
+			urgent := headrace.Priority(10)
+			if c.Capacity.IntraQueue = intra; intra {
+				c.Capacity.Queues, urgent = one(), 4
+			}
+			w := workload(job{run: 70}, job{submit: 1, run: 70}, job{submit: 51, run: 10, priority: urgent})
+			w.Tasks[0].CPUs, w.Tasks[1].CPUs, w.Tasks[2].CPUs = cpus, cpus, 4
+			got := ""
+			for line := range strings.Lines(done(t, w, c)) {
+				if strings.Contains(line, "suspend") {
+					got += line
+				}
+			}
+			if got != want {
+				t.Errorf("containers of %v CPUs, within a queue %v:\n%swant:\n%s", cpus, intra, got, want)
+			}
+		}
+	}
+}
+
+// TestEndless: a task that is killed for another for ever is an error, and not while a third gets on.
+func TestEndless(t *testing.T) {
+	c := yarned(1, policy.Kill)
+	c.Capacity.Ignored = 0.1
+	w := workload(job{run: 600, priority: 2}, job{submit: 60, run: 30, priority: 9})
+	if _, err := Run(t.Context(), w, c, nil); err == nil || !strings.Contains(err.Error(), "killed again and again before their end, b.2 1000 times: ") {
+		t.Errorf("%v", err)
+	}
+	c = yarned(2, policy.Kill)
+	var bad error
+	if c.Capacity.Queues, bad = capacity.ParseQueues([]string{"a=25:0-3", "b=25:4-7", "c=50:8-11"}); bad != nil {
+		t.Fatal(bad)
+	}
+	r := run(t, workload(job{run: 50000, priority: 10}, job{submit: 10, run: 600}, job{submit: 10, run: 600, priority: 5}), c)
+	if r.Counts.Kills < 2*mostKills {
+		t.Errorf("%d kills beside a long task, want more than %d", r.Counts.Kills, 2*mostKills)
+	}
+}
+
+// TestMoreThanItsQueue: a task that is more than its queue may have never runs.
+func TestMoreThanItsQueue(t *testing.T) {
+	c := yarned(1, policy.Wait)
+	c.Capacity.Queues[0].Maximum = 50
+	w := workload(job{run: 1}, job{run: 1, priority: 10})
+	if _, err := Run(t.Context(), w, c, nil); err == nil || !strings.Contains(err.Error(), "1 of 2 tasks fit on no node, or ask for more than the maximum of their queue (low), the largest") {
+		t.Errorf("%v", err)
+	}
+	c.Nodes = 2
+	run(t, w, c)
+}
+
 // one returns a queue for all.
 func one() []capacity.Queue {
 	q, err := capacity.ParseQueues([]string{"all=100:0-11"})

@@ -171,7 +171,7 @@ func (c Config) check(w *trace.Workload) error {
 	var work, longest float64 // core-seconds, seconds
 	var cpus float32
 	var memory int64
-	large := c.TooLarge(w)
+	large, refusing := c.TooLarge(w), map[string]bool{}
 	for i := range w.Tasks {
 		t := &w.Tasks[i]
 		switch {
@@ -189,6 +189,9 @@ func (c Config) check(w *trace.Workload) error {
 			if t.Gang != 0 {
 				ganged++
 			}
+			if queue := c.Refusing(t); queue != "" {
+				refusing[queue] = true
+			}
 			cpus, memory = max(cpus, t.CPUs), max(memory, t.Memory)
 		}
 		work += t.Run.Seconds() * float64(t.CPUs)
@@ -203,6 +206,9 @@ func (c Config) check(w *trace.Workload) error {
 		together := ""
 		if ganged > 0 {
 			together = fmt.Sprintf(", or are of a gang (%d) that does not fit on all %d nodes together", ganged, c.Nodes)
+		}
+		if len(refusing) > 0 {
+			together += fmt.Sprintf(", or ask for more than the maximum of their queue (%s)", sorted(refusing))
 		}
 		return fmt.Errorf("sim: %d of %d tasks fit on no node%s, the largest with %.3g CPUs and %d MiB: a node has %s; give nodes at least as much, or leave these tasks out (--skip-too-large)",
 			big, len(w.Tasks), together, cpus, memory>>20, c.Sizes())

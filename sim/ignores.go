@@ -55,7 +55,25 @@ func Ignores(w *trace.Workload, c *Config) []string {
 	if len(gangs) > 0 && c.Capacity != nil {
 		out = append(out, fmt.Sprintf("the tasks of %d gangs run independently of each other here, not together", len(gangs)))
 	}
-	return out
+	return append(out, c.spared(w)...)
+}
+
+// spared says how many tasks of w are larger than what YARN takes back in a look.
+func (c *Config) spared(w *trace.Workload) []string {
+	if c.Capacity == nil {
+		return nil
+	}
+	n, share := 0, c.Capacity.PerRound
+	cpus, memory := c.CPUs()*share, float64(c.memory())*share
+	for i := range w.Tasks {
+		if t := &w.Tasks[i]; float64(t.CPUs) > cpus+rounding || float64(t.Memory) > memory {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d tasks ask for more than the %.3g %% of the cluster that YARN takes back at a time: it makes none of them leave (--property total_preemption_per_round=SHARE)", n, 100*share)}
 }
 
 func sorted(names map[string]bool) string {

@@ -47,6 +47,14 @@ func (c *Config) CPUs() (all float64) {
 	return all
 }
 
+// memory returns that of all nodes together.
+func (c *Config) memory() (all int64) {
+	for _, k := range c.AllKinds() {
+		all += int64(k.Nodes) * k.Memory
+	}
+	return all
+}
+
 // has reports whether any node is said to have a counted resource. One that none has is
 // not simulated.
 func (c *Config) has(resource string) bool {

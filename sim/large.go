@@ -9,7 +9,7 @@ import (
 )
 
 // TooLarge returns what tells of the tasks of w which fit on no node, or are of a gang that
-// does not fit on all nodes together.
+// does not fit on all nodes together, or are more than their queue may have.
 func (c *Config) TooLarge(w *trace.Workload) func(*trace.Task) bool {
 	gangs := map[int32][]*trace.Task{}
 	for i := range w.Tasks {
@@ -21,7 +21,18 @@ func (c *Config) TooLarge(w *trace.Workload) func(*trace.Task) bool {
 	for number, members := range gangs {
 		large[number] = !c.takesAll(w, members)
 	}
-	return func(t *trace.Task) bool { return large[t.Gang] || !c.takes(w, t) }
+	return func(t *trace.Task) bool { return large[t.Gang] || !c.takes(w, t) || c.Refusing(t) != "" }
+}
+
+// Refusing returns the queue whose maximum is less than t asks for; empty if there is none.
+func (c *Config) Refusing(t *trace.Task) string {
+	if c.Capacity == nil {
+		return ""
+	}
+	if q := c.Capacity.QueueOf(t.Priority); q != nil && q.Refuses(float64(t.CPUs), t.Memory, c.CPUs(), c.memory()) {
+		return q.Name
+	}
+	return ""
 }
 
 // takes reports whether t, of w, fits on an empty node.

@@ -64,6 +64,7 @@ type task struct {
 	chain int
 	// writes is what the dump under way writes.
 	writes int64
+	kills  kills
 }
 
 // spent returns the time of CPUs, in core-seconds, that t has held them for so long.

@@ -162,10 +162,10 @@ func (c *Config) complete(mem memoryInfo) error {
 		return fmt.Errorf("slots %v: give a positive number", c.Slots)
 	}
 	if most := mem.Total + mem.SwapTotal; mem.Total > 0 && c.Memory > most {
-		return fmt.Errorf("a memory budget of %s: the machine has %s, and %s of swap; give at most that", report.Bytes(c.Memory), report.Bytes(mem.Total), report.Bytes(mem.SwapTotal))
+		return fmt.Errorf("memory %s: the machine has %s, and %s of swap; give at most that", report.Bytes(c.Memory), report.Bytes(mem.Total), report.Bytes(mem.SwapTotal))
 	}
 	if c.Memory < 0 {
-		return fmt.Errorf("memory budget %d: give a positive number of bytes", c.Memory)
+		return fmt.Errorf("memory %d: give a positive number of bytes", c.Memory)
 	}
 	if c.SwapReserve < 0 {
 		return fmt.Errorf("swap reserve %d: give a number of bytes", c.SwapReserve)
@@ -174,10 +174,10 @@ func (c *Config) complete(mem memoryInfo) error {
 		return fmt.Errorf("budget for warming %d, buffer %d: give numbers of bytes", c.WarmBudget, c.Buffer)
 	}
 	if c.Buffer != 0 && c.Buffer < stream.MinBuffer {
-		return fmt.Errorf("a buffer of %s is too small; give at least %s", report.Bytes(c.Buffer), report.Bytes(stream.MinBuffer))
+		return fmt.Errorf("buffer %s is too small; give at least %s", report.Bytes(c.Buffer), report.Bytes(stream.MinBuffer))
 	}
 	if mem.Total > 0 && c.Buffer > mem.Total {
-		return fmt.Errorf("a buffer of %s: the machine has %s of memory; give less", report.Bytes(c.Buffer), report.Bytes(mem.Total))
+		return fmt.Errorf("buffer %s: the machine has %s of memory; give less", report.Bytes(c.Buffer), report.Bytes(mem.Total))
 	}
 	if c.KeepEnded < 0 {
 		return fmt.Errorf("ended tasks to keep %d: give a number, 1 or more", c.KeepEnded)

@@ -115,7 +115,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if err := statedir.Make(d.cfg.StateDir); err != nil {
 		return err
 	}
-	lock, err := statedir.Lock(d.cfg.StateDir)
+	lock, err := statedir.Lock(ctx, d.cfg.StateDir, d.cfg.Log)
 	if err != nil {
 		return err
 	}

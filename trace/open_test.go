@@ -22,7 +22,8 @@ func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.tsv")
 	bad := filepath.Join(dir, "bad.tsv")
-	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.WriteFile(bad, []byte("j\t3\n"), 0o600)); err != nil {
+	late := filepath.Join(dir, "late.csv")
+	if err := errors.Join(os.WriteFile(late, []byte("job,submit_s,run_s\na,9e9,9e9\n"), 0o600), os.WriteFile(empty, nil, 0o600), os.WriteFile(bad, []byte("j\t3\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -38,6 +39,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"swim:" + bad, OpenOptions{}, "bad.tsv: trace: line 1: 2 fields, want 6 to 9"},
 		{"swim:" + dir + "/absent", OpenOptions{}, "no such file"},
 		{"csv:" + empty, OpenOptions{}, "line 1: empty"},
+		{"csv:" + late, OpenOptions{}, `late.csv: trace: line 2: run_s "9e9": too long after submit_s`},
 		{"swim:facebook-day", OpenOptions{From: -1}, "want no negative values"},
 		{"swim:facebook-day", OpenOptions{From: 1000 * time.Hour}, "no tasks"},
 		{"swim:facebook-day", OpenOptions{MaxTasks: 1000}, "there are more than 1000 tasks: read a part of the trace (From, For), or raise MaxTasks if there is memory, 208 bytes for each"},

@@ -22,7 +22,7 @@ type managerFlags struct {
 	listen, tokenFile, cert, key string
 	policy                       string
 	minRun                       cli.Rule
-	network                      cli.Size
+	network                      budget
 	hdfs                         []string
 	hdfsProxy                    string
 	kerberos                     hdfs.Kerberos

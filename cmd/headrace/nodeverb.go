@@ -19,6 +19,7 @@ import (
 	"headrace/data/blocks"
 	"headrace/hdfs/replica"
 	"headrace/internal/accounts"
+	"headrace/migrate"
 	"headrace/node"
 	"headrace/solo"
 	"headrace/wire"
@@ -102,26 +103,37 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings.Settin
 	if err != nil {
 		return s.Blame(err)
 	}
+	config.Operators, config.Limits = operators, s.Limits
+	if config.DataNode, err = f.dataNode(log); err != nil {
+		return err
+	}
+	var mover *migrate.Mover
+	if f.archive != "" {
+		if mover, err = newMover(f.archive, tokens, agent.Name, &config, log); err != nil {
+			return err
+		}
+		config.Elsewhere = mover
+	}
+	far := &cluster{}
+	config.Cluster = far
+	daemon, err := solo.New(config)
+	if err != nil {
+		return s.Blame(err)
+	}
+	if far.agent, err = node.New(agent, daemon.Host()); err != nil {
+		return cli.UsageErrorf("%w", err)
+	}
 	if f.file.Check {
 		return a.Tables(s.Tables())
 	}
 	filesystem.WarnOfAccounts(log)
 	s.Keep(ctx, log)
-	config.Operators, config.Limits = operators, s.Limits
-	if config.DataNode, err = f.dataNode(log); err != nil {
-		return err
-	}
-	if f.archive != "" {
-		mover, err := newMover(f.archive, tokens, agent.Name, &config, log)
-		if err != nil {
-			return err
-		}
-		config.Elsewhere = mover
+	if mover != nil {
 		sweeping, stop := context.WithCancel(ctx)
 		defer stop()
 		go mover.Watch(sweeping, log)
 	}
-	return runNode(ctx, config, agent)
+	return runNode(ctx, daemon, far.agent, log)
 }
 
 // dataNode is that of HDFS on this machine; nil: there is none.
@@ -171,18 +183,9 @@ func (c *cluster) Inputs() wireconnect.InputServiceHandler { return c.agent.Inpu
 func (c *cluster) Progress(user string, shares map[string]float64) { c.agent.Progress(user, shares) }
 
 // runNode runs the daemon and, as long as that is up, the agent.
-func runNode(ctx context.Context, config solo.Config, agent node.Config) error {
-	far := &cluster{}
-	config.Cluster = far
-	daemon, err := solo.New(config)
-	if err != nil {
-		return err
-	}
-	if far.agent, err = node.New(agent, daemon.Host()); err != nil {
-		return cli.UsageErrorf("%w", err)
-	}
+func runNode(ctx context.Context, daemon *solo.Daemon, agent *node.Agent, log *slog.Logger) error {
 	agentCtx, stop := context.WithCancel(ctx)
-	go notifyReady(agentCtx, daemon.Ready(), agent.Log)
+	go notifyReady(agentCtx, daemon.Ready(), log)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -191,13 +194,13 @@ func runNode(ctx context.Context, config solo.Config, agent node.Config) error {
 			var beside sync.WaitGroup
 			defer beside.Wait()
 			if b := daemon.Host().Blocks(); b != nil {
-				beside.Go(func() { far.agent.Exchange(agentCtx, b) })
+				beside.Go(func() { agent.Exchange(agentCtx, b) })
 			}
-			far.agent.Run(agentCtx)
+			agent.Run(agentCtx)
 		case <-agentCtx.Done():
 		}
 	}()
-	err = daemon.Run(ctx)
+	err := daemon.Run(ctx)
 	stop()
 	<-ended
 	if err != nil && !errors.Is(err, context.Canceled) {

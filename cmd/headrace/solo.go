@@ -30,13 +30,13 @@ type soloFlags struct {
 	memory                  budget
 	swapReserve             cli.Size
 	enforce                 bool
-	warmBudget, buffer      cli.Size
+	warmBudget, buffer      budget
 	noWarm                  bool
 	policy, victims         string
 	minRun, ageing          cli.Rule
-	suspendGrace, killGrace cli.Span
+	suspendGrace, killGrace span
 	keepEnded               kept
-	stallLimit              cli.Span
+	stallLimit              span
 	requests, userRequests  budget
 	userConns               kept
 	stores, newStores       []string
@@ -104,7 +104,7 @@ func (f *soloFlags) define(cmd *cobra.Command) {
 	flags.Var(&f.memory, "memory", "how much memory all tasks together may use (default: 90 % of the machine's)")
 	flags.BoolVar(&f.enforce, "enforce-memory", false, "have the kernel enforce --memory with a memory cgroup")
 	flags.Var(&f.swapReserve, "swap-reserve", "swap space that is left to others")
-	flags.Var(&f.warmBudget, "warm-budget", "how much of files may be kept in memory ahead of their readers (default: a quarter of the memory)")
+	flags.Var(&f.warmBudget, "warm-budget", "how much of files may be kept in memory ahead of their readers; nothing: --no-warm (default: a quarter of the memory)")
 	flags.BoolVar(&f.noWarm, "no-warm", false, "keep no files in memory; headrace warm fails")
 	flags.Var(&f.buffer, "buffer", "the shared memory that the input of a job is read into, unless headrace run says (default 100MB)")
 	flags.StringVar(&f.policy, "policy", string(policy.Cost), "how to make room: "+cli.List(policy.Names()))

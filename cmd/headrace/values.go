@@ -25,6 +25,24 @@ func (n *budget) Set(s string) error {
 	return err
 }
 
+// span is a duration that is more than none.
+type span cli.Span
+
+func (d *span) Type() string   { return (*cli.Span)(d).Type() }
+func (d *span) String() string { return (*cli.Span)(d).String() }
+
+func (d *span) Set(s string) error {
+	var v cli.Span
+	err := v.Set(s)
+	if err == nil && v == 0 {
+		err = fmt.Errorf("want more than no time; leave it out for the default")
+	}
+	if err == nil {
+		*d = span(v)
+	}
+	return err
+}
+
 // kept is a flag for how many things are kept, 1 or more; 0: not given.
 type kept uint32
 

@@ -49,6 +49,23 @@ type Queue struct {
 	Most  headrace.Priority `json:"most"`
 }
 
+// Refuses reports whether even the whole maximum of q is too little for a task, on a cluster with so many CPUs and so
+// much memory.
+func (q *Queue) Refuses(cpus float64, memory int64, allCPUs float64, allMemory int64) bool {
+	most := amount{allCPUs, allMemory}.times(q.Maximum / 100)
+	return !amount{cpus, memory}.fits(most)
+}
+
+// QueueOf returns the queue that takes a priority; nil if none does.
+func (c *Config) QueueOf(p headrace.Priority) *Queue {
+	for i := range c.Queues {
+		if q := &c.Queues[i]; q.Least <= p && p <= q.Most {
+			return q
+		}
+	}
+	return nil
+}
+
 // DefaultConfig returns what YARN does when nothing is said, with two queues: almost
 // everything belongs to the urgent one, and the other may use what that does not.
 func DefaultConfig() Config {

@@ -18,7 +18,8 @@
 // rest what it asks for, by guarantees. Who has more gives back: the applications of
 // the lowest priority first, then the last, of each the newest containers. Within a
 // queue those of lower priority make room for those of higher priority, if IntraQueue
-// is set. A container is warned, and killed when it is still chosen Warning later.
+// is set. A look takes back PerRound at most, and no container that is more than is left of
+// that. A container is warned, and killed when it is still chosen Warning later.
 //
 // Not simulated: users and their limits, labels, hierarchies of queues, the containers
 // of application masters, and where in the cluster a task would rather run.

@@ -13,7 +13,7 @@ import (
 // preempt looks who has to give way (ProportionalCapacityPreemptionPolicy).
 func (s *Scheduler) preempt(now time.Duration) {
 	clear(s.scenes)
-	allowed := s.c.PerRound
+	allowed := s.all.times(s.c.PerRound)
 	chosen := map[*task]bool{}
 	excess := s.excess()
 	for i, q := range s.queues {
@@ -27,12 +27,15 @@ func (s *Scheduler) preempt(now time.Duration) {
 			}
 		}
 		for _, t := range q.victims() {
-			if excess[i] <= slack || allowed <= slack {
+			if excess[i] <= slack {
 				break
+			}
+			if !t.size.fits(allowed) {
+				continue
 			}
 			chosen[t] = true
 			excess[i] -= t.size.of(s.all)
-			allowed -= t.size.of(s.all)
+			allowed.sub(t.size)
 			s.choose(t, now)
 		}
 	}
@@ -41,6 +44,7 @@ func (s *Scheduler) preempt(now time.Duration) {
 			s.preemptWithin(q, chosen, &allowed, now)
 		}
 	}
+	s.looked = now
 }
 
 // victims returns those who hold room in the order in which they give way: the last
@@ -117,8 +121,8 @@ const (
 // preemptWithin has applications of q make room for others of higher priority in it
 // (FifoIntraQueuePreemptionPlugin): what the queue has is dealt out anew in its order, and
 // who has more than that gives back as much as those before it miss.
-func (s *Scheduler) preemptWithin(q *queue, chosen map[*task]bool, allowed *float64, now time.Duration) {
-	used, most := q.used.of(s.all), min(*allowed, withinMost*q.Capacity/100)
+func (s *Scheduler) preemptWithin(q *queue, chosen map[*task]bool, allowed *amount, now time.Duration) {
+	used, most := q.used.of(s.all), min(allowed.of(s.all), withinMost*q.Capacity/100)
 	if q.waiting == 0 || used < withinFrom*q.Capacity/100 {
 		return
 	}
@@ -148,12 +152,12 @@ func (s *Scheduler) preemptWithin(q *queue, chosen map[*task]bool, allowed *floa
 		for higher := p + 1; higher < len(missing); higher++ {
 			above = max(above, missing[higher])
 		}
-		if chosen[t] || has[p] <= slack || above <= slack || most <= slack {
+		if chosen[t] || has[p] <= slack || above <= slack || most <= slack || !t.size.fits(*allowed) {
 			continue
 		}
 		has[p] -= share
 		most -= share
-		*allowed -= share
+		allowed.sub(t.size)
 		for higher := len(missing) - 1; higher > p && share > 0; higher-- {
 			some := min(share, missing[higher])
 			missing[higher] -= some
@@ -163,9 +167,10 @@ func (s *Scheduler) preemptWithin(q *queue, chosen map[*task]bool, allowed *floa
 	}
 }
 
-// choose warns a container that YARN wants back, and ends its time when it is over.
+// choose warns a container that YARN wants back, and ends its time when it is over. At the end of a look YARN forgets
+// whom it warned more than twice that time before; it looks also when nobody waits and we are not asked.
 func (s *Scheduler) choose(t *task, now time.Duration) {
-	if t.marked >= 0 && now > t.marked+2*s.c.Warning {
+	if before := max(s.looked, now-s.interval-s.c.Monitor); t.marked >= 0 && before > t.marked+2*s.c.Warning {
 		t.marked = never
 	}
 	switch {

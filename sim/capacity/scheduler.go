@@ -31,11 +31,11 @@ type Scheduler struct {
 
 	looks      int // so far
 	containers int // begun so far
-	// monitor is when it is looked next who has to give way, and next when there is
+	// looked is when it was looked last who has to give way, monitor when it is looked next, and next when there is
 	// something to do next.
-	monitor, next time.Duration
-	scenes        map[*node]*policy.Scene // of the victims of one look
-	orders        []headrace.Order
+	looked, monitor, next time.Duration
+	scenes                map[*node]*policy.Scene // of the victims of one look
+	orders                []headrace.Order
 }
 
 // New makes a scheduler that knows the time by now, and has tasks give way as the

@@ -2,11 +2,12 @@ package statedir
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,20 +15,28 @@ import (
 	"headrace/internal/linux"
 )
 
-// Lock makes sure that one daemon has the state directory, as long as the file is open. It waits a moment for the lock
-// of a daemon that is gone. The error says who has it.
-func Lock(dir string) (*os.File, error) {
+// lockTime is how long a daemon waits for the lock: twice as long as one that was told to end lets its operations take.
+const lockTime = 10 * time.Second
+
+// Lock makes sure that one daemon has the state directory, as long as the file is open. It waits for the lock a while,
+// which it logs. The error says who has it.
+func Lock(ctx context.Context, dir string, log *slog.Logger) (*os.File, error) {
 	path := filepath.Join(dir, "lock")
 	f, err := linux.LockFile(path, os.O_CREATE, unix.LOCK_EX)
-	// A daemon that was killed while it started a program has left it to a child that is about to be that program.
-	for late := time.Now().Add(lockTime); errors.Is(err, linux.ErrLocked) && leftBehind(path) && time.Now().Before(late); {
+	if errors.Is(err, linux.ErrLocked) {
+		log.Info("another daemon has the state directory: waiting for its end", "pid", string(holder(path)), "at most", lockTime)
+	}
+	// One that ends may not have done so yet. One that was killed while it started a program has left the lock to a child
+	// that is about to be that program.
+	for late := time.Now().Add(lockTime); errors.Is(err, linux.ErrLocked) && time.Now().Before(late); {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		time.Sleep(10 * time.Millisecond)
 		f, err = linux.LockFile(path, os.O_CREATE, unix.LOCK_EX)
 	}
 	if errors.Is(err, linux.ErrLocked) {
-		pid, _ := os.ReadFile(path)
-		return nil, fmt.Errorf("another daemon (pid %s) has the state directory %s; end it first, or choose another with --state-dir",
-			bytes.TrimSpace(pid), dir)
+		return nil, fmt.Errorf("another daemon (pid %s) has the state directory %s; end it first, or choose another with --state-dir", holder(path), dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lock the state directory: %w", err)
@@ -42,15 +51,8 @@ func Lock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// lockTime is how long a lock may outlive the daemon that had it.
-const lockTime = 5 * time.Second
-
-// leftBehind reports whether the daemon that a lock names is gone.
-func leftBehind(path string) bool {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return false
-	}
-	pid, err := strconv.Atoi(string(bytes.TrimSpace(text)))
-	return err == nil && pid > 0 && errors.Is(unix.Kill(pid, 0), unix.ESRCH)
+// holder returns the pid of the daemon that has a lock, as that has written it.
+func holder(path string) []byte {
+	pid, _ := os.ReadFile(path)
+	return bytes.TrimSpace(pid)
 }

@@ -29,8 +29,8 @@ var instanceFields = [...]string{"instance_name", "task_name", "job_name", "task
 // jobField and typeField are where both tables have them.
 const jobField, typeField = 2, 3
 
-// maxSeconds is the last time, the year 2286 if 0 is 1970.
-const maxSeconds = 9_999_999_999
+// maxSeconds is the last time.
+const maxSeconds = float64(workload.MaxTime / time.Second)
 
 // stageTask is a task of a job of theirs: so many instances, each of which is a task of ours.
 type stageTask struct {

@@ -137,6 +137,7 @@ func TestReadRefuses(t *testing.T) {
 		{map[string]string{"batch_task.csv": "M1,x,j,1,Terminated,1,2,100,1\n"}, `line 1: instance_num "x": want a number, at most 1000000`},
 		{map[string]string{"batch_task.csv": "M1,1,1,j_1,Terminated,1,2,100,1\n"}, `line 1: job_name "1": want the job here, such as j_1, and its type in the next field`},
 		{map[string]string{"batch_task.csv": "M1,1,j,1,Terminated,1,1e99,100,1\n"}, `line 1: end_time "1e99": want a number`},
+		{map[string]string{"batch_task.csv": "M1,1,j,1,Terminated,1,9999999999,100,1\n"}, `line 1: end_time "9999999999": want a number, at most 4611686018`},
 		{map[string]string{"batch_task.csv": "M1,20000,j,1,Terminated,1,2,100,1\n"}, "there are more than 10000 tasks"},
 		{map[string]string{"batch_task.csv": tasks, "batch_instance.csv": "a,b\n"}, "batch_instance.csv: trace: line 1: 2 fields, want 14"},
 		{map[string]string{"batch_task.tar": strings.Repeat("\x00", 1024)}, "batch_task.tar: there is no batch_task.csv in it"},

@@ -217,6 +217,8 @@ func (c *csvReader) task() workload.Task {
 		c.wrong(csvFile, file, "empty, but something is read")
 	case t.Input > math.MaxInt64-t.Offset:
 		c.wrong(csvInput, c.field(csvInput), "too many after offset")
+	case t.Run > math.MaxInt64-t.Submit:
+		c.wrong(csvRun, c.field(csvRun), "too long after submit_s")
 	}
 	index := c.number(csvTask, -1, math.MaxInt32)
 	user, stage, after, gang := c.name(csvUser), c.name(csvStage), c.name(csvAfter), c.name(csvGang)

@@ -12,10 +12,10 @@ import (
 	"headrace/trace/workload"
 )
 
-// maxObject is the most bytes of one job, maxMillis the last time, in the year 2286.
+// maxObject is the most bytes of one job, maxMillis the last time and the longest.
 const (
 	maxObject = 256 << 20
-	maxMillis = 9_999_999_999_999
+	maxMillis = int64(workload.MaxTime / time.Millisecond)
 )
 
 // job is a job as Rumen writes it. Times are milliseconds since 1970, -1 where they are not

@@ -44,9 +44,11 @@ job_1_0001:sort/3 at 4s for 5s priority 10, 1 cpus, 1024 MiB, ann, stage 1 after
 func TestReadRefuses(t *testing.T) {
 	tracetest.Refused(t, Read, map[string]string{
 		"{\n\"submitTime\" : 99999999999999 }": `line 2: submitTime "99999999999999": a job that is too late`,
-		`{ "submitTime" : "x" }`:               `line 1: submitTime "string": not of the type that is meant to be there`,
-		`{ "mapTasks" : [ {`:                   "line 1: the file ends in the middle",
-		`{ "jobID" : "a" }`:                    "no tasks",
+		"{\n\"submitTime\" : 9500000000000 }":  `line 2: submitTime "9500000000000": a job that is too late`,
+		`{ "submitTime" : 1, "mapTasks" : [ { "attempts" : [ { "startTime" : 1, "finishTime" : 9500000000000 } ] } ] }`: "no tasks",
+		`{ "submitTime" : "x" }`: `line 1: submitTime "string": not of the type that is meant to be there`,
+		`{ "mapTasks" : [ {`:     "line 1: the file ends in the middle",
+		`{ "jobID" : "a" }`:      "no tasks",
 	})
 }
 

@@ -15,10 +15,10 @@ import (
 	"headrace/trace/workload"
 )
 
-// maxObject is the most bytes of one job, maxMillis the last time, in the year 2286.
+// maxObject is the most bytes of one job, maxMillis the last time and the longest.
 const (
 	maxObject = 64 << 20
-	maxMillis = 9_999_999_999_999
+	maxMillis = int64(workload.MaxTime / time.Millisecond)
 )
 
 // job is a job as the simulator reads it.

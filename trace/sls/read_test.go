@@ -42,9 +42,12 @@ job_1/1 at 750ms for 3s priority 9, 2 cpus, 2048 MiB, ann, stage 1 after [0]
 
 func TestReadRefuses(t *testing.T) {
 	tracetest.Refused(t, Read, map[string]string{
-		"{\n\"job.start.ms\": 1.5}": `line 2: job.start.ms "1.5": want a whole number, at most 9999999999999`,
-		"{\"job.start.ms\": {}}":    "line 1: an object or list where a number or a text is meant to be",
-		"{\"job.tasks\": [{}]}":     `line 1: job.tasks "": a task without duration.ms, and without container.start.ms`,
+		"{\n\"job.start.ms\": 1.5}":                             `line 2: job.start.ms "1.5": want a whole number, at most 4611686018427`,
+		"{\"job.tasks\": [{\n\"duration.ms\": 9500000000000}]}": `line 2: duration.ms "9500000000000": want a whole number, at most 4611686018427`,
+		`[{"job.start.ms": 4611686018427, "job.tasks": [{"duration.ms": 4611686018427, "container.request.delay": 4611686018427}]},
+		  {"job.tasks": [{"duration.ms": 1}]}]`: "task 0 of a job would be submitted at 2562047h47m16.854s, run for 1281023h53m38.427s",
+		"{\"job.start.ms\": {}}": "line 1: an object or list where a number or a text is meant to be",
+		"{\"job.tasks\": [{}]}":  `line 1: job.tasks "": a task without duration.ms, and without container.start.ms`,
 		"{\"job.tasks\": [{\"duration.ms\": 1, \"container.vcores\": 1e12}]}":       `line 1: container.vcores "1e12": want a whole number, at most 1048576`,
 		"{\"job.tasks\": [{\"duration.ms\": 1, \"container.yarn.io/gpu\": \"x\"}]}": `line 1: container.yarn.io/gpu "x": want a whole number`,
 		"{\"job.tasks\": [{\"duration.ms\": 1, \"count\": 10001}]}":                 "there are more than 10000 tasks",

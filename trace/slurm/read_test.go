@@ -169,6 +169,7 @@ func TestReadRefuses(t *testing.T) {
 		head + "1|x\n": "line 2: 2 fields, the first line has 7",
 		head + "1|x|2026-01-02T03:04:05|00:01|1|1G|\n":                    `line 2: Submit "x": want a time such as 2026-01-02T15:04:05`,
 		head + "1|2026-01-02T03:04:05|x|00:01|1|1G|\n":                    `line 2: Start "x": want a time`,
+		head + "1|9999999999|9999999999|00:01|1|1G|\n":                    `line 2: Start "9999999999": want a time`,
 		head + "1|2026-01-02T03:04:05|2026-01-02T03:04:05|1|1|1G|\n":      `line 2: Elapsed "1": want a time such as 1-02:03:04`,
 		head + "1|2026-01-02T03:04:05|2026-01-02T03:04:05|0:1|x|1G|\n":    `line 2: NCPUS "x": want a whole number, at most 1000000`,
 		head + "1|2026-01-02T03:04:05|2026-01-02T03:04:05|0:1|1|1X|\n":    `line 2: ReqMem "1X": want a size such as 4000M`,

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"headrace/trace/workload"
 )
 
 // maxBytes is the most memory of a task, 1 EiB.
@@ -17,7 +19,7 @@ func parseTime(s string) (time.Duration, bool, error) {
 	case "", "Unknown", "None", "N/A":
 		return 0, false, nil
 	}
-	if v, err := strconv.ParseInt(s, 10, 64); err == nil && v >= 0 && v < 1e10 {
+	if v, err := strconv.ParseInt(s, 10, 64); err == nil && v >= 0 && v <= int64(workload.MaxTime/time.Second) {
 		return time.Duration(v) * time.Second, true, nil // SLURM_TIME_FORMAT=%s
 	}
 	t, err := time.Parse("2006-01-02T15:04:05", s)

@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -77,6 +78,9 @@ type window struct {
 }
 
 func (w *window) Task(t Task) error {
+	if t.Submit < 0 || t.Run < 0 || t.Lost < 0 || t.Run > math.MaxInt64-t.Submit {
+		return fmt.Errorf("trace: task %d of a job would be submitted at %v, run for %v and have lost %v: times that cannot be", t.Index, t.Submit, t.Run, t.Lost)
+	}
 	if !InWindow(t.Submit, w.from, w.length) {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"math"
 	"time"
 
 	"headrace"
@@ -89,6 +90,10 @@ type Task struct {
 	// of an MPI job.
 	Gang int32
 }
+
+// MaxTime is the latest time, since 1970 or since its beginning, that readers take from a trace, and the longest: two
+// of them together are a time.Duration still. It is in the year 2116.
+const MaxTime = time.Duration(math.MaxInt64 / 2)
 
 // Stage is a group of tasks of a job. They can begin when all tasks of the stages After
 // have ended: indexes into Workload.Stages, each lower than its own.

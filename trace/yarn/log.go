@@ -226,11 +226,12 @@ func (l *logReader) summary() error {
 }
 
 // zone finds out how far the clock of the log is ahead of UTC: an application's summary
-// is written when it has finished.
+// is written when it has finished, or again, maybe days later, by a ResourceManager that starts.
 func (l *logReader) zone(finished int64) error {
 	const quarter = float64(15 * time.Minute / time.Millisecond)
 	at, err := l.time()
-	if err != nil || finished == 0 || l.y.zoneKnown {
+	const day = int64(24 * time.Hour / time.Millisecond)
+	if err != nil || finished == 0 || l.y.zoneKnown || max(at-finished, finished-at) > day {
 		return err
 	}
 	l.y.zone = int64(math.Round(float64(at-finished)/quarter) * quarter)

@@ -129,7 +129,7 @@ func TestYarnNames(t *testing.T) {
 }
 
 // The clock of a log may be ahead of UTC, or behind, and the summary comes a little
-// after the end.
+// after the end; where it comes days later it tells nothing.
 func TestYarnZone(t *testing.T) {
 	for _, c := range []struct {
 		at   string
@@ -142,5 +142,10 @@ func TestYarnZone(t *testing.T) {
 		if err := l.read(); err != nil || y.zone != c.zone.Milliseconds() || !y.zoneKnown {
 			t.Errorf("%s: %v ms, %v", c.at, y.zone, err)
 		}
+	}
+	y := newRecords()
+	l := &logReader{y: y, text: "2023-11-20 06:13:21,000 INFO A$ApplicationSummary: appId=application_1_2,finishTime=1700000000000"}
+	if err := l.read(); err != nil || y.zone != 0 || y.zoneKnown {
+		t.Errorf("days later: %v ms, %v", y.zone, err)
 	}
 }

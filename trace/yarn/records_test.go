@@ -115,6 +115,7 @@ func TestYarnRefuses(t *testing.T) {
 		{"json", `{"app":{"id":7}}`, `line 1: id "7": want a text`},
 		{"json", "{\"app\":{\n\"priority\":\n1.5}}", `line 3: priority "1.5": want a whole number`},
 		{"json", `{"app":{"startedTime":99999999999999}}`, `line 1: startedTime "99999999999999": not a time in milliseconds`},
+		{"json", `{"app":{"finishedTime":9999999999999}}`, `line 1: finishedTime "9999999999999": not a time in milliseconds`},
 		{"json", `{"container":[{"containerId":"container_1_2_3"}]}`, `line 1: containerId "container_1_2_3": want container_TIME_NUMBER_ATTEMPT_CONTAINER`},
 		{"json", `{"container":[{}]}`, `line 1: a container without containerId`},
 		{"json", `{"container":[{"containerId":"container_1_2_3_4","allocatedMB":1099511627776}]}`, `line 1: a container of 1099511627776 MB and 0 cores`},

@@ -7,8 +7,10 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"headrace/trace/input"
+	"headrace/trace/workload"
 )
 
 // maxRecord is the most bytes that one application or container may have in
@@ -199,12 +201,11 @@ func (j *restReader) container() error {
 	return nil
 }
 
-// maxYarnMB and maxYarnCores are what a container may have at most, maxYarnTime the
-// last time, which is in the year 2286.
+// maxMB and maxCores are what a container may have at most, maxTime the last time and the longest, in milliseconds.
 const (
 	maxMB    = 1 << 30
 	maxCores = 1 << 20
-	maxTime  = 9_999_999_999_999
+	maxTime  = int64(workload.MaxTime / time.Millisecond)
 )
 
 // number reads a whole number, which older versions put in quotes. What is negative

@@ -235,7 +235,7 @@ func (t *maker) estimate(job int32, a *application) error {
 		task.Index = int32(i)
 		task.Preempted = int32(min(preempted/n+min(1, max(0, preempted%n-i)), math.MaxInt32))
 		if preempted > 0 {
-			each := min(float64(a.preemptedVcoreSeconds)/float64(preempted)*float64(task.Preempted), maxTime/1000)
+			each := min(float64(a.preemptedVcoreSeconds)/float64(preempted)*float64(task.Preempted), float64(maxTime/1000))
 			task.Lost = time.Duration(each * float64(time.Second))
 		}
 		t.out = append(t.out, task)

@@ -168,6 +168,7 @@ func (s *Settings) set(file *config.File) error {
 			wrong = append(wrong, file.Errorf(e.Line, "%s = %s: %w", e.Key, e.Value, err))
 			continue
 		}
+		flag.Changed = true // who asks whether it was given means here, too
 		s.from[e.Key] = fmt.Sprintf("%s:%d", file.Name, e.Line)
 	}
 	return errors.Join(wrong...)

@@ -73,6 +73,20 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestGiven: what is in the file counts as given, as it does where 0 is no default.
+func TestGiven(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "headrace.conf")
+	if err := os.WriteFile(path, []byte("[daemon]\nslots = 0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := load(t, "--config", path); !s.flags.Changed("slots") {
+		t.Error("a setting of the file does not count as given")
+	}
+	if s := load(t, "--config", ""); s.flags.Changed("slots") {
+		t.Error("what is not there counts as given")
+	}
+}
+
 // later is a machine on which one group is known by now.
 type later struct{}
 

@@ -62,18 +62,21 @@ func (f *simFlags) adjust(w *trace.Workload, c *sim.Config) (notes []string, err
 	return append(notes, fmt.Sprintf("the times between submissions are %.3g times as long: the trace asked for %.3g of the CPUs, and asks for %v now", times, had, f.wanted.String())), nil
 }
 
-// skipTooLarge leaves out the tasks that fit on no node, and gangs that do not fit on all.
+// skipTooLarge leaves out the tasks that fit on no node or in no queue, and gangs that do not fit on all nodes.
 func skipTooLarge(w *trace.Workload, c *sim.Config) ([]string, error) {
 	all, n := len(w.Tasks), 0
 	var cpus float32
 	var memory int64
-	large, why := c.TooLarge(w), "fit on no node and are left out"
+	large, gangs, queues := c.TooLarge(w), "", ""
 	err := w.Drop(func(t *trace.Task) bool {
 		if !large(t) {
 			return false
 		}
 		if t.Gang != 0 {
-			why = "fit on no node, or their gang not on all together, and are left out"
+			gangs = ", or their gang not on all together,"
+		}
+		if queue := c.Refusing(t); queue != "" {
+			queues = fmt.Sprintf(", or ask for more than the maximum of their queue, as of %s,", queue)
 		}
 		n, cpus, memory = n+1, max(cpus, t.CPUs), max(memory, t.Memory)
 		return true
@@ -82,7 +85,7 @@ func skipTooLarge(w *trace.Workload, c *sim.Config) ([]string, error) {
 	case err != nil || n == 0:
 		return nil, err
 	case n == all:
-		return nil, fmt.Errorf("none of the %d tasks fits on a node of %s", n, c.Sizes())
+		return nil, fmt.Errorf("none of the %d tasks fits on a node of %s%s", n, c.Sizes(), strings.TrimSuffix(queues, ","))
 	}
-	return []string{fmt.Sprintf("%s of %s tasks %s; the largest ask for %.3g CPUs and %d MiB", cli.Grouped(n), cli.Grouped(all), why, cpus, memory>>20)}, nil
+	return []string{fmt.Sprintf("%s of %s tasks fit on no node%s%s and are left out; the largest ask for %.3g CPUs and %d MiB", cli.Grouped(n), cli.Grouped(all), gangs, queues, cpus, memory>>20)}, nil
 }

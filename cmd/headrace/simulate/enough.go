@@ -134,7 +134,7 @@ func (s *search) say(run simRun, nodes int) string {
 	if r := s.tried[nodes-1]; r != nil {
 		text += fmt.Sprintf("; not enough: %s, with %s", nodesText(nodes-1), report.Duration(seconds(s.goal.took(r))))
 	} else if nodes > 1 && nodes == s.fewest {
-		text += "; on fewer the largest gang does not fit"
+		text += "; on fewer not everything fits"
 	}
 	return text
 }
@@ -154,17 +154,16 @@ var (
 	enoughMedia    = []string{"ssd"}
 )
 
-// fewest returns on how many nodes of run all gangs fit.
+// fewest returns on how many nodes of run all gangs fit, and all tasks into their queues.
 func (s *simulation) fewest(run simRun) (int, error) {
-	ganged := func(t trace.Task) bool { return t.Gang != 0 }
 	c, err := s.configure(run)
-	if err != nil || !slices.ContainsFunc(s.workload.Tasks, ganged) {
+	if err != nil || c.Capacity == nil && !slices.ContainsFunc(s.workload.Tasks, func(t trace.Task) bool { return t.Gang != 0 }) {
 		return 1, err
 	}
 	fits := func(nodes int) bool {
 		c.Nodes = nodes
 		large := c.TooLarge(s.workload)
-		return !slices.ContainsFunc(s.workload.Tasks, func(t trace.Task) bool { return ganged(t) && large(&t) })
+		return !slices.ContainsFunc(s.workload.Tasks, func(t trace.Task) bool { return large(&t) })
 	}
 	most := len(s.workload.Tasks)
 	if !fits(most) {

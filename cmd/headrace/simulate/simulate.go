@@ -89,7 +89,7 @@ func (f *simFlags) define(cmd *cobra.Command) {
 	flags.StringVar(&f.nodesFor, "nodes-for", "", "find how few nodes are enough for a `GOAL` such as 'production 95% < 10m'")
 	f.load.Define(cmd)
 	flags.Var(&f.wanted, "load", "stretch the times between submissions so that tasks ask for this share of the CPUs, such as 90%")
-	flags.BoolVar(&f.skipTooLarge, "skip-too-large", false, "leave out tasks that fit on no node, and gangs that do not fit on all together")
+	flags.BoolVar(&f.skipTooLarge, "skip-too-large", false, "leave out tasks that fit on no node or in no queue, and gangs that do not fit on all together")
 	flags.UintVar(&f.jobs, "jobs", 0, "run this `NUMBER` at a time (default: as many as there are processors)")
 	flags.StringVar(&f.html, "out", "", "a `FILE` for the page")
 	flags.StringVar(&f.json, "json", "", "a `FILE` for all results, from which --from makes the report again")
