@@ -162,7 +162,7 @@ func (c *cluster) resume(id string) error {
 	switch {
 	case k.order != nil && k.order.command == headrace.CommandResume:
 		return nil
-	case k.order != nil:
+	case k.order != nil && !k.sending():
 		return fmt.Errorf("%w: the order to %s it is not done yet; ask again when it is", errState, k.order.command)
 	case k.doing.BringsBack():
 		return nil
@@ -175,10 +175,19 @@ func (c *cluster) resume(id string) error {
 	case k.task.Held:
 		return fmt.Errorf("%w: a user holds it; headrace resume %s on its machine ends that", errState, k.id)
 	}
-	k.order = &order{of: k, command: headrace.CommandResume, wire: &wire.NodeOrder{Reason: "its scheduler has room for it again", ExpectedDelay: k.comeBack().Seconds()}}
-	c.orders.give(k.order)
-	c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state)
+	c.bringBack(k, &wire.NodeOrder{Reason: "its scheduler has room for it again"})
 	return nil
+}
+
+// bringBack orders k, which is put aside, to go on. Its node calls off that its checkpoint is sent away, and takes back what is there.
+func (c *cluster) bringBack(k *container, w *wire.NodeOrder) {
+	if k.order != nil {
+		c.orders.over(k.order, "called off")
+	}
+	w.ExpectedDelay = k.comeBack().Seconds()
+	k.order = &order{of: k, command: headrace.CommandResume, wire: w}
+	c.orders.give(k.order)
+	c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state, "reason", w.Reason)
 }
 
 var errState = errors.New("it cannot be resumed now")
