@@ -57,6 +57,7 @@ final class FakeManager implements AutoCloseable {
     private boolean prices = true;
     private int priced;
     private long version = 1000;
+    private long first = version;
     private long heard; // the last version that the questioner knew
     private int preempts;
     private int refused;
@@ -66,6 +67,8 @@ final class FakeManager implements AutoCloseable {
     private boolean prompt = true;
     private volatile String token = TOKEN;
     private boolean down;
+    private boolean stopping;
+    private int waiting;
     private boolean closed;
 
     FakeManager(Path dir) throws IOException {
@@ -131,9 +134,24 @@ final class FakeManager implements AutoCloseable {
     }
 
     /** Forgets everything, as a manager does that is started again. */
-    synchronized void restart() {
-        states.clear();
-        version = 5;
+    synchronized void restart() throws InterruptedException {
+        restart(states::clear);
+    }
+
+    /**
+     * As a manager that is started again while its port is kept: whoever waits is answered with what was true, and who
+     * calls meanwhile when it is back.
+     */
+    synchronized void restart(Runnable change) throws InterruptedException {
+        stopping = true;
+        notifyAll();
+        while (waiting > 0) {
+            wait();
+        }
+        change.run();
+        first = version + 1000;
+        version = first;
+        stopping = false;
         notifyAll();
     }
 
@@ -214,6 +232,9 @@ final class FakeManager implements AutoCloseable {
     }
 
     private synchronized ObjectNode answer(String method, JsonNode request) throws InterruptedException {
+        while (stopping) {
+            wait();
+        }
         if (down) {
             refused += method.equals("Preempt") ? 1 : 0;
             unheard += method.equals("Containers") ? 1 : 0;
@@ -301,11 +322,17 @@ final class FakeManager implements AutoCloseable {
             applications.add(told);
         }
         long known = request.path("version").asLong();
+        if (known != 0 && known < first) {
+            return null; // it is of another manager
+        }
         heard = known;
         long deadline = System.nanoTime() + (long) (request.path("wait").asDouble() * 1e9);
-        while (!closed && !down && known == version && System.nanoTime() < deadline) {
+        waiting++;
+        while (!closed && !down && !stopping && known == version && System.nanoTime() < deadline) {
             wait(Math.max(1, (deadline - System.nanoTime()) / 1_000_000));
         }
+        waiting--;
+        notifyAll();
         if (down) {
             unheard++;
             return null;
