@@ -66,6 +66,7 @@ final class FakeManager implements AutoCloseable {
     private String mechanism = "suspend";
     private boolean prompt = true;
     private volatile String token = TOKEN;
+    private boolean releases = true;
     private boolean down;
     private boolean stopping;
     private int waiting;
@@ -120,6 +121,11 @@ final class FakeManager implements AutoCloseable {
     /** Whether Price answers. */
     synchronized void tellsPrices(boolean does) {
         prices = does;
+    }
+
+    /** Whether Release orders anything. */
+    synchronized void releases(boolean does) {
+        releases = does;
     }
 
     /** How often it was asked for prices. */
@@ -300,7 +306,7 @@ final class FakeManager implements AutoCloseable {
 
     private ObjectNode release(String id) {
         released.add(id);
-        return json.createObjectNode();
+        return json.createObjectNode().put("ordered", releases);
     }
 
     private void order(String id, String verb, String result) {
