@@ -80,6 +80,20 @@ func (d *dirPlace) checkOwner() error {
 	return nil
 }
 
+// moved fails when the directory's name leads elsewhere by now: its file system was mounted anew, and what is written to
+// the one that was opened others do not see, or nobody can.
+func (d *dirPlace) moved() error {
+	is, err := os.Stat(d.path)
+	if err != nil {
+		return err
+	}
+	was, err := d.root.Stat(".")
+	if err == nil && !os.SameFile(is, was) {
+		err = fmt.Errorf("%s is another directory than was opened; it is to be opened again", d.path)
+	}
+	return err
+}
+
 func (d *dirPlace) String() string { return d.path }
 
 // temporary makes a file that List does not show.
@@ -248,7 +262,7 @@ func (d *dirPlace) Remove(ctx context.Context, name string) error {
 }
 
 func (d *dirPlace) Now(ctx context.Context) (time.Time, error) {
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), d.moved()); err != nil {
 		return time.Time{}, err
 	}
 	f, name, err := d.temporary("")

@@ -2,6 +2,8 @@ package blob
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +21,7 @@ type hdfsPlace struct {
 }
 
 // HDFS returns the place in a directory of HDFS, which is made with mode 0700 if it does
-// not exist. It refuses one that others may look into.
+// not exist. It refuses one that others own or may look into.
 func HDFS(ctx context.Context, c *hdfs.Client, dir string) (Place, error) {
 	if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" {
 		return nil, fmt.Errorf("blobs in HDFS: %q is not the absolute path of a directory", dir)
@@ -32,10 +34,29 @@ func HDFS(ctx context.Context, c *hdfs.Client, dir string) (Place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", h, err)
 	}
-	if st.Mode&0o077 != 0 {
+	own, err := h.owner(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be written: %w", h, err)
+	case st.Owner != own:
+		return nil, fmt.Errorf("%s belongs to %s, and what is made here to %s; images hold the memory of programs, so use a directory of your own", h, st.Owner, own)
+	case st.Mode&0o077 != 0:
 		return nil, fmt.Errorf("%s is open to others (mode %o); images hold the memory of programs: hdfs dfs -chmod 700 %s", h, st.Mode, dir)
 	}
 	return h, nil
+}
+
+// owner returns to whom a new directory belongs. A superuser may write where somebody else decides what becomes of it, and a
+// name node may take a principal for whom it likes.
+func (h *hdfsPlace) owner(ctx context.Context) (string, error) {
+	var b [8]byte
+	rand.Read(b[:])
+	name := path.Join(h.dir, ".tmp-"+hex.EncodeToString(b[:]))
+	if err := h.c.MkdirAll(ctx, name, 0o700); err != nil {
+		return "", err
+	}
+	st, err := h.c.Stat(ctx, name)
+	return st.Owner, errors.Join(err, h.c.RemoveAll(context.WithoutCancel(ctx), name))
 }
 
 func (h *hdfsPlace) String() string { return h.c.String() + h.dir }

@@ -69,6 +69,26 @@ func TestHDFSIsPrivate(t *testing.T) {
 	if _, err := (&hdfsPlace{stranger, p.dir}).Open(ctx, "a/x"); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a stranger reads: %v", err)
 	}
+	own := func(user string) {
+		t.Helper()
+		at := testHDFS.Get(t).URL() + "/webhdfs/v1" + p.dir + "?op=SETOWNER&owner=" + user + "&user.name=" + hdfstest.User
+		q, err := http.NewRequest(http.MethodPut, at, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.DefaultClient.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Body.Close(); r.StatusCode != http.StatusOK {
+			t.Fatal(r.Status)
+		}
+	}
+	own("stranger")
+	if _, err := HDFS(ctx, p.c, p.dir); err == nil || !strings.Contains(err.Error(), "belongs to stranger") {
+		t.Errorf("a stranger's directory, as a superuser: %v", err)
+	}
+	own(hdfstest.User)
 	if err := p.c.Chmod(ctx, p.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,8 @@ type Place interface {
 	// Remove removes an object, or a directory with all that is in it, not in one
 	// step. It may be gone already.
 	Remove(ctx context.Context, name string) error
-	// Now returns the time by the clock that times of modification are from.
+	// Now returns the time by the clock that times of modification are from. It fails where the place's name leads to
+	// another one by now: then the place is to be opened again.
 	Now(ctx context.Context) (time.Time, error)
 	// String names the place, for people.
 	String() string

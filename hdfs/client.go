@@ -106,6 +106,7 @@ type FileInfo struct {
 	Size     int64 // in bytes; 0 of a directory
 	Modified time.Time
 	Mode     fs.FileMode // the permissions
+	Owner    string
 	// ErasureCoded: its blocks are cells of stripes, not parts of the file in order.
 	ErasureCoded bool
 }
@@ -117,6 +118,7 @@ type fileStatus struct {
 	Length           int64  `json:"length"`
 	ModificationTime int64  `json:"modificationTime"` // milliseconds
 	Permission       string `json:"permission"`       // octal
+	Owner            string `json:"owner"`
 	ECBit            bool   `json:"ecBit"`
 }
 
@@ -124,7 +126,7 @@ func (s fileStatus) info() (FileInfo, error) {
 	mode, err := strconv.ParseUint(s.Permission, 8, 32)
 	return FileInfo{
 		Name: s.PathSuffix, Dir: s.Type == "DIRECTORY", Size: s.Length,
-		Modified: time.UnixMilli(s.ModificationTime), Mode: fs.FileMode(mode) & fs.ModePerm, ErasureCoded: s.ECBit,
+		Modified: time.UnixMilli(s.ModificationTime), Mode: fs.FileMode(mode) & fs.ModePerm, Owner: s.Owner, ErasureCoded: s.ECBit,
 	}, err
 }
 

@@ -117,7 +117,7 @@ func TestFiles(t *testing.T) {
 	list, err := c.ReadDir(ctx, dir)
 	if err != nil || len(list) != 2 || list[0].Name != "below" || !list[0].Dir || list[0].Mode != 0o700 {
 		t.Errorf("%+v, %v", list, err)
-	} else if want := (FileInfo{Name: "moved", Size: 5, Modified: at, Mode: 0o604}); list[1] != want {
+	} else if want := (FileInfo{Name: "moved", Size: 5, Modified: at, Mode: 0o604, Owner: hdfstest.User}); list[1] != want {
 		t.Errorf("%+v, want %+v", list[1], want)
 	}
 	if of, err := c.ReadDir(ctx, moved); err != nil || len(of) != 0 {

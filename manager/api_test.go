@@ -185,8 +185,9 @@ func TestPlainHTTP(t *testing.T) {
 		want         string
 	}{
 		{"Containers", `{}`, 200, `"id":"c1"`},
-		{"Containers", `{"version":"1","wait":0.1}`, 200, `"nodes":1`},
-		{"Containers", `{"version":1,"wait":"NaN"}`, 200, `"id":"c1"`},
+		{"Containers", `{"version":"0","wait":0.1}`, 200, `"nodes":1`},
+		{"Containers", `{"version":0,"wait":"NaN"}`, 200, `"id":"c1"`},
+		{"Containers", `{"version":1}`, 400, "another manager"},
 		{"Preempt", `{"victims":[{"container":"c1"},{"container":"zzz"}],"observe":true}`, 200, `"by":"MECHANISM_SUSPEND"`},
 		{"Preempt", `{"victims":[{"container":"c1","forPriority":12}]}`, 400, "from 0 to 11"},
 		{"Resume", `{"container":"c1"}`, 200, `{}`},

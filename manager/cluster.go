@@ -28,6 +28,7 @@ type cluster struct {
 // board is what callers of Containers are told, and the version of that. There are two, since in a
 // large cluster there is always one that begins or ends, and few callers want to know.
 type board struct {
+	first   uint64 // the version it has begun with
 	version uint64
 	changed chan struct{} // closed and replaced when the version rises
 	stale   bool          // something has changed that the version does not show yet
@@ -77,7 +78,8 @@ func (c *cluster) lock() (unlock func()) {
 }
 
 func newBoard(now time.Time) board {
-	return board{version: uint64(now.UnixMicro()), changed: make(chan struct{})}
+	first := uint64(now.UnixMicro())
+	return board{first: first, version: first, changed: make(chan struct{})}
 }
 
 // publish raises the version if something has changed.
@@ -211,6 +213,16 @@ func (c *cluster) pick(application string, aside bool) (*shown, <-chan struct{})
 		b.shown = all
 	}
 	return all, b.changed
+}
+
+// told reports whether a version can be of an answer of this manager, 0 of none.
+func (c *cluster) told(version uint64, aside bool) bool {
+	defer c.lock()()
+	b := &c.board
+	if aside {
+		b = &c.aside
+	}
+	return version == 0 || b.first <= version && version <= b.version
 }
 
 // people returns what Nodes tells.

@@ -62,6 +62,12 @@ type refusal struct {
 // busy reports whether the node is doing something to it, known here or not.
 func (k *container) busy() bool { return convert.Doing(k.task) != "" }
 
+// sending reports whether nothing is ordered or done but that its checkpoint is sent away: that is called off when it is to go on.
+func (k *container) sending() bool {
+	ordered := k.order != nil && k.order.command == headrace.CommandArchive
+	return ordered && (!k.busy() || k.doing == headrace.Archiving) || k.order == nil && k.doing == headrace.Archiving
+}
+
 // lasts says that what the node is doing to it does not end.
 func (k *container) lasts(d time.Duration) string {
 	return fmt.Sprintf("its node has been at it for %v (%s), and is not waited for any longer", d.Round(time.Second), convert.Doing(k.task))

@@ -36,7 +36,8 @@
 // # Versions
 //
 // Every change of what Containers tells raises the version, which begins at the wall
-// clock in microseconds. A caller that waits is answered some milliseconds after the
+// clock in microseconds. A version that this manager has not given is refused: whoever asks with one has
+// told an earlier manager what this one does not know. A caller that waits is answered some milliseconds after the
 // first change, so that changes that come together are told together.
 //
 // # Concurrency

@@ -9,7 +9,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"headrace"
 	"headrace/wire"
 )
 
@@ -60,15 +59,12 @@ func (c *cluster) undrained() *wire.DrainResponse {
 // goOn has every container go on that can be told to.
 func (c *cluster) goOn(now time.Time) {
 	for _, k := range c.containers.all {
-		if !k.aside() || k.node.away || k.order != nil || k.busy() || now.Sub(k.drained) < drainAgain {
+		at := k.order != nil || k.busy()
+		if !k.aside() || k.node.away || at && !k.sending() || now.Sub(k.drained) < drainAgain {
 			continue
 		}
 		k.drained = now
-		k.order = &order{of: k, command: headrace.CommandResume, wire: &wire.NodeOrder{
-			Force: true, Reason: "the cluster is being drained", ExpectedDelay: k.comeBack().Seconds(),
-		}}
-		c.orders.give(k.order)
-		c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state, "reason", "draining")
+		c.bringBack(k, &wire.NodeOrder{Force: true, Reason: "the cluster is being drained"})
 	}
 }
 

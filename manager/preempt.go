@@ -49,7 +49,7 @@ func (c *cluster) decide(v *wire.Victim, observe bool, scenes map[*node]*scene, 
 	s.answers[k.id] = d
 	c.log(k.id, k.node.name, &k.told, d, observe)
 	if verdict.Mechanism != headrace.Wait && !observe {
-		c.order(k, &verdict, d)
+		c.order(k, &verdict, d, false)
 	}
 	return d
 }
@@ -87,8 +87,8 @@ func (c *cluster) prices(victims []*wire.Victim) []*wire.ContainerPrice {
 	return prices
 }
 
-// order gives the node what the verdict takes.
-func (c *cluster) order(k *container, v *policy.Verdict, d *wire.PreemptDecision) {
+// order gives the node what the verdict takes; onlySuspended: unless k goes on meanwhile.
+func (c *cluster) order(k *container, v *policy.Verdict, d *wire.PreemptDecision, onlySuspended bool) {
 	for _, p := range v.PageOuts {
 		c.pageOut(c.containers.all[string(p.Task)], p)
 	}
@@ -99,7 +99,7 @@ func (c *cluster) order(k *container, v *policy.Verdict, d *wire.PreemptDecision
 	k.order = &order{
 		of: k, command: v.Mechanism.Command(), decision: d, bytes: v.Bytes, dump: v.Dump, swapped: k.task.GetUsage().GetSwapped(),
 		wire: &wire.NodeOrder{
-			Store: v.Store, PageOut: v.PageOut, Reason: v.Reason, ExpectedDelay: v.Delay.Seconds(),
+			Store: v.Store, PageOut: v.PageOut, Reason: v.Reason, ExpectedDelay: v.Delay.Seconds(), OnlySuspended: onlySuspended,
 		},
 	}
 	c.orders.give(k.order)
@@ -119,7 +119,7 @@ func (c *cluster) freeSuspended(n *node, now time.Time) {
 			v.Reason = "a user has suspended it, and there is room for another in its place"
 			d := k.decision(v)
 			c.log(k.id, n.name, &k.told, d, false)
-			c.order(k, &v, d)
+			c.order(k, &v, d, true)
 		}
 	}
 }
@@ -132,7 +132,7 @@ func (c *cluster) pageOut(k *container, p headrace.Order) {
 	}
 	k.paging = &order{
 		of: k, command: headrace.CommandSuspend, swapped: k.task.GetUsage().GetSwapped(),
-		wire: &wire.NodeOrder{PageOut: p.PageOut, Reason: p.Reason, ExpectedDelay: p.Delay.Seconds()},
+		wire: &wire.NodeOrder{PageOut: p.PageOut, Reason: p.Reason, ExpectedDelay: p.Delay.Seconds(), OnlySuspended: true},
 	}
 	c.orders.give(k.paging)
 }
@@ -162,7 +162,7 @@ func (c *cluster) resume(id string) error {
 	switch {
 	case k.order != nil && k.order.command == headrace.CommandResume:
 		return nil
-	case k.order != nil:
+	case k.order != nil && !k.sending():
 		return fmt.Errorf("%w: the order to %s it is not done yet; ask again when it is", errState, k.order.command)
 	case k.doing.BringsBack():
 		return nil
@@ -175,10 +175,19 @@ func (c *cluster) resume(id string) error {
 	case k.task.Held:
 		return fmt.Errorf("%w: a user holds it; headrace resume %s on its machine ends that", errState, k.id)
 	}
-	k.order = &order{of: k, command: headrace.CommandResume, wire: &wire.NodeOrder{Reason: "its scheduler has room for it again", ExpectedDelay: k.comeBack().Seconds()}}
-	c.orders.give(k.order)
-	c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state)
+	c.bringBack(k, &wire.NodeOrder{Reason: "its scheduler has room for it again"})
 	return nil
+}
+
+// bringBack orders k, which is put aside, to go on. Its node calls off that its checkpoint is sent away, and takes back what is there.
+func (c *cluster) bringBack(k *container, w *wire.NodeOrder) {
+	if k.order != nil {
+		c.orders.over(k.order, "called off")
+	}
+	w.ExpectedDelay = k.comeBack().Seconds()
+	k.order = &order{of: k, command: headrace.CommandResume, wire: w}
+	c.orders.give(k.order)
+	c.cfg.Log.Info("resume", "container", k.id, "node", k.node.name, "state", k.state, "reason", w.Reason)
 }
 
 var errState = errors.New("it cannot be resumed now")

@@ -61,9 +61,6 @@ func TestRelease(t *testing.T) {
 	if r := s.release("c1", 60); !r.Ordered || len(s.outstandingOf("n1")) != 1 {
 		t.Fatalf("asked again: %v", r)
 	}
-	if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
-		t.Errorf("resumed while it is archived: %v", err)
-	}
 	m.finish(o, "")
 	c := s.until("c1", "archived", func(c *wire.Container) bool { return c.Archived })
 	if c.State != "checkpointed" || c.Ordered != "" {
@@ -73,6 +70,66 @@ func TestRelease(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	m.none()
+}
+
+// TestResumeWhileItIsSentAway: what has its room back goes on at once, however long the upload would take.
+func TestResumeWhileItIsSentAway(t *testing.T) {
+	for name, goOn := range map[string]func(*site){
+		"its scheduler": func(s *site) {
+			if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); err != nil {
+				s.t.Fatal(err)
+			}
+		},
+		"draining": func(s *site) {
+			if _, err := s.api.Drain(context.Background(), &wire.DrainRequest{}); err != nil {
+				s.t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, nil)
+			k := task("c1")
+			k.State, k.Checkpoint = "checkpointed", &wire.CheckpointInfo{Store: "disk", TotalBytes: 1 << 20}
+			m := s.machine("n1", k)
+			m.info.Archive = "/shared"
+			m.report()
+			defer m.keep()()
+			s.release("c1", 1000)
+			sent := m.order()
+			m.set("c1", func(t *wire.Task) { t.Doing = "archiving" })
+			m.report()
+			goOn(s)
+			o := m.order()
+			if verb(o) != "resume" {
+				t.Fatalf("order %v", o)
+			}
+			m.report(&wire.OrderResult{Number: sent.Number, Error: "it was called off"})
+			if c := s.container("c1"); c.Ordered != "resume" || c.Reason != "" {
+				t.Errorf("after the end of the upload: %v", c)
+			}
+			m.finish(o, "")
+			s.until("c1", "running", func(c *wire.Container) bool { return c.State == "running" && c.Ordered == "" })
+			m.none()
+		})
+	}
+}
+
+// TestResumeWhileItIsTakenBack: what is being done to it otherwise is waited for.
+func TestResumeWhileItIsTakenBack(t *testing.T) {
+	s := start(t, nil)
+	k := task("c1")
+	k.State, k.Checkpoint = "checkpointed", &wire.CheckpointInfo{Store: "disk", TotalBytes: 1 << 20}
+	m := s.machine("n1", k)
+	m.info.Archive = "/shared"
+	m.report()
+	defer m.keep()()
+	s.release("c1", 1000)
+	m.order()
+	m.set("c1", func(t *wire.Task) { t.Doing = "taking back" }) // of an upload that was broken off
+	m.report()
+	if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("it can be resumed: %v", err)
+	}
 }
 
 func TestReleaseFails(t *testing.T) {

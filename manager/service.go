@@ -152,6 +152,11 @@ func refused(container string, err error) error {
 
 // Containers tells what the containers are doing.
 func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {
+	// Where the port is kept no call of a scheduler need fail while the manager is started again, and what it has told is forgotten.
+	if !s.m.cluster.told(q.Version, q.Aside) {
+		return nil, connect.NewError(connect.CodeFailedPrecondition,
+			fmt.Errorf("version %d is of another manager: this one was started since; tell it all again, and ask for version 0", q.Version))
+	}
 	if applications := q.Applications; len(applications) > 0 || q.AllApplications {
 		if err := checkApplications(applications); err != nil {
 			return nil, err

@@ -311,7 +311,8 @@ func TestForget(t *testing.T) {
 }
 
 // TestRestart: a manager that is started again knows everything once the nodes have
-// come back, and its versions are others.
+// come back, and who asks for what is newer than the answer of an earlier one learns that it is another: no call need
+// have failed meanwhile.
 func TestRestart(t *testing.T) {
 	s := start(t, nil)
 	m := s.machine("n1", task("c1"))
@@ -328,8 +329,14 @@ func TestRestart(t *testing.T) {
 	if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); connect.CodeOf(err) != connect.CodeUnavailable {
 		t.Errorf("resume before the node is back: %v", err)
 	}
-	res := s.containers(before, 5) // is answered at once
-	if res.Version <= before || len(res.Containers) != 0 {
+	for _, q := range []*wire.ContainersRequest{
+		{Version: before, Wait: 5}, {Version: before, Wait: 5, Aside: true}, {Version: before}, {Version: 1 << 63, Wait: 5},
+	} {
+		if res, err := s.api.Containers(t.Context(), q); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+			t.Errorf("%v: %v, %v", q, res, err)
+		}
+	}
+	if res := s.containers(s.containers(0, 0).Version, 0.01); res.Version <= before || len(res.Containers) != 0 {
 		t.Fatalf("after the start: %v, before %d", res, before)
 	}
 	m.s = s

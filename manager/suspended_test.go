@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace"
 	"headrace/internal/testkit"
 	"headrace/wire"
 )
@@ -24,7 +25,7 @@ func TestSuspendedByItsUser(t *testing.T) {
 	}
 	defer m.keep()()
 	o := m.order()
-	if verb(o) != "suspend" || o.PageOut != 0 {
+	if verb(o) != "suspend" || o.PageOut != 0 || !o.OnlySuspended {
 		t.Fatalf("order %v", o)
 	}
 	if c := s.container("c1"); !c.KeepsRoom || c.Ordered != "suspend" {
@@ -34,6 +35,20 @@ func TestSuspendedByItsUser(t *testing.T) {
 	s.until("c1", "free", func(c *wire.Container) bool { return !c.KeepsRoom && c.Ordered == "" })
 	wantDecision(t, s.preempt("c1")[0], "suspend", "already")
 	m.none()
+}
+
+// TestPageOut: memory of one that is suspended is written to swap only if it still is when its node comes to that.
+func TestPageOut(t *testing.T) {
+	s := start(t, nil)
+	k := task("c1")
+	k.State = "suspended"
+	m := s.machine("n1", k)
+	unlock := s.cluster.lock()
+	s.cluster.pageOut(s.cluster.containers.all["c1"], headrace.Order{PageOut: gb})
+	unlock()
+	if o := m.order(); verb(o) != "suspend" || o.PageOut != gb || !o.OnlySuspended {
+		t.Errorf("order %v", o)
+	}
 }
 
 // TestSuspendedInMemory: a machine that is full of what users have suspended is not given to others, unless they are written to

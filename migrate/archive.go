@@ -116,8 +116,9 @@ func (a *Archive) Put(ctx context.Context, id string, d Description, add func(*W
 	return m, nil
 }
 
-// NewID makes a name for an entry that is to be put.
-func NewID() string { return randomHex(16) }
+// NewID makes a name for an entry that is to be put. It begins with the time, so that names tell which entry of a key is the
+// oldest, whatever has become of it since.
+func NewID() string { return fmt.Sprintf("%014x", time.Now().UnixMicro()) + randomHex(9) }
 
 func (a *Archive) put(ctx context.Context, id string, d Description, add func(*Writer) error) (*Manifest, error) {
 	if err := errors.Join(checkKey(d.Key), checkID(id)); err != nil {

@@ -51,23 +51,31 @@ func (a *Archive) Claim(ctx context.Context, w Want) (*Claim, error) {
 		return nil, err
 	}
 	fail := func(err error) error { return fmt.Errorf("claim a checkpoint in %s: %w", a.place, err) }
-	list, err := a.candidates(ctx, w.Key)
+	ready, err := a.names(ctx, Ready) // the oldest first: see NewID
 	if err != nil {
 		return nil, fail(err)
 	}
 	refused := []error{ErrNone}
-	for _, c := range list {
-		err := c.err
-		if err == nil {
-			err = w.refuses(c.m)
-		} else if w.Passed != nil {
-			w.Passed(c.e.ID, err)
-		}
-		if err != nil {
-			refused = append(refused, fmt.Errorf("%s: %w", c.e.ID, err))
+	for _, e := range ready {
+		if e.Key != w.Key {
 			continue
 		}
-		claim, err := a.take(ctx, c, w.Claimant)
+		m, err := a.manifest(ctx, e) // one at a time: it may be large, and hundreds may wait
+		switch {
+		case err == nil:
+			err = w.refuses(m)
+		case errors.Is(err, fs.ErrNotExist) && a.gone(ctx, e):
+			continue
+		case ctx.Err() != nil:
+			return nil, fail(err)
+		case w.Passed != nil:
+			w.Passed(e.ID, err)
+		}
+		if err != nil {
+			refused = append(refused, fmt.Errorf("%s: %w", e.ID, err))
+			continue
+		}
+		claim, err := a.take(ctx, e, m, w.Claimant)
 		if err == nil {
 			return claim, nil
 		}
@@ -91,61 +99,30 @@ func (w Want) refuses(m *Manifest) error {
 	return nil
 }
 
-// A candidate is an entry that was ready when it was looked at.
-type candidate struct {
-	e   Entry
-	m   *Manifest
-	err error
-}
-
-// candidates returns the entries of a key that are ready, the oldest first.
-func (a *Archive) candidates(ctx context.Context, key string) ([]candidate, error) {
-	ready, err := a.names(ctx, Ready)
-	if err != nil {
-		return nil, err
-	}
-	var list []candidate
-	for _, e := range ready {
-		if e.Key != key {
-			continue
-		}
-		m, err := a.manifest(ctx, e)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && a.gone(ctx, e):
-			continue
-		case err != nil && ctx.Err() != nil:
-			return nil, err
-		}
-		list = append(list, candidate{e, m, err})
-	}
-	sortCandidates(list)
-	return list, nil
-}
-
 // gone tells an entry that another has taken meanwhile from one without manifest.
 func (a *Archive) gone(ctx context.Context, e Entry) bool {
 	_, err := a.place.List(ctx, e.dir())
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// take claims a candidate; without a claim the error is fs.ErrNotExist if another was faster. A claim
+// take claims an entry whose manifest was accepted; without a claim the error is fs.ErrNotExist if another was faster. A claim
 // that comes with an error cannot be used.
-func (a *Archive) take(ctx context.Context, c candidate, claimant string) (*Claim, error) {
+func (a *Archive) take(ctx context.Context, ready Entry, accepted *Manifest, claimant string) (*Claim, error) {
 	// Before it is claimed, so that no Sweep finds it old.
-	if err := a.place.Touch(ctx, path.Join(c.e.dir(), manifestName)); err != nil {
+	if err := a.place.Touch(ctx, path.Join(ready.dir(), manifestName)); err != nil {
 		return nil, err
 	}
 	crash.Here("archive.before-claim")
-	e := Entry{State: Claimed, Key: c.e.Key, ID: c.e.ID, Claimant: plainClaimant(claimant)}
+	e := Entry{State: Claimed, Key: ready.Key, ID: ready.ID, Claimant: plainClaimant(claimant)}
 	e.name = strings.Join([]string{e.Key, e.ID, randomHex(8), e.Claimant}, ".")
-	if err := a.place.Rename(ctx, c.e.dir(), e.dir()); err != nil {
+	if err := a.place.Rename(ctx, ready.dir(), e.dir()); err != nil {
 		return nil, err
 	}
 	crash.Here("archive.claimed")
-	claim := &Claim{Manifest: c.m, a: a, entry: e}
+	claim := &Claim{Manifest: accepted, a: a, entry: e}
 	// What was accepted must be what was claimed.
 	m, err := a.manifest(ctx, e)
-	if err == nil && (m.Made != c.m.Made || m.Size != c.m.Size || len(m.Files) != len(c.m.Files)) {
+	if err == nil && (m.Made != accepted.Made || m.Size != accepted.Size || len(m.Files) != len(accepted.Files)) {
 		err = fmt.Errorf("%w: it changed while it was claimed", ErrForged)
 	}
 	return claim, err

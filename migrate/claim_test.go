@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -166,6 +167,43 @@ func TestClaimChooses(t *testing.T) {
 	}
 	if _, err := claim(Want{Key: "short"}); err == nil || errors.Is(err, ErrNone) {
 		t.Errorf("with an impossible key: %v", err)
+	}
+}
+
+// TestClaimReadsOne: of many that wait the oldest is claimed, and only its manifest is read.
+func TestClaimReadsOne(t *testing.T) {
+	p := &failing{Place: newDir(t)}
+	a := newArchive(t, p, Options{})
+	var put []string
+	for range 5 {
+		put = append(put, putEntry(t, a, "k").ID)
+	}
+	for i, id := range put {
+		read := map[string]bool{}
+		p.open = func(_ context.Context, name string) error {
+			read[path.Base(path.Dir(name))] = true
+			return nil
+		}
+		c, err := a.Claim(t.Context(), want("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Manifest.ID != id {
+			t.Errorf("claim %d is %s, want %s of %v", i, c.Manifest.ID, id, put)
+		}
+		for name := range read {
+			if !strings.Contains(name, id) {
+				t.Errorf("to claim %s, %s was read", id, name)
+			}
+		}
+		if i == 0 { // it waits again, and is no younger for that
+			if err := c.Return(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if c, err = a.Claim(t.Context(), want("k")); err != nil || c.Manifest.ID != id {
+				t.Errorf("claimed %v, %v after it was returned", c, err)
+			}
+		}
 	}
 }
 

@@ -23,11 +23,11 @@ import (
 
 // A Mover sends checkpoints of containers to an archive that all machines of a cluster
 // reach, and takes them from there. Its methods may block; they may be called
-// concurrently. It holds the archive open for as long as the process lives.
+// concurrently.
 type Mover struct {
 	// Name is what people call it.
 	Name string
-	// Open reaches it. It is called until it succeeds, whenever the archive is needed.
+	// Open reaches it. It is called until it succeeds, whenever the archive is needed, and again when it could not be swept.
 	Open     func(ctx context.Context) (*Archive, error)
 	Observer *Observer
 	// Node is the name of this machine.
@@ -62,6 +62,15 @@ func (m *Mover) reach(ctx context.Context) (*Archive, error) {
 	}
 	m.open = opened
 	return opened, nil
+}
+
+// leave has the archive opened again when it is needed.
+func (m *Mover) leave(at *Archive) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.open == at {
+		m.open = nil // who is at something there goes on with it
+	}
 }
 
 // archivedMeta is our part of an entry.

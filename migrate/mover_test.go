@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/blob"
 	"headrace/internal/testkit"
 	"headrace/proc"
 	"headrace/proc/needs"
@@ -53,6 +55,47 @@ func TestArchiveHangs(t *testing.T) {
 			t.Errorf("when it is back: %v, after %v", said, took)
 		}
 	})
+}
+
+// TestArchiveMountedAnew: an archive whose name leads elsewhere by now is opened again, and nothing is sent to where it was.
+func TestArchiveMountedAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "archive")
+	m := &Mover{Name: "nfs", Open: func(ctx context.Context) (*Archive, error) {
+		p, err := blob.Dir(dir)
+		if err != nil {
+			return nil, err
+		}
+		return New(ctx, p, testToken, Options{})
+	}}
+	sweep := func() error { return m.Sweep(t.Context(), slog.New(slog.DiscardHandler)) }
+	if err := sweep(); err != nil {
+		t.Fatal(err)
+	}
+	before, err := m.reach(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	putEntry(t, before, "k")
+	if err := errors.Join(os.Rename(dir, dir+"-before"), os.Mkdir(dir, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := before.Put(t.Context(), NewID(), describe("k"), addBytes(t, "x", nil)); err == nil {
+		t.Error("something was put where nobody else sees it")
+	}
+	if err := sweep(); err == nil || !strings.Contains(m.Problem(), "another directory") {
+		t.Errorf("%v, problem %q", err, m.Problem())
+	}
+	if err := sweep(); err != nil || m.Problem() != "" {
+		t.Errorf("%v, problem %q", err, m.Problem())
+	}
+	at, err := m.reach(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := statesOf(t, at); len(got) != 0 {
+		t.Errorf("the new directory has %v", got)
+	}
+	putEntry(t, at, "k")
 }
 
 // A yard is a machine on which containers of an application run, with two disks for files and one for logs. Where one of them

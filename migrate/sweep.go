@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"time"
 )
 
@@ -106,15 +105,4 @@ func (a *Archive) sweepRemoved(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func sortCandidates(list []candidate) {
-	slices.SortStableFunc(list, func(x, y candidate) int {
-		switch {
-		case x.m == nil || y.m == nil:
-			return 0
-		default:
-			return x.m.Made.Compare(y.m.Made)
-		}
-	})
 }

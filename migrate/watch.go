@@ -38,6 +38,9 @@ func (m *Mover) Sweep(ctx context.Context, log *slog.Logger) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	if err != nil {
+		m.leave(at)
+	}
 	m.note(err, log)
 	if swept.Offered+swept.Removed > 0 {
 		log.Info("left behind in the archive", "archive", m.Name, "offered again", swept.Offered, "removed", swept.Removed)

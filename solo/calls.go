@@ -31,6 +31,8 @@ type call struct {
 	reason  string
 	delay   time.Duration
 	pageOut int64
+	// onlySuspended: what runs runs on.
+	onlySuspended bool
 	// force brings a hosted task back at once, whoever holds it. Else nobody runs what its
 	// scheduler does not count.
 	force bool

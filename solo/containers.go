@@ -103,6 +103,8 @@ func (h *containers) order(t *task, c *call) {
 	switch {
 	case t.live == nil || state == headrace.Pending:
 		h.answer(c, t, fmt.Errorf("%w: task %s has no processes yet", serve.ErrState, t.rec.ID))
+	case c.onlySuspended && state != headrace.Suspended: // it has gone on, or was checkpointed, since its manager heard of it
+		h.answer(c, t, nil)
 	case c.command == headrace.CommandSuspend && state == headrace.Running:
 		h.suspend(t, in, c)
 	case c.command == headrace.CommandSuspend && state == headrace.Suspended:

@@ -925,6 +925,10 @@ func TestHostedPageOut(t *testing.T) {
 	}
 	b.is(id, headrace.Suspended)
 	b.mustOrder(id, "resume")
+	order.OnlySuspended = true // it has crossed the resume
+	if err := b.daemon.Host().Do(ctx, order); err != nil {
+		t.Fatal(err)
+	}
 	b.is(id, headrace.Running)
 }
 

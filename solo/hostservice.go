@@ -177,7 +177,7 @@ func (h *Host) Do(ctx context.Context, o *wire.NodeOrder) error {
 	_, err = h.s.loop.calls.ask(ctx, &call{
 		command: command, ordered: true, id: headrace.TaskID(o.Container), by: serve.Everything, store: o.Store,
 		reason: o.Reason, pageOut: max(0, o.PageOut), delay: convert.Seconds(o.ExpectedDelay),
-		force: o.Force,
+		force: o.Force, onlySuspended: o.OnlySuspended,
 	})
 	return err
 }

@@ -3440,7 +3440,10 @@ type NodeOrder struct {
 	Force bool `protobuf:"varint,8,opt,name=force,proto3" json:"force,omitempty"`
 	// SUSPEND, CHECKPOINT, RESUME (which restores a checkpoint) or ARCHIVE (which puts
 	// the checkpoint where other machines find it).
-	Command       Command `protobuf:"varint,9,opt,name=command,proto3,enum=headrace.v1.Command" json:"command,omitempty"`
+	Command Command `protobuf:"varint,9,opt,name=command,proto3,enum=headrace.v1.Command" json:"command,omitempty"`
+	// suspend: only what is suspended already, to have its memory written to swap, or its room given to others; one that has
+	// gone on since runs on.
+	OnlySuspended bool `protobuf:"varint,10,opt,name=only_suspended,json=onlySuspended,proto3" json:"only_suspended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3529,6 +3532,13 @@ func (x *NodeOrder) GetCommand() Command {
 		return x.Command
 	}
 	return Command_COMMAND_UNSPECIFIED
+}
+
+func (x *NodeOrder) GetOnlySuspended() bool {
+	if x != nil {
+		return x.OnlySuspended
+	}
+	return false
 }
 
 type NodeReport struct {
@@ -4380,7 +4390,8 @@ func (x *ReleaseResponse) GetElsewhere() float64 {
 
 type ContainersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the last answer; 0: tell everything now.
+	// Of the last answer; 0: tell everything now. One of an answer of another manager, which was started before, is refused
+	// (failed_precondition): this one is to be told everything again, and knows nothing of what was asked of that one.
 	Version uint64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Seconds to wait for a change, of any container, at most 30.
 	Wait float64 `protobuf:"fixed64,2,opt,name=wait,proto3" json:"wait,omitempty"`
@@ -6431,7 +6442,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\vJoinRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x18\n" +
-	"\asession\x18\x03 \x01(\x04R\asession\"\xfd\x01\n" +
+	"\asession\x18\x03 \x01(\x04R\asession\"\xa4\x02\n" +
 	"\tNodeOrder\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x1c\n" +
 	"\tcontainer\x18\x02 \x01(\tR\tcontainer\x12\x14\n" +
@@ -6440,7 +6451,9 @@ const file_headrace_proto_rawDesc = "" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12%\n" +
 	"\x0eexpected_delay\x18\a \x01(\x01R\rexpectedDelay\x12\x14\n" +
 	"\x05force\x18\b \x01(\bR\x05force\x12.\n" +
-	"\acommand\x18\t \x01(\x0e2\x14.headrace.v1.CommandR\acommandJ\x04\b\x03\x10\x04\"\x96\x02\n" +
+	"\acommand\x18\t \x01(\x0e2\x14.headrace.v1.CommandR\acommand\x12%\n" +
+	"\x0eonly_suspended\x18\n" +
+	" \x01(\bR\ronlySuspendedJ\x04\b\x03\x10\x04\"\x96\x02\n" +
 	"\n" +
 	"NodeReport\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12)\n" +

@@ -223,6 +223,7 @@ func awaitContainer(t *testing.T, api wireconnect.ManagerServiceClient, id, what
 	for end := time.Now().Add(clusterPatience); time.Now().Before(end); {
 		res, err := api.Containers(context.Background(), &wire.ContainersRequest{Version: version, Wait: 1})
 		if lastErr = err; err != nil {
+			version = 0
 			time.Sleep(20 * time.Millisecond)
 			continue
 		}

@@ -166,9 +166,10 @@ public final class ManagerClient {
      * Has the container's checkpoint brought to where other machines find it, if it is expected to go on sooner there.
      *
      * @param wait how long it is still expected to wait for room on its own machine, in seconds
+     * @return whether it is; else it stays where it is
      */
-    public void release(String container, double wait) throws IOException {
-        call("Release", json.createObjectNode().put("container", container).put("wait", wait), timeout);
+    public boolean release(String container, double wait) throws IOException {
+        return call("Release", json.createObjectNode().put("container", container).put("wait", wait), timeout).path("ordered").asBoolean();
     }
 
     /**

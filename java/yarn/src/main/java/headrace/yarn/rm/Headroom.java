@@ -11,6 +11,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.SchedulerAppUtils;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.AbstractLeafQueue;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CSQueue;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.SchedulingMode;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.UsersManager;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.util.resource.ResourceCalculator;
@@ -57,6 +59,12 @@ record Headroom(boolean fits, boolean share, boolean contested, boolean overtake
         return survey == null ? 0 : survey.claim();
     }
 
+    /** Whether its queue, those above, and its user may have a container in addition, and these others, wherever that is. */
+    static boolean permits(RMContainer container, HeadraceScheduler scheduler, List<RMContainer> others) {
+        Survey survey = Survey.around(container, scheduler, List.of());
+        return survey != null && survey.permits(container.getContainer().getResource(), others);
+    }
+
     /** A priority of YARN, where more is more urgent, on Headrace's scale. */
     static int onOurScale(Priority of) {
         return of == null ? 0 : Math.max(0, Math.min(of.getPriority(), MOST_URGENT));
@@ -82,6 +90,27 @@ record Headroom(boolean fits, boolean share, boolean contested, boolean overtake
             boolean keeping = asks.stream().anyMatch(a -> a.node() == node && a.reserve());
             boolean share = !keeping && guarantees(needed);
             return new Headroom(fits, share, outranked() || !share && underserved(), overtaken(), waitsElsewhere(queue -> true));
+        }
+
+        // As the scheduler has it: a user may have one container more than the limit.
+        boolean permits(Resource needed, List<RMContainer> others) {
+            AbstractLeafQueue own = app.getCSLeafQueue();
+            Resource more = Resources.clone(needed);
+            others.stream().filter(o -> {
+                FiCaSchedulerApp of = scheduler.getCurrentAttemptForContainer(o.getContainerId());
+                return of != null && of.getCSLeafQueue() == own;
+            }).forEach(o -> Resources.addTo(more, o.getContainer().getResource()));
+            for (CSQueue queue = own; queue != null; queue = queue.getParent()) {
+                Resource limit = queue.getEffectiveMaxCapacity(node.getPartition());
+                if (!Resources.fitsIn(calculator(), Resources.add(used(queue), more), limit)) {
+                    return false;
+                }
+            }
+            UsersManager.User user = own.getUser(app.getUser());
+            Resource limit = own.getResourceLimitForActiveUsers(app.getUser(), scheduler.getClusterResource(), node.getPartition(),
+                SchedulingMode.RESPECT_PARTITION_EXCLUSIVITY);
+            return user == null || !Resources.greaterThan(calculator(), scheduler.getClusterResource(),
+                Resources.add(user.getUsed(node.getPartition()), minus(more, needed)), limit);
         }
 
         private boolean guarantees(Resource needed) {

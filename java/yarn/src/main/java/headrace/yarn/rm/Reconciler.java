@@ -127,6 +127,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
             asks = books.asks();
             candidates(seen, now).forEach(s -> guarded(s.id, () -> resume(s, now)));
         }
+        releases.tidy(id -> phase(id) == Phase.PARKED || phase(id) == Phase.ASKED, now);
         books.refund(now, id -> !runs(seen.containers().get(id)));
         reconsidered.removeIf(books::gone);
         unsuitable.removeIf(books::gone);
@@ -165,7 +166,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
                 }
                 s.urgent = remote.running();
                 if (remote.parked() && remote.archived() && !remote.held()) {
-                    release(s);
+                    release(s, now);
                 }
             }
             case ASKED -> {
@@ -248,8 +249,9 @@ final class Reconciler implements Runnable, Victims.Outcome {
     }
 
     // Its application asks again, and the command goes on where YARN has room for it.
-    private void release(Suspension s) {
+    private void release(Suspension s, long now) {
         LOG.info("{} is given up here, to go on elsewhere", s.id);
+        releases.left(s.id, now);
         suspensions.remove(s.id);
         books.release(s.id);
         books.forget(s.id);
@@ -392,7 +394,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
         Headroom room = Headroom.of(container, scheduler, asks);
         if (!s.urgent && !room.fits() && !room.share()) {
             s.contestedMs = 0;
-            releases.consider(s, container, now);
+            releases.consider(s, container, false, now);
             if (mayStandInLine(s, room, now)) {
                 ask(s, false, now); // the scheduler gives room to whoever has asked
             }
@@ -410,7 +412,7 @@ final class Reconciler implements Runnable, Victims.Outcome {
             s.strandedMs = now;
             LOG.info("{} cannot go on: {}", s.id, why);
         }
-        releases.consider(s, container, now);
+        releases.consider(s, container, true, now);
         if (now - s.strandedMs > releases.patience(container)) {
             LOG.warn("{} is killed as by preemption: {}", s.id, why);
             suspensions.remove(s.id);

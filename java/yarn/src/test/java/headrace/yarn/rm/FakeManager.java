@@ -57,6 +57,7 @@ final class FakeManager implements AutoCloseable {
     private boolean prices = true;
     private int priced;
     private long version = 1000;
+    private long first = version;
     private long heard; // the last version that the questioner knew
     private int preempts;
     private int refused;
@@ -65,7 +66,10 @@ final class FakeManager implements AutoCloseable {
     private String mechanism = "suspend";
     private boolean prompt = true;
     private volatile String token = TOKEN;
+    private boolean releases = true;
     private boolean down;
+    private boolean stopping;
+    private int waiting;
     private boolean closed;
 
     FakeManager(Path dir) throws IOException {
@@ -119,6 +123,11 @@ final class FakeManager implements AutoCloseable {
         prices = does;
     }
 
+    /** Whether Release orders anything. */
+    synchronized void releases(boolean does) {
+        releases = does;
+    }
+
     /** How often it was asked for prices. */
     synchronized int priced() {
         return priced;
@@ -131,9 +140,24 @@ final class FakeManager implements AutoCloseable {
     }
 
     /** Forgets everything, as a manager does that is started again. */
-    synchronized void restart() {
-        states.clear();
-        version = 5;
+    synchronized void restart() throws InterruptedException {
+        restart(states::clear);
+    }
+
+    /**
+     * As a manager that is started again while its port is kept: whoever waits is answered with what was true, and who
+     * calls meanwhile when it is back.
+     */
+    synchronized void restart(Runnable change) throws InterruptedException {
+        stopping = true;
+        notifyAll();
+        while (waiting > 0) {
+            wait();
+        }
+        change.run();
+        first = version + 1000;
+        version = first;
+        stopping = false;
         notifyAll();
     }
 
@@ -214,6 +238,9 @@ final class FakeManager implements AutoCloseable {
     }
 
     private synchronized ObjectNode answer(String method, JsonNode request) throws InterruptedException {
+        while (stopping) {
+            wait();
+        }
         if (down) {
             refused += method.equals("Preempt") ? 1 : 0;
             unheard += method.equals("Containers") ? 1 : 0;
@@ -279,7 +306,7 @@ final class FakeManager implements AutoCloseable {
 
     private ObjectNode release(String id) {
         released.add(id);
-        return json.createObjectNode();
+        return json.createObjectNode().put("ordered", releases);
     }
 
     private void order(String id, String verb, String result) {
@@ -301,11 +328,17 @@ final class FakeManager implements AutoCloseable {
             applications.add(told);
         }
         long known = request.path("version").asLong();
+        if (known != 0 && known < first) {
+            return null; // it is of another manager
+        }
         heard = known;
         long deadline = System.nanoTime() + (long) (request.path("wait").asDouble() * 1e9);
-        while (!closed && !down && known == version && System.nanoTime() < deadline) {
+        waiting++;
+        while (!closed && !down && !stopping && known == version && System.nanoTime() < deadline) {
             wait(Math.max(1, (deadline - System.nanoTime()) / 1_000_000));
         }
+        waiting--;
+        notifyAll();
         if (down) {
             unheard++;
             return null;

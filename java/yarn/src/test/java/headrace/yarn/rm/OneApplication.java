@@ -30,7 +30,7 @@ abstract class OneApplication {
 
     /** Starts the scheduler; the application has 1 GB for its master, and in containers that run so many. */
     List<ContainerId> start(int containers) throws Exception {
-        cluster = new TestCluster(conf);
+        cluster = cluster == null ? new TestCluster(conf) : cluster;
         node = cluster.node("127.0.0.1:1001", 8);
         am = cluster.application("low", node);
         ids = cluster.containers(am, node, containers);

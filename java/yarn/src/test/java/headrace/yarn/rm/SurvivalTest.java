@@ -294,6 +294,26 @@ class SurvivalTest {
     }
 
     @Test
+    void aManagerThatIsStartedAgainBetweenTwoCallsIsToldAll() throws Exception {
+        run(false);
+        String app = am.getApplicationAttemptId().getApplicationId().toString();
+        cluster.await("the manager to hear of it", () -> manager.applications().containsKey(app));
+        ContainerId id = ids.get(2);
+        park(id);
+        manager.carriesOut(false);
+        manager.set(id, s -> s.held = false);
+        for (int times = 1; times <= 7; times++) { // more often than a container may fail to go on
+            int told = times;
+            cluster.await("told " + told + " times", () -> manager.resumed().size() == told);
+            assertEquals(Phase.RESUMING, cluster.scheduler().plugin().phase(id));
+            int before = manager.allApplications().size();
+            manager.restart(() -> manager.set(id, s -> s.ordered = ""));
+            cluster.await("all told again", () -> manager.allApplications().size() > before);
+            assertEquals(Set.of(app), manager.applications().keySet());
+        }
+    }
+
+    @Test
     void anApplicationMayBeMovedWhileItsContainersArePutAside() throws Exception {
         String empty = figures();
         run(false);
