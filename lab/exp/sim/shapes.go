@@ -39,7 +39,7 @@ type ShapeRun struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// Shapes are run at these shares of what their cluster has, from some room to too much.
+// shapeLoads are what shapes are run at: shares of what their cluster has, from some room to too much.
 var shapeLoads = []float64{0.7, 0.9, 1.05, 1.2}
 
 // single are the policies that each have one mechanism, which cost chooses from.
@@ -178,7 +178,7 @@ func (p shapePoint) best(of func(*ShapeRun) float64) float64 {
 	return least
 }
 
-// figure returns the values of f at the points that have one, and where it is worst.
+// at returns the values of f at the points that have one, and where it is worst.
 func (f shapeFigure) at(points []shapePoint) (values []float64, missed int, worst float64, where *shapePoint) {
 	worst = math.Inf(-1)
 	for i := range points {

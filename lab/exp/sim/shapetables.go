@@ -39,7 +39,7 @@ func (r *Results) shapeTables() []*report.Table {
 	if t := missedTable(r.Shapes, points); len(t.Rows) > 0 {
 		out = append(out, t)
 	}
-	return append(out, r.eachShapeTable(points), r.faultTable(), r.shapesTable())
+	return append(out, r.eachShapeTable(points), r.eachPolicyTable(points), r.faultTable(), r.shapesTable())
 }
 
 func right(title string) report.Column { return report.Column{Title: title, Align: report.Right} }
@@ -74,6 +74,7 @@ func (f shapeFigure) cells(points []shapePoint) []report.Cell {
 	return []report.Cell{signedCell(sample.Mean(values)), signedCell(worst), report.Str(where.String()), missedCell(missed, len(values))}
 }
 
+// signedCell shows a change.
 func signedCell(v float64) report.Cell {
 	c := report.Num(v, report.UnitPercent)
 	c.Text = sample.Signed(v)
@@ -129,6 +130,50 @@ func (r *Results) eachShapeTable(points []shapePoint) *report.Table {
 		t.Add(row...)
 	}
 	return t
+}
+
+// eachPolicyTable has every policy beside kill, so that one sees what the best in a figure
+// costs in the others.
+func (r *Results) eachPolicyTable(points []shapePoint) *report.Table {
+	t := &report.Table{
+		Title:   "Each shape under each policy",
+		Note:    "Means over seeds and loads. Responses of urgent and of all jobs are over those under kill.",
+		Columns: []report.Column{{Title: "shape"}, {Title: "half"}},
+	}
+	for _, p := range shapePolicies {
+		t.Columns = append(t.Columns, right("wasted: "+string(p)))
+	}
+	for _, title := range []string{"urgent: ", "all: "} {
+		for _, p := range shapePolicies[1:] {
+			t.Columns = append(t.Columns, right(title+string(p)))
+			title = ""
+		}
+	}
+	for i := range r.Shapes {
+		of := ofShape(points, &r.Shapes[i])
+		row := []report.Cell{report.Str(r.Shapes[i].Name), report.Str(string(r.Shapes[i].Half))}
+		for _, p := range shapePolicies {
+			row = append(row, meanCell(of, func(x shapePoint) float64 { return x.runs[p].Wasted }, report.Percent))
+		}
+		for _, time := range []func(*ShapeRun) float64{func(x *ShapeRun) float64 { return x.Urgent }, func(x *ShapeRun) float64 { return x.All }} {
+			for _, p := range shapePolicies[1:] {
+				row = append(row, meanCell(of, func(x shapePoint) float64 { return time(x.runs[p])/time(x.runs[policy.Kill]) - 1 }, sample.Signed))
+			}
+		}
+		t.Add(row...)
+	}
+	return t
+}
+
+// meanCell returns the mean over the points that have a value.
+func meanCell(points []shapePoint, of func(shapePoint) float64, show func(float64) string) report.Cell {
+	values, _, _, _ := shapeFigure{of: of}.at(points)
+	if len(values) == 0 {
+		return report.Str("")
+	}
+	c := report.Num(sample.Mean(values), report.UnitPercent)
+	c.Text = show(*c.Value)
+	return c
 }
 
 // faultTable has what the check of the invariants finds under each policy.
