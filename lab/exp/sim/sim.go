@@ -70,8 +70,8 @@ func (o *Options) complete() (err error) {
 }
 
 // Measure runs the experiments with the simulator: the figures of checkpoint-preemption
-// on a day like Google's, reading on a day of Facebook's, and how well the simulator
-// foretells what the daemon does. It writes tables to Stdout and the
+// on a day like Google's, reading on a day of Facebook's, cost on work that nobody tuned on,
+// and how well the simulator foretells what the daemon does. It writes tables to Stdout and the
 // files that were asked for. When ctx ends it stops, cleans up, reports what it has so
 // far, and returns the cause. Only the experiment calibration needs root. One call at
 // a time.
