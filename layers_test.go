@@ -204,7 +204,7 @@ func TestDealingIsPure(t *testing.T) {
 
 // labLayers are the packages of the lab from the bottom up. One imports only those before
 // it; experiments know nothing of each other.
-var labLayers = []string{"belong", "slowdisk", "pages", "work", "rig", "sample", "view", "trial", "yarn", "exp", "demo", "labtest"}
+var labLayers = []string{"belong", "slowdisk", "pages", "work", "rig", "sample", "shapes", "view", "trial", "yarn", "exp", "demo", "labtest"}
 
 func TestRoomsOfTheLab(t *testing.T) {
 	room := func(dir string) (name string, n int) {

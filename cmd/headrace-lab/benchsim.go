@@ -24,10 +24,12 @@ the real daemon. Only calibration needs root.
   swim         what warming and order gain
   ignem        what warming gains with ignem's workload, at its scale
   quartet      the second of two jobs on the same file, at quartet's scale
+  shapes       cost against kill, suspend and checkpoint on work that nobody tuned on
   calibration  the same small workload live and simulated`,
 		Example: `  headrace-lab bench sim
   headrace-lab bench sim --quick --html out/sim.html
   headrace-lab bench sim --only 3,5,cost --media media.json
+  headrace-lab bench sim --only shapes --seed 100 --repeats 2 --tasks 500
   headrace-lab bench sim --from out/sim.json --markdown out/sim.md`,
 		Args:              cli.Takes(0, 0, ""),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -38,12 +40,13 @@ the real daemon. Only calibration needs root.
 	}
 	experimentFlags(cmd, &o.Options)
 	flags := cmd.Flags()
-	flags.Lookup("seed").Usage = "of the first day; the next ones have the numbers after it"
-	flags.Lookup("repeats").Usage = "how many seeds, and how often the calibration runs (default 5; 2 with --quick)"
+	flags.Lookup("seed").Usage = "of the first day and of shapes; the next ones have the numbers after it"
+	flags.Lookup("repeats").Usage = "how many seeds days and shapes have, and how often the calibration runs (default 5; 2 with --quick)"
 	flags.StringSliceVar(&o.Only, "only", nil, "the experiments to run: "+cli.List(sim.Experiments)+" (default: all)")
 	flags.StringVar(&o.Trace, "trace", "", "the `TRACE` of the day (default synthetic:google-day)")
 	flags.StringVar(&o.Swim, "swim", "", "the `TRACE` for reading (default swim:facebook-day)")
 	flags.Float64Var(&o.Scale, "scale", 0, "the size of the day, if it is synthetic (default 1; 0.02 with --quick)")
+	flags.IntVar(&o.ShapeTasks, "tasks", 0, "how many tasks each shape has (default 1000; 60 with --quick)")
 	flags.StringVar(&o.Media, "media", "", "a `FILE` of bench preempt --media (default: what comes with the program)")
 	cli.CompleteValues(cmd, "only", sim.Experiments...)
 	return cmd

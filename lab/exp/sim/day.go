@@ -65,7 +65,7 @@ func (s *runner) dayTasks(w *trace.Workload, seed uint64) ([]simTask, error) {
 			return err
 		}
 		c.Seed = seed
-		tasks = append(tasks, simTask{Run{Experiment: expDay, Seed: seed, Result: sim.Result{Policy: name, Medium: medium}}, c})
+		tasks = append(tasks, simTask{run: Run{Experiment: expDay, Seed: seed, Result: sim.Result{Policy: name, Medium: medium}}, config: c})
 		return nil
 	}
 	if err := add(policy.Kill, dayMedia[0]); err != nil {

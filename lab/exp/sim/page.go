@@ -29,6 +29,13 @@ func (r *Results) Page() *report.Page {
 		p.Add("The papers' workloads", published...)
 	}
 	r.calibrationSection(p)
+	var shapes []report.Block
+	for _, t := range r.shapeTables() {
+		shapes = append(shapes, report.Block{Table: t})
+	}
+	if len(shapes) > 0 {
+		p.Add("Shapes that nobody had tuned on", shapes...)
+	}
 	if len(aims) > 0 {
 		p.Add("Aims", report.Block{Table: view.AimTable(aims)}, r.RemarksText())
 	}

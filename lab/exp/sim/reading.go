@@ -187,7 +187,7 @@ func (s *runner) readingTask(experiment string, p Point, c sim.Config) simTask {
 	if p.InMemory {
 		r.Disk, r.Shared = r.Memory, r.Memory
 	}
-	return simTask{Run{Experiment: experiment, Seed: s.o.Seed, Point: p, Result: sim.Result{Policy: policy.Wait}}, c}
+	return simTask{run: Run{Experiment: experiment, Seed: s.o.Seed, Point: p, Result: sim.Result{Policy: policy.Wait}}, config: c}
 }
 
 // firstTasks returns a workload with the first n tasks of another one.

@@ -22,6 +22,7 @@ type Results struct {
 	Swim *Setup `json:"swim,omitempty"`
 
 	Runs        []Run            `json:"runs,omitempty"`
+	Shapes      []Shape          `json:"shapes,omitempty"`
 	Calibration *CalibrationPlan `json:"calibration,omitempty"`
 	Calibrated  []CalibrationRun `json:"calibrated,omitempty"`
 }
@@ -63,8 +64,13 @@ type Run struct {
 	Took float64 `json:"took"`
 	// Result is what it found. Medium is empty for policies that use none.
 	sim.Result
+	// Fault is what the check of the simulator's invariants found; the numbers are those of
+	// a run without.
+	Fault string `json:"fault,omitempty"`
 	// Failure says why there are no numbers.
 	Failure string `json:"failure,omitempty"`
+
+	atLoad float64 // of a shape
 }
 
 // meanResponse returns that of all jobs.
@@ -81,7 +87,7 @@ func (r *Run) meanResponse() float64 {
 }
 
 // Any reports whether there is something to show.
-func (r *Results) Any() bool { return len(r.Runs)+len(r.Calibrated) > 0 }
+func (r *Results) Any() bool { return len(r.Runs)+len(r.Shapes)+len(r.Calibrated) > 0 }
 
 // media notes what is used.
 func (r *Results) media(m sim.Measurements) {

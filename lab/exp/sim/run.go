@@ -29,9 +29,14 @@ func (s *runner) simConfig(w *trace.Workload, name policy.Name, medium string) (
 type simTask struct {
 	run    Run // what is known before
 	config sim.Config
+	// workload is what it runs, where simulate does not say.
+	workload *trace.Workload
 }
 
 func (t simTask) String() string {
+	if t.workload != nil {
+		return fmt.Sprintf("%s, %s", t.workload.Name, t.run.Policy)
+	}
 	if t.run.Point != (Point{}) {
 		return t.run.Point.String()
 	}
@@ -42,6 +47,13 @@ func (t simTask) String() string {
 // processors, and adds them to the results in their order. from and to are the parts
 // of the present experiment.
 func (s *runner) simulate(ctx context.Context, w *trace.Workload, tasks []simTask, from, to float64) error {
+	s.res.Runs = append(s.res.Runs, s.sideBySide(ctx, w, tasks, from, to)...)
+	return ctx.Err()
+}
+
+// sideBySide returns the runs of all tasks in their order, or those that were finished when
+// ctx ended. Those that have failed are noted.
+func (s *runner) sideBySide(ctx context.Context, w *trace.Workload, tasks []simTask, from, to float64) []Run {
 	runs := make([]Run, len(tasks))
 	var mu sync.Mutex
 	parts := make([]float64, len(tasks))
@@ -66,6 +78,7 @@ func (s *runner) simulate(ctx context.Context, w *trace.Workload, tasks []simTas
 		})
 	}
 	group.Wait()
+	var finished []Run
 	for i, r := range runs {
 		if ctx.Err() != nil && (r.Failure != "" || r.Tasks == 0) {
 			continue
@@ -73,21 +86,30 @@ func (s *runner) simulate(ctx context.Context, w *trace.Workload, tasks []simTas
 		if r.Failure != "" {
 			s.res.Failed("%v: %s", tasks[i], r.Failure)
 		}
-		s.res.Runs = append(s.res.Runs, r)
+		finished = append(finished, r)
 	}
-	return ctx.Err()
+	return finished
 }
 
-// simulated returns one simulation; one that fails has a Failure.
+// simulated returns one simulation; one that fails has a Failure. One in which the check of
+// the invariants finds something ends there, and is run again without, for its figures.
 func simulated(ctx context.Context, w *trace.Workload, t simTask, tell func(part float64)) Run {
 	start := time.Now()
-	result, err := sim.Run(ctx, w, t.config, func(p sim.Progress) {
+	if t.workload != nil {
+		w = t.workload
+	}
+	progress := func(p sim.Progress) {
 		if p.Tasks > 0 {
 			tell(float64(p.Ended) / float64(p.Tasks))
 		}
-	})
-	tell(1)
+	}
 	run := t.run
+	result, err := sim.Run(ctx, w, t.config, progress)
+	if err != nil && t.config.Check && ctx.Err() == nil {
+		run.Fault, t.config.Check = err.Error(), false
+		result, err = sim.Run(ctx, w, t.config, progress)
+	}
+	tell(1)
 	if err != nil {
 		run.Failure = err.Error()
 		return run

@@ -26,6 +26,8 @@ type Options struct {
 	// larger if it is synthetic; 0: 1 (0.02 with Quick).
 	Trace, Swim string
 	Scale       float64
+	// ShapeTasks is how many tasks each of the shapes has; 0: 1000 (60 with Quick).
+	ShapeTasks int
 	// Media is a file of measurements (sim.Measurements); empty: those that come with
 	// the program.
 	Media string
@@ -34,7 +36,7 @@ type Options struct {
 }
 
 // Experiments are the names that Options.Only takes.
-var Experiments = []string{simFigure3, simFigure5, simCost, simSwim, simIgnem, simQuartet, simSeeds, simCalibration}
+var Experiments = []string{simFigure3, simFigure5, simCost, simSwim, simIgnem, simQuartet, simSeeds, simShapes, simCalibration}
 
 const (
 	simFigure3     = "3"
@@ -45,6 +47,7 @@ const (
 	simQuartet     = "quartet"
 	simSeeds       = "seeds"
 	simCalibration = "calibration"
+	simShapes      = "shapes"
 )
 
 const experimentName = "sim"
@@ -59,12 +62,16 @@ func (o *Options) complete() (err error) {
 	if !(o.Scale > 0 && o.Scale <= 100) {
 		return fmt.Errorf("scale %g: want more than 0 and at most 100", o.Scale)
 	}
+	o.ShapeTasks = cmp.Or(o.ShapeTasks, trial.Sized(o.Quick, 1000, 60))
+	if o.ShapeTasks < leastShapeTasks || o.ShapeTasks > mostShapeTasks {
+		return fmt.Errorf("%d tasks of a shape: want %d to %d", o.ShapeTasks, leastShapeTasks, mostShapeTasks)
+	}
 	return o.Options.Complete(experimentName, 5, 2)
 }
 
 // Measure runs the experiments with the simulator: the figures of checkpoint-preemption
-// on a day like Google's, reading on a day of Facebook's, and how well the simulator
-// foretells what the daemon does. It writes tables to Stdout and the
+// on a day like Google's, reading on a day of Facebook's, cost on work that nobody tuned on,
+// and how well the simulator foretells what the daemon does. It writes tables to Stdout and the
 // files that were asked for. When ctx ends it stops, cleans up, reports what it has so
 // far, and returns the cause. Only the experiment calibration needs root. One call at
 // a time.
@@ -111,6 +118,7 @@ func (o *Options) measure(ctx context.Context, res *Results, progress *report.Pr
 		{"reading", []string{simSwim}, 0.15, s.swim},
 		{"ignem's workload", []string{simIgnem}, 0.05, s.ignem},
 		{"quartet's workload", []string{simQuartet}, 0.02, s.quartet},
+		{"shapes", []string{simShapes}, 0.05, s.shapes},
 		{"calibration", []string{simCalibration}, 0.2, s.calibration},
 	} {
 		if slices.ContainsFunc(e.names, o.wants) {

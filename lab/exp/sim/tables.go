@@ -31,6 +31,7 @@ func (r *Results) Tables() []*report.Table {
 	if len(r.Calibrated) > 0 {
 		out = append(out, r.calibrationTable(), r.calibratedTaskTable())
 	}
+	out = append(out, r.shapeTables()...)
 	if aims := r.aims(); len(aims) > 0 {
 		out = append(out, view.AimTable(aims))
 	}
@@ -48,7 +49,7 @@ func (r *Results) aims() []sample.Aim {
 	if len(r.Calibrated) > 0 {
 		out = append(out, r.calibrationAims()...)
 	}
-	return out
+	return append(out, r.shapeAims()...)
 }
 
 // figuresShown returns the experiments with figures of the day that have some.

@@ -1,0 +1,163 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"headrace"
+	"headrace/lab/labtest"
+	"headrace/lab/shapes"
+	"headrace/lab/trial"
+	"headrace/policy"
+	"headrace/sim"
+	"headrace/trace"
+)
+
+// modelShapes is invented results of two shapes: cost does well on the first; on the second it
+// wastes and is late at one of two loads, and the check finds something. What is not complete,
+// and jobs that are not there, are not compared.
+func modelShapes() *Results {
+	r := modelSim()
+	r = &Results{Circumstances: trial.Circumstances{Version: trial.ResultsVersion, Experiment: experimentName, Command: "headrace-lab bench sim --only shapes",
+		Started: r.Started, Took: 60, Complete: true, Machine: r.Machine, Seed: 7, Repeats: 1}}
+	calm := Shape{Name: "calm", Half: shapes.Looked, What: "nothing happens", Cluster: "1 of 4 CPUs, 8 GiB"}
+	wild := Shape{Name: "wild", Half: shapes.Judged, What: "much happens", Cluster: "2 of 8 CPUs, 16 GiB"}
+	for _, load := range []float64{0.7, 1.2} {
+		for _, p := range shapePolicies {
+			x := ShapeRun{Seed: 7, Load: load, Policy: p, Tasks: 100, Wasted: 0.02, Urgent: 100, All: 500, Longest: 9000}
+			switch p {
+			case policy.Kill:
+				x.Wasted, x.All = 0.3, 800
+			case policy.Suspend:
+				x.Wasted = 0.01
+			case policy.Cost:
+				x.Longest = 8000
+			}
+			calm.Runs = append(calm.Runs, x)
+			if p == policy.Cost && load > 1 {
+				x.Wasted, x.Urgent, x.All, x.Longest = 0.08, 110, 600, 9900
+				x.Fault = "sim: invariant violated at 1h0m0s under cost: n1 has been idle for 3m0s, and job1.1, which is pending and fits there, has waited for 2m0s"
+			}
+			if load < 1 {
+				x.Urgent = 0
+			}
+			wild.Runs = append(wild.Runs, x)
+		}
+	}
+	wild.Runs = append(wild.Runs, ShapeRun{Seed: 8, Load: 0.7, Policy: policy.Kill, Tasks: 100, All: 1}, ShapeRun{Seed: 8, Load: 0.7, Policy: policy.Cost, Failure: "the model has a hole"})
+	r.Failed("wild: the model has a hole")
+	r.Shapes = []Shape{calm, wild}
+	return r
+}
+
+func TestShapesReport(t *testing.T) {
+	r := modelShapes()
+	labtest.CheckReport(t, r, "shapes")
+	if n := len(r.shapePoints()); n != 4 {
+		t.Errorf("%d points, want 4", n)
+	}
+	var page strings.Builder
+	if err := r.Page().WriteHTML(&page); err != nil || !strings.Contains(page.String(), "Where cost misses an aim") {
+		t.Errorf("%v, or the page does not say what is missed", err)
+	}
+}
+
+// What meets everything has no table of what is missed.
+func TestShapesWithoutMisses(t *testing.T) {
+	r := modelShapes()
+	r.Shapes = r.Shapes[:1]
+	for _, table := range r.shapeTables() {
+		if strings.Contains(table.Title, "misses") {
+			t.Errorf("%s: %v", table.Title, table.Rows)
+		}
+	}
+	for _, a := range r.aims() {
+		if verdict, _ := a.Verdict(); verdict != "met" {
+			t.Errorf("%s: %s", a.What, verdict)
+		}
+	}
+}
+
+func TestQuickShapes(t *testing.T) {
+	o := simTest(t, simShapes)
+	o.Repeats, o.ShapeTasks = 1, 15
+	run := func() *Results {
+		if err := Measure(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		return simResultsOf(t, o)
+	}
+	res := run()
+	if want := len(shapes.All()); len(res.Shapes) != want || len(res.shapePoints()) != want*len(shapeLoads) || !res.Complete {
+		t.Fatalf("%d shapes with %d points, want %d with %d at each", len(res.Shapes), len(res.shapePoints()), want, len(shapeLoads))
+	}
+	for _, x := range res.Shapes {
+		for _, r := range x.Runs {
+			if r.Tasks < 15 || !(r.All > 0) || !(r.Wasted >= 0) {
+				t.Errorf("%s: %+v", x.Name, r)
+			}
+		}
+	}
+	if again := run(); !reflect.DeepEqual(again.Shapes, res.Shapes) {
+		t.Error("the same seed gives other figures")
+	}
+}
+
+func TestInterruptedShapes(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	interrupt := errors.New("interrupted")
+	o := simTest(t, simShapes)
+	o.Repeats, o.ShapeTasks, o.Live, o.Terminal.Width = 1000, 15, true, 200
+	o.Stderr = &labtest.Trigger{Word: "heavy-tail, seed", Times: 5, Pull: func() { cancel(interrupt) }}
+	if err := Measure(ctx, o); !errors.Is(err, interrupt) {
+		t.Fatalf("%v, want that it was interrupted", err)
+	}
+	if res := simResultsOf(t, o); res.Complete || len(res.Shapes) != 1 || len(res.Shapes[0].Runs) == 0 {
+		t.Errorf("complete: %v with %d shapes; want what was finished of the first", res.Complete, len(res.Shapes))
+	}
+}
+
+// What the check finds is noted, and there are figures all the same.
+func TestFault(t *testing.T) {
+	w := &trace.Workload{Jobs: []string{"a"}, Tasks: []trace.Task{{Run: time.Minute, CPUs: 1, Memory: 1 << 20}}}
+	c := sim.DefaultConfig()
+	c.Policy.Policy, c.Check = policy.Kill, true
+	broken := false
+	c.Observe = func(_ time.Duration, v *headrace.View, _ []headrace.Order) {
+		if !broken && len(v.Tasks) > 0 {
+			broken, v.Tasks[0].PagingOut = true, -1
+		}
+	}
+	r := simulated(t.Context(), w, simTask{config: c}, func(float64) {})
+	if !strings.Contains(r.Fault, "on the way there") || r.Failure != "" || r.Tasks != 1 || r.Makespan < 60 {
+		t.Errorf("%+v", r)
+	}
+	if r := simulated(t.Context(), w, simTask{config: c}, func(float64) {}); r.Fault != "" || r.Tasks != 1 {
+		t.Errorf("%+v, want no fault", r)
+	}
+}
+
+func TestShapeFigures(t *testing.T) {
+	points := modelShapes().shapePoints()
+	last := points[slices.IndexFunc(points, func(p shapePoint) bool { return p.shape.Name == "wild" && p.load > 1 })]
+	for i, want := range []float64{0.07, 0.1, 0.2, 0.1} {
+		if got := shapeFigures[i].of(last); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", shapeFigures[i].name, got, want)
+		}
+	}
+}
+
+func TestShapeTasksBounds(t *testing.T) {
+	for _, n := range []int{-1, leastShapeTasks - 1, mostShapeTasks + 1} {
+		if err := Measure(t.Context(), Options{ShapeTasks: n}); err == nil || !strings.Contains(err.Error(), "tasks of a shape") {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+}
