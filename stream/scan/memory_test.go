@@ -30,7 +30,7 @@ func TestMemory(t *testing.T) {
 	}
 	m.putArena(kept)
 	large := take(9, 2) // for which that is given up
-	if m.used != 9*slot || len(m.pool) != 0 {
+	if m.used != 9*slot || m.going != 0 || len(m.pool) != 0 {
 		t.Errorf("%d bytes are used, %d are kept", m.used, len(m.pool))
 	}
 	small := take(4, 1) // the share
@@ -62,6 +62,9 @@ func TestMemory(t *testing.T) {
 	a := <-got
 	mu.Lock()
 	m.dropArena(a)
+	for m.going > 0 {
+		m.room.Wait()
+	}
 	if m.used != 0 || len(m.usedBy) != 0 {
 		t.Errorf("%d bytes are left, of %v", m.used, m.usedBy)
 	}

@@ -50,9 +50,8 @@ type Set struct {
 	// mounted is from when on all file systems are taken to be mounted.
 	mounted time.Time
 
-	scans  map[key]*scan
-	feeds  map[*Feed]bool
-	closed bool
+	scans map[key]*scan
+	feeds map[*Feed]bool
 	// following counts what is followed, looking has the users whose files are being opened for that.
 	following *budget.Budget
 	looking   map[uint32]bool

@@ -24,6 +24,10 @@ type memory struct {
 	used         int64
 	usedBy       map[uint32]int64
 	room         *sync.Cond
+	// going is how much of what is used is being given up.
+	going int64
+	// closed: all reading has ended, but consumers may not have taken note of it yet.
+	closed bool
 }
 
 func newMemory(c *Config, serves func(uid uint32) bool) memory {
@@ -64,13 +68,13 @@ func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*aren
 // fits tells whether a user may have so much more; memory that nobody uses is given up
 // for it.
 func (m *memory) fits(size int64, uid uint32) bool {
-	over := func() bool { return m.limit > 0 && m.used+size > m.limit }
-	for over() && len(m.pool) > 0 {
+	over := func(used int64) bool { return m.limit > 0 && used+size > m.limit }
+	for over(m.used-m.going) && len(m.pool) > 0 {
 		a := m.pool[0]
 		m.pool = m.pool[1:]
 		m.dropArena(a)
 	}
-	return !over() || m.usedBy[uid]+size <= m.share
+	return !over(m.used) || m.usedBy[uid]+size <= m.share
 }
 
 func (m *memory) count(uid uint32, size int64) {
@@ -91,12 +95,24 @@ func (m *memory) putArena(a *arena) {
 	m.room.Broadcast()
 }
 
-// dropArena ends an arena and tells those who have mapped it.
+// dropArena ends an arena and tells those who have mapped it. It counts until its memory is
+// given back, which takes a while. While consumers may still read, not having been told yet,
+// that is left to the end of the last of them.
 func (m *memory) dropArena(a *arena) {
 	m.forget(a.ID)
-	m.count(a.uid, -int64(len(a.mem)))
-	a.close()
-	m.room.Broadcast()
+	size, empty := int64(len(a.mem)), !m.closed
+	m.going += size
+	go func() {
+		if empty {
+			a.empty()
+		}
+		a.close()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.going -= size
+		m.count(a.uid, -size)
+		m.room.Broadcast()
+	}()
 }
 
 // Trim frees memory of users who have no stream at work.
