@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -233,6 +235,77 @@ func TestOwnPath(t *testing.T) {
 	}
 }
 
+// TestNumberOfAnotherDevice: two streams have a file under the same number of device, inode, size
+// and time, because the number went from the device of one to that of the other. Each gets its own.
+func TestNumberOfAnotherDevice(t *testing.T) {
+	p := newPlace(t)
+	mine := longRecords(24, 1<<20)
+	yours := slices.Concat(mine[1:], mine[:1])
+	path, other := p.write("f", mine), p.write("other", yours)
+	link := filepath.Join(filepath.Dir(path), "g")
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	joins := make(chan bool, 8)
+	p.cfg.Source = swapped{p.local, link, other, joins}
+	p.start()
+	spec := Spec{Paths: []string{path}, Rule: deal.Rule{Split: deal.Raw}, Consumers: 1}
+	a := p.open(spec)
+	spec.Paths = []string{link}
+	b := p.open(spec)
+	turn := p.occupy(path) // so that both are there before anything is read
+	through := make(chan bool, 2)
+	drain := func(info Info, want []byte) {
+		if got := joined(p.all(info)); !bytes.Equal(got, want) {
+			t.Errorf("got %d bytes, not its own: the first difference is at %d", len(got), firstDifference(got, want))
+		}
+		through <- true
+	}
+	go drain(a, mine)
+	for p.scans() == 0 {
+		runtime.Gosched()
+	}
+	go drain(b, yours)
+	<-joins
+	turn.End(0)
+	<-through
+	<-through
+}
+
+// swapped opens another file, on another device, in place of that at path.
+type swapped struct {
+	*source.Local
+	path, other string
+	opened      chan bool
+}
+
+func (s swapped) Open(path string, was fileset.Was, owner linux.Credentials) (source.File, error) {
+	if path != s.path {
+		return s.Local.Open(path, was, owner)
+	}
+	fi, err := os.Stat(s.other)
+	if err != nil {
+		return nil, err
+	}
+	own := was
+	own.Ino, own.Mtime, own.End = fi.Sys().(*syscall.Stat_t).Ino, fi.ModTime().UnixNano(), 0
+	f, err := s.Local.Open(s.other, own, owner)
+	if err != nil {
+		return nil, err
+	}
+	s.opened <- true
+	was.Dev, was.End = was.Dev+1, 0
+	return onDevice{f, was}, nil
+}
+
+// onDevice is a file that says that it is another one.
+type onDevice struct {
+	source.File
+	was fileset.Was
+}
+
+func (f onDevice) Was() fileset.Was { return f.was }
+
 // reader takes turns at the disk of a file.
 func (p *place) reader(path string) *disk.Reader {
 	p.t.Helper()
@@ -345,13 +418,14 @@ func TestNothingOfOthersInSharedMemory(t *testing.T) {
 
 // withoutScans waits until nothing is read any more.
 func (p *place) withoutScans() {
-	for p.t.Context().Err() == nil {
-		p.e.mu.Lock()
-		n := p.e.scans.Scans()
-		p.e.mu.Unlock()
-		if n == 0 {
-			return
-		}
+	for p.t.Context().Err() == nil && p.scans() > 0 {
 		runtime.Gosched()
 	}
+}
+
+// scans returns how many files are being read.
+func (p *place) scans() int {
+	p.e.mu.Lock()
+	defer p.e.mu.Unlock()
+	return p.e.scans.Scans()
 }

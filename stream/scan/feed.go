@@ -188,20 +188,30 @@ func (f *Feed) joinable(i int) *scan {
 }
 
 // join attaches the stream to a scan that is under way, once it is seen that its owner
-// may still open the file, by the path that was given. It is called without the lock.
+// may still open the file, by the path that was given, and that it is the one that the scan
+// reads. It is called without the lock.
 func (a *attachment) join() {
+	var was fileset.Was
 	in, err := a.open(&a.Plan.Files[a.file])
 	if err == nil {
-		in.Close()
+		defer in.Close() // and not before: the number of its device is not given to another one meanwhile
+		was = in.Was()
 	}
 	set, sc := a.set, a.sc
 	set.mu.Lock()
 	defer set.mu.Unlock()
+	for err == nil && !a.detached && !set.closed && sc.underWay() && sc.input == nil {
+		sc.cond.Wait()
+	}
 	switch {
 	case a.detached || set.closed:
 	case err != nil:
 		a.taker.Failed(err)
-	case sc.ended || set.scans[sc.key] != sc:
+	case !sc.underWay():
+		a.again()
+	case sc.input.Was().Dev != was.Dev:
+		// The device had that one's number when the stream was opened, and has another one now.
+		a.apart = true
 		a.again()
 	default:
 		sc.attached = append(sc.attached, a)

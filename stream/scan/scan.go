@@ -139,10 +139,14 @@ func (sc *scan) close() {
 
 // leaveList sees to it that no other stream is attached.
 func (sc *scan) leaveList() {
-	if sc.set.scans[sc.key] == sc {
+	if sc.underWay() {
 		delete(sc.set.scans, sc.key)
+		sc.cond.Broadcast()
 	}
 }
+
+// underWay tells whether others may be attached.
+func (sc *scan) underWay() bool { return sc.set.scans[sc.key] == sc }
 
 // open opens the file and takes memory for it.
 func (sc *scan) open() error {
@@ -162,6 +166,7 @@ func (sc *scan) open() error {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
 	sc.device, sc.seeks, sc.input = device, seeks, newInput(f)
+	sc.cond.Broadcast()
 	return nil
 }
 
