@@ -142,9 +142,9 @@ func (f *Feed) Fetch(id uint32) {
 	}
 }
 
-// Returned takes note that a unit has to be brought again.
-func (f *Feed) Returned(id uint32) {
-	if a := f.attached[f.Plan.FileOf(id)]; a != nil {
+// Returned takes note that units have to be brought again.
+func (f *Feed) Returned() {
+	for _, a := range f.attached {
 		a.sc.cond.Broadcast()
 	}
 }

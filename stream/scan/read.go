@@ -108,9 +108,6 @@ func (sc *scan) trim(x *extent) {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
 	sc.resident[keep] = false // it is read from the disk, in its turn
-	for i := keep; i < x.to; i++ {
-		sc.claimed[i] = false
-	}
 	x.to = keep
 	sc.cond.Broadcast()
 }

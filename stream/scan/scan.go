@@ -1,6 +1,8 @@
 package scan
 
 import (
+	"slices"
+
 	"headrace/disk"
 	"headrace/pagecache"
 	"headrace/stream/deal"
@@ -27,12 +29,33 @@ func (a *attachment) fetching() bool {
 	return false
 }
 
-// wants tells whether block i should be read for the stream now. A stream that
-// lags behind may not keep half the memory that others could use: it reads the
-// block later. With an extent, of a quarter at most, it stays below.
+// wants tells whether block i should be read for the stream now.
 func (a *attachment) wants(i int) bool {
 	id := a.first + uint32(i)
-	return a.deal.Units.Fetched(id) || a.deal.Units.Todo(id) && (len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.quarter())
+	return a.deal.Units.Fetched(id) || a.deal.Units.Todo(id) && a.keepsUp()
+}
+
+// keepsUp tells whether more may be read ahead for the stream. One that lags behind may not keep
+// half the memory that others could use: it reads the block later. With an extent, of a quarter
+// at most, it stays below.
+func (a *attachment) keepsUp() bool {
+	return len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.quarter()
+}
+
+// readsOn tells whether any block should be read ahead for the stream that nobody reads now.
+func (a *attachment) readsOn() bool {
+	if !a.keepsUp() {
+		return false
+	}
+	n := int(a.deal.Units.Remaining(a.file))
+	for _, x := range a.sc.reading {
+		for i := x.from; i < x.to; i++ {
+			if a.deal.Units.Todo(a.first + uint32(i)) {
+				n--
+			}
+		}
+	}
+	return n > 0
 }
 
 // takes tells whether some of the blocks [from, to) should be read for the stream now.
@@ -69,8 +92,8 @@ type scan struct {
 	// of an extent.
 	fillers int
 	tailing bool
-	// claimed blocks are being read.
-	claimed []bool
+	// reading are the extents that are being read.
+	reading []*extent
 	// resident blocks were in memory when the survey looked. They are read apart,
 	// by a filler that needs no turn at the disk, while warm is set.
 	resident []bool
@@ -94,7 +117,7 @@ func newScan(s *Feed, f *deal.File) *scan {
 	n := int(f.Units)
 	return &scan{
 		slotPool: newSlotPool(&s.set.memory, s.Owner.UID), set: s.set, key: s.keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
-		claimed: make([]bool, n), resident: make([]bool, n), want: s.slots(f),
+		resident: make([]bool, n), want: s.slots(f),
 	}
 }
 
@@ -355,6 +378,9 @@ func (sc *scan) pick(warm bool) (from, to int) {
 	if warm {
 		head = 0
 	}
+	if start < 0 && !slices.ContainsFunc(sc.attached, (*attachment).readsOn) {
+		return 0, 0 // without going round: there may be millions of blocks
+	}
 	for k := 0; start < 0 && k < sc.blocks; k++ {
 		if i := (head + k) % sc.blocks; want(i) {
 			start = i
@@ -373,7 +399,8 @@ func (sc *scan) pick(warm bool) (from, to int) {
 }
 
 func (sc *scan) wanted(i int, warm bool) bool {
-	if sc.claimed[i] || (sc.resident[i] && sc.warm) != warm {
+	claimed := func(x *extent) bool { return x.from <= i && i < x.to }
+	if (sc.resident[i] && sc.warm) != warm || slices.ContainsFunc(sc.reading, claimed) {
 		return false
 	}
 	for _, a := range sc.attached {
@@ -386,9 +413,7 @@ func (sc *scan) wanted(i int, warm bool) bool {
 
 func (sc *scan) reserve(from, to int, warm bool) *extent {
 	x := &extent{from: from, to: to, warm: warm}
-	for i := from; i < to; i++ {
-		sc.claimed[i] = true
-	}
+	sc.reading = append(sc.reading, x)
 	for range to - from + 1 {
 		x.slots = append(x.slots, sc.takeFor(warm))
 	}
@@ -404,9 +429,7 @@ func (sc *scan) reserve(from, to int, warm bool) *extent {
 func (sc *scan) settle(x *extent, err error) {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
-	for i := x.from; i < x.to; i++ {
-		sc.claimed[i] = false
-	}
+	sc.reading = slices.DeleteFunc(sc.reading, func(y *extent) bool { return y == x })
 	if !x.warm {
 		sc.head = x.to % sc.blocks
 	}
