@@ -386,7 +386,7 @@ func (sc *scan) awaitSlot(warm bool) (*slot, error) {
 	defer sc.set.mu.Unlock()
 	for len(sc.arena.free) == 0 {
 		switch {
-		case len(sc.attached) == 0 || sc.set.closed:
+		case sc.gone():
 			return nil, errEnded
 		case sc.tailing:
 			return nil, errYields

@@ -121,6 +121,9 @@ func newScan(s *Feed, f *deal.File) *scan {
 	}
 }
 
+// gone tells whether no stream wants anything.
+func (sc *scan) gone() bool { return len(sc.attached) == 0 || sc.set.closed }
+
 // run opens the file and reads until no stream wants any of it.
 func (sc *scan) run() {
 	err := sc.open()
@@ -147,7 +150,7 @@ func (sc *scan) idle() bool {
 	for sc.warm || sc.surveys > 0 {
 		sc.cond.Wait()
 	}
-	if len(sc.attached) > 0 && !sc.set.closed {
+	if !sc.gone() {
 		return false
 	}
 	sc.close()
@@ -173,7 +176,7 @@ func (sc *scan) underWay() bool { return sc.set.scans[sc.key] == sc }
 
 // open opens the file and takes memory for it.
 func (sc *scan) open() error {
-	f, err := sc.opener.open(sc.file)
+	f, err := sc.opener.open(sc.file, sc.gone)
 	if err != nil {
 		return err
 	}
@@ -182,7 +185,7 @@ func (sc *scan) open() error {
 		f.Close()
 		return err
 	}
-	if err := sc.equip(sc.key.block, sc.want, func() bool { return len(sc.attached) == 0 || sc.set.closed }); err != nil {
+	if err := sc.equip(sc.key.block, sc.want, sc.gone); err != nil {
 		f.Close()
 		return err
 	}
@@ -218,10 +221,11 @@ func (sc *scan) survey() {
 		return
 	}
 	sc.surveys++
+	in := sc.input // the scan may end meanwhile
 	sc.set.mu.Unlock()
 
 	found := make([]bool, sc.blocks)
-	any := sc.surveyRange(found, 0, sc.blocks)
+	any := sc.surveyRange(in, found, 0, sc.blocks)
 
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
@@ -245,10 +249,10 @@ func (sc *scan) fillWarm() {
 
 // surveyRange sets found for the blocks of [from, to) that are in memory: by
 // halves, because most files are in memory altogether or not at all.
-func (sc *scan) surveyRange(found []bool, from, to int) bool {
+func (sc *scan) surveyRange(in *input, found []bool, from, to int) bool {
 	off := int64(from) * int64(sc.key.block)
 	n := min(int64(to)*int64(sc.key.block), sc.size) - off
-	have, err := sc.input.Resident(pagecache.Range{Off: off, Len: n})
+	have, err := in.Resident(pagecache.Range{Off: off, Len: n})
 	if err != nil || have == 0 || to-from == 1 && have < n {
 		return false
 	}
@@ -259,7 +263,7 @@ func (sc *scan) surveyRange(found []bool, from, to int) bool {
 		return true
 	}
 	half := (from + to) / 2
-	a, b := sc.surveyRange(found, from, half), sc.surveyRange(found, half, to)
+	a, b := sc.surveyRange(in, found, from, half), sc.surveyRange(in, found, half, to)
 	return a || b
 }
 
@@ -310,7 +314,7 @@ func (sc *scan) claim(warm bool) *extent {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
 	for {
-		if len(sc.attached) == 0 || sc.set.closed {
+		if sc.gone() {
 			return nil
 		}
 		from, to := sc.pick(warm)

@@ -221,7 +221,7 @@ func (r *slotPool) giveBack() {
 	}
 	if r.input != nil {
 		r.mem.forget(r.input.ID)
-		r.input.Close()
+		go r.input.Close() // a file server may let that wait
 		r.input = nil
 	}
 	if a := r.arena; a.mem != nil {
