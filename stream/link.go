@@ -140,6 +140,7 @@ func (l *link) write() {
 		ending := l.ending
 		l.mu.Unlock()
 		if err := l.flush(queue); err != nil {
+			l.log.Debug("a connection of a stream ends", "err", err)
 			l.conn.Close() // the reader notices
 			l.finish()
 			return
@@ -161,11 +162,15 @@ func (l *link) flush(queue []outgoing) error {
 	for _, o := range queue {
 		m, with := o.m, o.file
 		if _, is := m.(*protocol.File); is {
-			if f, err := openAgain(o.file, l.owner); err != nil {
-				m, with = &protocol.Error{Text: err.Error()}, nil
-			} else {
+			f, err := openAgain(o.file, l.owner)
+			switch {
+			case err == nil:
 				defer f.Close()
 				with = f
+			case linux.Lacking(err):
+				return err // the consumer comes again
+			default:
+				m, with = &protocol.Error{Text: err.Error()}, nil
 			}
 		}
 		if with == nil {

@@ -2,12 +2,63 @@ package stream
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 	"headrace/stream/deal"
 	"headrace/stream/protocol"
 )
+
+// TestShortOfDescriptorsForAConsumer: a consumer for which there is no descriptor just now comes again, and is not
+// told that its attempt is over.
+func TestShortOfDescriptorsForAConsumer(t *testing.T) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var socks [2]*net.UnixConn
+	for i, fd := range ends {
+		f := os.NewFile(uintptr(fd), "socket")
+		c, err := net.FileConn(f)
+		f.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		socks[i] = c.(*net.UnixConn)
+	}
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newLink(socks[0], slog.New(slog.DiscardHandler))
+	l.owner = linux.Self()
+	l.send(outgoing{&protocol.File{ID: 1}, f})
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	l.finish() // when that is sent, if it can be
+	l.write()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := protocol.NewConn(socks[1]).Receive(); err != io.EOF {
+		t.Errorf("it is told %+v, %v", m, err)
+	}
+}
 
 // TestConsumerThatDoesNotRead: a consumer that asks on and on and does not read what it is told
 // has to wait, with what the daemon holds for it, and is told everything when it reads.

@@ -387,11 +387,14 @@ func (f *Feed) arrived(u *Unit) {
 func (f *Feed) open(file *deal.File, gone func() bool) (source.File, error) {
 	for told := false; ; told = true {
 		in, err := fileset.OutlastLease(f.set.ctx, func() (source.File, error) { return f.openNow(file, gone) })
-		if !f.early(err) {
+		switch early := f.early(err); {
+		case !early && !linux.Lacking(err):
 			return in, err
-		}
-		if !told {
+		case told:
+		case early:
 			f.set.cfg.Log.Warn("a file is not there yet; its file system may be about to be mounted", "err", err)
+		default:
+			f.set.cfg.Log.Warn("there is too little of something to open a file; it is tried again", "err", err)
 		}
 		select {
 		case <-f.set.ctx.Done():
@@ -402,8 +405,10 @@ func (f *Feed) open(file *deal.File, gone func() bool) (source.File, error) {
 }
 
 // passes tells whether a file may be opened a little later: another program has a lease on
-// it, or its file system is not mounted yet.
-func (f *Feed) passes(err error) bool { return errors.Is(err, fileset.ErrLeased) || f.early(err) }
+// it, its file system is not mounted yet, or there is too little of something.
+func (f *Feed) passes(err error) bool {
+	return errors.Is(err, fileset.ErrLeased) || f.early(err) || linux.Lacking(err)
+}
 
 // early tells whether a file that was found before this boot is missing shortly after it.
 func (f *Feed) early(err error) bool {

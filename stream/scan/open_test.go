@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/disk"
 	"headrace/fileset"
 	"headrace/internal/budget"
@@ -181,4 +183,32 @@ func TestFileThatDoesNotClose(t *testing.T) {
 	}
 	w.mu.Unlock()
 	close(closes)
+}
+
+// TestShortOfDescriptors: that there are none for a moment fails no stream.
+func TestShortOfDescriptors(t *testing.T) {
+	for name, c := range map[string]struct {
+		size  int
+		units int
+	}{"in blocks": {1 << 20, 32}, "in a batch": {1000, 1}} {
+		t.Run(name, func(t *testing.T) {
+			var opened atomic.Int32
+			w := newWorld(t, c.size, protocol.Plain, 2, func() error {
+				if n := opened.Add(1); n == 1 || n == 3 {
+					return &os.PathError{Op: "open", Path: "f", Err: unix.EMFILE}
+				}
+				return nil
+			}, func() {})
+			w.mu.Lock()
+			w.feed.Advance()
+			w.mu.Unlock()
+			for range c.units {
+				select {
+				case <-w.units:
+				case err := <-w.failed:
+					t.Fatal(err)
+				}
+			}
+		})
+	}
 }

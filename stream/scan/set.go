@@ -20,7 +20,7 @@ const (
 const (
 	// mountTime is how long after a boot a file may not be there yet.
 	mountTime = 5 * time.Minute
-	// mountPause is how often it is looked whether it is.
+	// mountPause is how often it is looked whether it is, or there is enough again of what was short.
 	mountPause = 200 * time.Millisecond
 	// maxOpen is how many files may be open for a user, maxOpenOthers for all but root and the daemon's own together:
 	// each may take a thread for as long as a file server does not answer, and a process has 10,000.

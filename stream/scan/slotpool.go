@@ -1,9 +1,11 @@
 package scan
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 
+	"headrace/internal/linux"
 	"headrace/stream/protocol"
 	"headrace/stream/source"
 )
@@ -16,6 +18,7 @@ type memory struct {
 	forget func(id uint32)
 	// serves tells whether memory is to be kept for a user.
 	serves func(uid uint32) bool
+	log    *slog.Logger
 	pool   []*arena
 
 	// limit bounds all arenas, in bytes; 0: nothing does. share is what each user may
@@ -32,19 +35,20 @@ type memory struct {
 
 func newMemory(c *Config, serves func(uid uint32) bool) memory {
 	return memory{
-		mu: c.Lock, forget: c.Forget, serves: serves,
+		mu: c.Lock, forget: c.Forget, serves: serves, log: c.Log,
 		limit: c.Memory, share: c.Share, usedBy: map[uint32]int64{}, room: sync.NewCond(c.Lock),
 	}
 }
 
 // takeArena finds shared memory for uid: of the pool if some fits, else new. It waits
-// until there may be as much; errEnded: it is not needed any more. What was read into it
+// until there may be, and is, as much; errEnded: it is not needed any more. What was read into it
 // before is still there: see wipe.
 func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*arena, error) {
 	if m.limit > 0 {
 		n = max(4, min(n, int(m.limit)/slotSize))
 	}
 	size := int64(slotSize) * int64(n)
+	told := false
 	for ; !gone(); m.room.Wait() {
 		for i, a := range m.pool {
 			if a.uid == uid && int64(len(a.mem)) >= size {
@@ -57,6 +61,13 @@ func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*aren
 			continue
 		}
 		a, err := newArena(slotSize, n, uid)
+		if linux.Lacking(err) {
+			if !told {
+				m.log.Warn("there is too little of something to read a stream's files into memory; it is tried again", "err", err)
+			}
+			told = true
+			continue
+		}
 		if err == nil {
 			m.count(uid, size)
 		}
