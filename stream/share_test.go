@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -182,6 +183,61 @@ func TestHoarder(t *testing.T) {
 	spec.Consumers = 1
 	if got := joined(p.all(p.open(spec))); !bytes.Equal(got, data) {
 		t.Errorf("got %d bytes, want %d", len(got), len(data))
+	}
+}
+
+// TestMoreConsumersThanMemory: what consumers have of a file that is dealt in place takes no memory, so
+// that all of them have some, however many they are.
+func TestMoreConsumersThanMemory(t *testing.T) {
+	for name, resident := range map[string]bool{"resident": true, "seekless": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.seekless = !resident
+			p.local.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 {
+				if resident {
+					return r.Len
+				}
+				return 0
+			}}
+			p.start()
+			data := longRecords(96, 1<<20)
+			info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 32, Buffer: MinBuffer})
+			var all sync.WaitGroup
+			all.Add(len(info.Consumers))
+			have := make(chan bool)
+			go func() {
+				all.Wait()
+				close(have)
+			}()
+			clients := make([]*client, len(info.Consumers))
+			ended := make(chan error, len(clients))
+			for i := range clients {
+				c := p.client(info.ID, uint32(i), 1)
+				clients[i] = c
+				go func() {
+					ended <- c.drainWith(func() bool {
+						if len(c.got) == 1 && c.hello.Position == 0 {
+							all.Done()
+						}
+						select {
+						case <-have:
+							return false
+						case <-time.After(time.Minute):
+							return true
+						}
+					}, 0)
+				}()
+			}
+			for range clients {
+				if err := <-ended; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := joined(clients); !bytes.Equal(got, data) {
+				t.Errorf("got %d bytes, want %d", len(got), len(data))
+			}
+			p.withoutScans()
+		})
 	}
 }
 

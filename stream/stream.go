@@ -202,6 +202,7 @@ func (s *stream) hand(x deal.Effect, u *scan.Unit) {
 	}
 	if u.Ended {
 		at.sendEnd()
+		u.Lend()
 	}
 }
 

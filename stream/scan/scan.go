@@ -191,7 +191,7 @@ func (sc *scan) open() error {
 	}
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
-	sc.device, sc.seeks, sc.input = device, seeks, newInput(f)
+	sc.device, sc.seeks, sc.input = device, seeks, newInput(sc.mem, f)
 	sc.cond.Broadcast()
 	return nil
 }

@@ -137,18 +137,28 @@ func (m *memory) Trim() {
 	})
 }
 
-// input is a file that is being scanned.
+// input is a file that is being scanned. It is closed when nobody refers to it: the scan, and slots
+// that have no place with it any more.
 type input struct {
 	Area
 	source.File
+	mem  *memory
+	refs int
 }
 
-func newInput(f source.File) *input {
+func newInput(m *memory, f source.File) *input {
 	is := f.Was()
 	id := areaIDs.Add(1)
-	return &input{File: f, Area: Area{
+	return &input{mem: m, refs: 1, File: f, Area: Area{
 		ID: id, Shared: f.Shared(), Announce: &protocol.File{ID: id, Size: uint64(is.Size), Mtime: uint64(is.Mtime)},
 	}}
+}
+
+func (in *input) drop() {
+	if in.refs--; in.refs == 0 {
+		in.mem.forget(in.ID)
+		go in.Close() // a file server may let that wait
+	}
 }
 
 // slotPool is the shared memory that somebody reads into, and who waits for it. The lock
@@ -231,8 +241,7 @@ func (r *slotPool) giveBack() {
 		return
 	}
 	if r.input != nil {
-		r.mem.forget(r.input.ID)
-		go r.input.Close() // a file server may let that wait
+		r.input.drop()
 		r.input = nil
 	}
 	if a := r.arena; a.mem != nil {
