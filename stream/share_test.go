@@ -200,8 +200,8 @@ func TestMoreConsumersThanMemory(t *testing.T) {
 				return 0
 			}}
 			p.start()
-			data := longRecords(96, 1<<20)
-			info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 32, Buffer: MinBuffer})
+			data := longRecords(34, 1<<20)
+			info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 24, Buffer: MinBuffer})
 			var all sync.WaitGroup
 			all.Add(len(info.Consumers))
 			have := make(chan bool)
@@ -295,7 +295,7 @@ func TestOwnPath(t *testing.T) {
 // and time, because the number went from the device of one to that of the other. Each gets its own.
 func TestNumberOfAnotherDevice(t *testing.T) {
 	p := newPlace(t)
-	mine := longRecords(24, 1<<20)
+	mine := longRecords(10, 1<<20)
 	yours := slices.Concat(mine[1:], mine[:1])
 	path, other := p.write("f", mine), p.write("other", yours)
 	link := filepath.Join(filepath.Dir(path), "g")
