@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"headrace/disk"
-	"headrace/pagecache"
 	"headrace/stream/deal"
 )
 
@@ -67,9 +66,6 @@ func (a *attachment) takes(from, to int) bool {
 	}
 	return false
 }
-
-// quarter is that of the slots.
-func (sc *scan) quarter() int { return max(1, sc.arena.n/4) }
 
 // scan reads one file for the streams that are attached to it. The lock
 // guards it. Its cond is told when slots become free and when something may be
@@ -225,7 +221,7 @@ func (sc *scan) survey() {
 	sc.set.mu.Unlock()
 
 	found := make([]bool, sc.blocks)
-	any := sc.surveyRange(in, found, 0, sc.blocks)
+	any := in.survey(found, 0, int64(sc.key.block), sc.size)
 
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
@@ -245,26 +241,6 @@ func (sc *scan) fillWarm() {
 	defer sc.set.mu.Unlock()
 	sc.warm = false
 	sc.cond.Broadcast()
-}
-
-// surveyRange sets found for the blocks of [from, to) that are in memory: by
-// halves, because most files are in memory altogether or not at all.
-func (sc *scan) surveyRange(in *input, found []bool, from, to int) bool {
-	off := int64(from) * int64(sc.key.block)
-	n := min(int64(to)*int64(sc.key.block), sc.size) - off
-	have, err := in.Resident(pagecache.Range{Off: off, Len: n})
-	if err != nil || have == 0 || to-from == 1 && have < n {
-		return false
-	}
-	if have >= n {
-		for i := from; i < to; i++ {
-			found[i] = true
-		}
-		return true
-	}
-	half := (from + to) / 2
-	a, b := sc.surveyRange(in, found, from, half), sc.surveyRange(in, found, half, to)
-	return a || b
 }
 
 // extent is what a filler reads at a time: blocks [from, to).

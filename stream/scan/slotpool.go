@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"headrace/internal/linux"
+	"headrace/pagecache"
 	"headrace/stream/protocol"
 	"headrace/stream/source"
 )
@@ -161,6 +162,26 @@ func (in *input) drop() {
 	}
 }
 
+// survey sets found for the blocks from the first on that are in memory, and tells whether any
+// is: by halves, because most files are in memory altogether or not at all.
+func (in *input) survey(found []bool, first int, block, size int64) bool {
+	off := int64(first) * block
+	n := min(off+int64(len(found))*block, size) - off
+	have, err := in.Resident(pagecache.Range{Off: off, Len: n})
+	if err != nil || have == 0 || len(found) == 1 && have < n {
+		return false
+	}
+	if have >= n {
+		for i := range found {
+			found[i] = true
+		}
+		return true
+	}
+	half := len(found) / 2
+	a, b := in.survey(found[:half], first, block, size), in.survey(found[half:], first+half, block, size)
+	return a || b
+}
+
 // slotPool is the shared memory that somebody reads into, and who waits for it. The lock
 // guards it.
 type slotPool struct {
@@ -201,6 +222,9 @@ func (r *slotPool) equip(slotSize, n int, gone func() bool) error {
 	r.arena = a
 	return nil
 }
+
+// quarter is that of the slots.
+func (r *slotPool) quarter() int { return max(1, r.arena.n/4) }
 
 // mix notes that the data of another user's stream come here too.
 func (r *slotPool) mix(uid uint32) {
