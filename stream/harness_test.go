@@ -283,13 +283,16 @@ func (c *client) finish(code int32) error {
 }
 
 // drain consumes everything and finishes.
-func (c *client) drain(code int32) error {
+func (c *client) drain(code int32) error { return c.drainWith(nil, code) }
+
+// drainWith is drain, with what next is told.
+func (c *client) drainWith(stop func() bool, code int32) error {
 	if err := c.connect(); err != nil {
 		return err
 	}
 	defer c.disconnect()
 	for {
-		if err := c.next(nil); err == errEnd {
+		if err := c.next(stop); err == errEnd {
 			return c.finish(code)
 		} else if err != nil {
 			return err

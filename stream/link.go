@@ -30,11 +30,12 @@ type link struct {
 	// told are the arenas and files that the consumer has been told of.
 	told map[uint32]bool
 
-	// queue is sent by a goroutine of its own.
-	mu     sync.Mutex
-	cond   *sync.Cond
-	queue  []outgoing
-	ending bool
+	// queue is sent by a goroutine of its own, at the time when sending is set.
+	mu      sync.Mutex
+	cond    *sync.Cond
+	queue   []outgoing
+	sending bool
+	ending  bool
 }
 
 func newLink(sock *net.UnixConn, log *slog.Logger) *link {
@@ -54,7 +55,16 @@ func (l *link) send(o outgoing) {
 		return
 	}
 	l.queue = append(l.queue, o)
-	l.cond.Signal()
+	l.cond.Broadcast()
+}
+
+// awaitSent waits until all that was said has been sent, or the connection ends.
+func (l *link) awaitSent() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for (l.sending || len(l.queue) > 0) && !l.ending {
+		l.cond.Wait()
+	}
 }
 
 func (o outgoing) drop() {
@@ -107,7 +117,7 @@ func (l *link) finish() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ending = true
-	l.cond.Signal()
+	l.cond.Broadcast()
 }
 
 // close ends the connection at once.
@@ -120,14 +130,17 @@ func (l *link) close() {
 func (l *link) write() {
 	for {
 		l.mu.Lock()
+		l.sending = false
 		for len(l.queue) == 0 && !l.ending {
+			l.cond.Broadcast()
 			l.cond.Wait()
 		}
 		queue := l.queue
-		l.queue = nil
+		l.queue, l.sending = nil, true
 		ending := l.ending
 		l.mu.Unlock()
 		if err := l.flush(queue); err != nil {
+			l.log.Debug("a connection of a stream ends", "err", err)
 			l.conn.Close() // the reader notices
 			l.finish()
 			return
@@ -149,11 +162,15 @@ func (l *link) flush(queue []outgoing) error {
 	for _, o := range queue {
 		m, with := o.m, o.file
 		if _, is := m.(*protocol.File); is {
-			if f, err := openAgain(o.file, l.owner); err != nil {
-				m, with = &protocol.Error{Text: err.Error()}, nil
-			} else {
+			f, err := openAgain(o.file, l.owner)
+			switch {
+			case err == nil:
 				defer f.Close()
 				with = f
+			case linux.Lacking(err):
+				return err // the consumer comes again
+			default:
+				m, with = &protocol.Error{Text: err.Error()}, nil
 			}
 		}
 		if with == nil {

@@ -233,9 +233,11 @@ func (c *conversation) welcome() *protocol.Welcome {
 	return w
 }
 
-// converse answers the consumer until it has finished or its connection ends.
+// converse answers the consumer until it has finished or its connection ends. One that does
+// not read what it is told is not listened to: what waits to be sent takes memory and descriptors.
 func (c *conversation) converse() error {
 	for {
+		c.awaitSent()
 		m, err := c.conn.Receive()
 		if err != nil {
 			return net.ErrClosed // whatever it was, there is nobody to tell

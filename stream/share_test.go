@@ -8,7 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -183,6 +186,61 @@ func TestHoarder(t *testing.T) {
 	}
 }
 
+// TestMoreConsumersThanMemory: what consumers have of a file that is dealt in place takes no memory, so
+// that all of them have some, however many they are.
+func TestMoreConsumersThanMemory(t *testing.T) {
+	for name, resident := range map[string]bool{"resident": true, "seekless": false} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.seekless = !resident
+			p.local.Cache = &fakeCache{resident: func(_ *os.File, r pagecache.Range) int64 {
+				if resident {
+					return r.Len
+				}
+				return 0
+			}}
+			p.start()
+			data := longRecords(34, 1<<20)
+			info := p.open(Spec{Paths: []string{p.write("f", data)}, Rule: byLine, Consumers: 24, Buffer: MinBuffer})
+			var all sync.WaitGroup
+			all.Add(len(info.Consumers))
+			have := make(chan bool)
+			go func() {
+				all.Wait()
+				close(have)
+			}()
+			clients := make([]*client, len(info.Consumers))
+			ended := make(chan error, len(clients))
+			for i := range clients {
+				c := p.client(info.ID, uint32(i), 1)
+				clients[i] = c
+				go func() {
+					ended <- c.drainWith(func() bool {
+						if len(c.got) == 1 && c.hello.Position == 0 {
+							all.Done()
+						}
+						select {
+						case <-have:
+							return false
+						case <-time.After(time.Minute):
+							return true
+						}
+					}, 0)
+				}()
+			}
+			for range clients {
+				if err := <-ended; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := joined(clients); !bytes.Equal(got, data) {
+				t.Errorf("got %d bytes, want %d", len(got), len(data))
+			}
+			p.withoutScans()
+		})
+	}
+}
+
 // TestLargerBuffer: records that fit into a stream's own buffer are not held against that
 // of another one that has come first.
 func TestLargerBuffer(t *testing.T) {
@@ -232,6 +290,77 @@ func TestOwnPath(t *testing.T) {
 		t.Errorf("got %d bytes, want %d", len(got), len(data))
 	}
 }
+
+// TestNumberOfAnotherDevice: two streams have a file under the same number of device, inode, size
+// and time, because the number went from the device of one to that of the other. Each gets its own.
+func TestNumberOfAnotherDevice(t *testing.T) {
+	p := newPlace(t)
+	mine := longRecords(10, 1<<20)
+	yours := slices.Concat(mine[1:], mine[:1])
+	path, other := p.write("f", mine), p.write("other", yours)
+	link := filepath.Join(filepath.Dir(path), "g")
+	if err := os.Link(path, link); err != nil {
+		t.Fatal(err)
+	}
+	joins := make(chan bool, 8)
+	p.cfg.Source = swapped{p.local, link, other, joins}
+	p.start()
+	spec := Spec{Paths: []string{path}, Rule: deal.Rule{Split: deal.Raw}, Consumers: 1}
+	a := p.open(spec)
+	spec.Paths = []string{link}
+	b := p.open(spec)
+	turn := p.occupy(path) // so that both are there before anything is read
+	through := make(chan bool, 2)
+	drain := func(info Info, want []byte) {
+		if got := joined(p.all(info)); !bytes.Equal(got, want) {
+			t.Errorf("got %d bytes, not its own: the first difference is at %d", len(got), firstDifference(got, want))
+		}
+		through <- true
+	}
+	go drain(a, mine)
+	for p.scans() == 0 {
+		runtime.Gosched()
+	}
+	go drain(b, yours)
+	<-joins
+	turn.End(0)
+	<-through
+	<-through
+}
+
+// swapped opens another file, on another device, in place of that at path.
+type swapped struct {
+	*source.Local
+	path, other string
+	opened      chan bool
+}
+
+func (s swapped) Open(path string, was fileset.Was, owner linux.Credentials) (source.File, error) {
+	if path != s.path {
+		return s.Local.Open(path, was, owner)
+	}
+	fi, err := os.Stat(s.other)
+	if err != nil {
+		return nil, err
+	}
+	own := was
+	own.Ino, own.Mtime, own.End = fi.Sys().(*syscall.Stat_t).Ino, fi.ModTime().UnixNano(), 0
+	f, err := s.Local.Open(s.other, own, owner)
+	if err != nil {
+		return nil, err
+	}
+	s.opened <- true
+	was.Dev, was.End = was.Dev+1, 0
+	return onDevice{f, was}, nil
+}
+
+// onDevice is a file that says that it is another one.
+type onDevice struct {
+	source.File
+	was fileset.Was
+}
+
+func (f onDevice) Was() fileset.Was { return f.was }
 
 // reader takes turns at the disk of a file.
 func (p *place) reader(path string) *disk.Reader {
@@ -345,13 +474,14 @@ func TestNothingOfOthersInSharedMemory(t *testing.T) {
 
 // withoutScans waits until nothing is read any more.
 func (p *place) withoutScans() {
-	for p.t.Context().Err() == nil {
-		p.e.mu.Lock()
-		n := p.e.scans.Scans()
-		p.e.mu.Unlock()
-		if n == 0 {
-			return
-		}
+	for p.t.Context().Err() == nil && p.scans() > 0 {
 		runtime.Gosched()
 	}
+}
+
+// scans returns how many files are being read.
+func (p *place) scans() int {
+	p.e.mu.Lock()
+	defer p.e.mu.Unlock()
+	return p.e.scans.Scans()
 }

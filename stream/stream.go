@@ -171,7 +171,7 @@ func (s *stream) perform() {
 		case deal.Discard:
 			s.take(x.Unit).Cancel()
 		case deal.Return:
-			s.feed.Returned(x.Unit)
+			s.feed.Returned()
 		}
 	}
 }
@@ -202,6 +202,7 @@ func (s *stream) hand(x deal.Effect, u *scan.Unit) {
 	}
 	if u.Ended {
 		at.sendEnd()
+		u.Lend()
 	}
 }
 

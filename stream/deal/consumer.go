@@ -101,7 +101,7 @@ func (d *Dealer) Coming(h *protocol.Hello) (*Entry, error) {
 		return nil, err
 	}
 	d.consumers[h.Consumer].arriving++
-	return &Entry{Kind: Attached, Consumer: h.Consumer, Attempt: h.Attempt, Units: slices.Clone(h.Units)}, nil
+	return &Entry{Kind: Attached, Consumer: h.Consumer, Attempt: h.Attempt, Units: slices.Clip(h.Units)}, nil
 }
 
 // Attach connects an attempt that was admitted; an earlier connection of the
@@ -145,7 +145,7 @@ func (d *Dealer) Left(consumer, attempt uint32) *Entry {
 	if c.phase != away || c.attempt != attempt || c.arriving > 0 { // then it has units that are not on this list
 		return nil
 	}
-	return &Entry{Kind: Left, Consumer: consumer, Attempt: attempt, Units: slices.Clone(c.units)}
+	return &Entry{Kind: Left, Consumer: consumer, Attempt: attempt, Units: slices.Clip(c.units)}
 }
 
 // Ask takes note that a consumer wants a unit. Deal gives it one.
@@ -200,7 +200,7 @@ func (d *Dealer) Finishing(consumer uint32, code int32) (*Entry, error) {
 		return nil, nil
 	}
 	c.finishing, c.doomed = true, false
-	return &Entry{Kind: Finished, Consumer: consumer, Attempt: c.attempt, Units: slices.Clone(c.units)}, nil
+	return &Entry{Kind: Finished, Consumer: consumer, Attempt: c.attempt, Units: slices.Clip(c.units)}, nil
 }
 
 // Fence begins to give an attempt up, unless done, which keeps one that has said that it ended with
@@ -291,7 +291,7 @@ func (d *Dealer) Await() {
 			c.mark(done)
 		}
 	}
-	d.effects = nil // of nothing that was brought
+	d.effects, d.returned = nil, false // of nothing that was brought
 }
 
 // Absent takes note that an attempt has no processes, and comes back, if at all, from a
@@ -447,16 +447,17 @@ func (c *consumer) adopt(units []uint32) error {
 		case mine:
 			state[id] = leased
 		case ready:
-			d.unready(id)
+			d.do(Discard, 0, id, 0)
 			fallthrough
 		default:
 			d.set(id, leased)
 		}
 	}
+	d.ready = slices.DeleteFunc(d.ready, func(r uint32) bool { return state[r] != ready })
 	for _, id := range c.units {
 		if state[id] == mine {
 			state[id] = leased
-			d.reclaim([]uint32{id})
+			d.set(id, todo)
 		}
 	}
 	c.units = units

@@ -241,3 +241,33 @@ func TestAbsent(t *testing.T) {
 		})
 	}
 }
+
+// TestManyUnitsReturn: a consumer that had very many units and has none of them any more is no
+// more work for who reads them than one that had two.
+func TestManyUnitsReturn(t *testing.T) {
+	p := &Plan{Rule: Rule{Split: Raw}}
+	if err := p.Add("f", fileset.Identity{Size: 1 << 40}, protocol.Plain); err != nil {
+		t.Fatal(err)
+	}
+	d := New(p, 1, nil)
+	all := make([]uint32, p.Units)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	for name, end := range map[string]func(attempt uint32){
+		"they are not on its list": func(attempt uint32) { attach(t, d, 0, attempt) },
+		"it is given up":           func(attempt uint32) { d.Written(d.Fence(0, attempt, false), true) },
+		"another attempt comes":    func(attempt uint32) { attach(t, d, 0, attempt+1) },
+	} {
+		attempt := d.Attempt(0) + 1
+		attach(t, d, 0, attempt, all...)
+		d.Effects()
+		end(attempt)
+		if does := d.Effects(); len(does) != 1 || does[0].Act != Return {
+			t.Errorf("%s: there are %d things to be done", name, len(does))
+		}
+		if n := d.Units.Remaining(0); n != p.Units || d.Units.Undealt() != int(n) {
+			t.Errorf("%s: %d units of %d have come back, %d are counted", name, n, p.Units, d.Units.Undealt())
+		}
+	}
+}

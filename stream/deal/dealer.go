@@ -22,7 +22,7 @@ const (
 	End
 	// Discard lets go of a unit in memory.
 	Discard
-	// Return says that a unit which had been brought is to be brought again.
+	// Return says that units which had been brought are to be brought again.
 	Return
 )
 
@@ -48,6 +48,8 @@ type Dealer struct {
 	plan    *Plan
 	err     error
 	effects []Effect
+	// returned: there are units to be brought again since Effects was called last.
+	returned bool
 
 	// emptyBytes is the size of the blocks without records.
 	emptyBytes int64
@@ -71,8 +73,11 @@ func New(p *Plan, consumers int, resident func(unit uint32, file int) int64) *De
 
 // Effects returns those that have come up since the last call.
 func (d *Dealer) Effects() []Effect {
+	if d.returned {
+		d.do(Return, 0, 0, 0)
+	}
 	list := d.effects
-	d.effects = nil
+	d.effects, d.returned = nil, false
 	return list
 }
 
@@ -82,9 +87,7 @@ func (d *Dealer) do(act Act, consumer, unit uint32, position int64) {
 
 func (d *Dealer) set(id uint32, to unitState) {
 	d.Units.set(id, to)
-	if to == todo {
-		d.do(Return, 0, id, 0)
-	}
+	d.returned = d.returned || to == todo
 }
 
 // Err returns why nothing is dealt any more, nil as long as something is.
@@ -219,16 +222,8 @@ func (d *Dealer) bring(id uint32, c *consumer, position int64) {
 // reclaim makes the units of an attempt anybody's again.
 func (d *Dealer) reclaim(units []uint32) {
 	for _, id := range units {
-		delete(d.Units.fetches, id)
 		if is := d.Units.state[id]; is == leased || is == done {
 			d.set(id, todo)
 		}
 	}
-}
-
-// unready drops a ready unit from memory.
-func (d *Dealer) unready(id uint32) {
-	d.ready = slices.DeleteFunc(d.ready, func(r uint32) bool { return r == id })
-	d.do(Discard, 0, id, 0)
-	d.set(id, todo)
 }

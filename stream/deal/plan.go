@@ -134,6 +134,14 @@ func (p *Plan) FileOf(unit uint32) int {
 	return i
 }
 
+// fileNear is FileOf for a unit that is most likely of file i, as the one before it.
+func (p *Plan) fileNear(i int, unit uint32) int {
+	if f := &p.Files[i]; f.Block > 0 && unit >= f.First && unit-f.First < f.Units {
+		return i
+	}
+	return p.FileOf(unit)
+}
+
 // Batch returns the files of a batch: the indices [from, to) without empty ones.
 func (p *Plan) Batch(unit uint32) (from, to int) {
 	from = p.FileOf(unit)
@@ -144,8 +152,10 @@ func (p *Plan) Batch(unit uint32) (from, to int) {
 
 // UnitBytes returns how many bytes of files a unit stands for: those of its block,
 // wherever its records end. Over all units it is the size of the files.
-func (p *Plan) UnitBytes(unit uint32) int64 {
-	i := p.FileOf(unit)
+func (p *Plan) UnitBytes(unit uint32) int64 { return p.unitBytes(unit, p.FileOf(unit)) }
+
+// unitBytes is UnitBytes for a unit that begins with file i.
+func (p *Plan) unitBytes(unit uint32, i int) int64 {
 	f := &p.Files[i]
 	if f.Block > 0 {
 		off := int64(unit-f.First) * int64(f.Block)
@@ -164,9 +174,10 @@ func (p *Plan) UnitBytes(unit uint32) int64 {
 
 // TotalBytes returns how many bytes of files units stand for.
 func (p *Plan) TotalBytes(units []uint32) int64 {
-	total := int64(0)
+	total, i := int64(0), 0
 	for _, id := range units {
-		total += p.UnitBytes(id)
+		i = p.fileNear(i, id)
+		total += p.unitBytes(id, i)
 	}
 	return total
 }

@@ -44,6 +44,11 @@ func checkPlan(t *testing.T, p *Plan) {
 	seen := map[int]int{}
 	for id := range p.Units {
 		f := p.FileOf(id)
+		for i := range p.Files {
+			if near := p.fileNear(i, id); near != f {
+				t.Fatalf("unit %d is said to be of file %d, and near file %d of file %d", id, f, i, near)
+			}
+		}
 		file := &p.Files[f]
 		if id < file.First || id >= file.First+file.Units {
 			t.Fatalf("unit %d is said to be of file %d with units %d+%d", id, f, file.First, file.Units)

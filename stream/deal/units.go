@@ -56,6 +56,8 @@ type Units struct {
 	devices int
 
 	batches, wholes unitQueue
+	// near is the file of the unit that was last somewhere else: a long list is mostly in order.
+	near int
 }
 
 // unitQueue is units of one kind, of which some are todo.
@@ -113,14 +115,18 @@ func (u *unitQueue) add(id uint32, file int) {
 // place returns the position of a unit in the queue, false for one of another kind.
 func (u *unitQueue) place(id uint32) (int, bool) { return slices.BinarySearch(u.units, id) }
 
-// of returns the queue that a unit is in, nil if it is a block, and its place there.
+// of returns the queue that a unit is in and its place there, for a block nil and its file.
 func (u *Units) of(id uint32) (*unitQueue, int) {
+	u.near = u.plan.fileNear(u.near, id)
+	if u.plan.Files[u.near].Block > 0 {
+		return nil, u.near
+	}
 	for _, k := range []*unitQueue{&u.batches, &u.wholes} {
 		if i, ok := k.place(id); ok {
 			return k, i
 		}
 	}
-	return nil, 0
+	return nil, u.near
 }
 
 // set takes note that a unit is somewhere else.
@@ -153,14 +159,12 @@ func (u *Units) Fetches() iter.Seq[uint32] { return maps.Keys(u.fetches) }
 
 // returned takes note that a unit is to be brought again.
 func (u *Units) returned(id uint32) {
-	if k, i := u.of(id); k != nil {
+	k, i := u.of(id)
+	if k != nil {
 		k.todo++
 		k.next = min(k.next, i)
-		return
-	}
-	f := u.plan.FileOf(id)
-	if u.left[f]++; u.left[f] == 1 {
-		u.putBack(f)
+	} else if u.left[i]++; u.left[i] == 1 {
+		u.putBack(i)
 	}
 }
 
@@ -173,11 +177,11 @@ func (u *Units) putBack(f int) {
 
 // taken takes note that a unit need not be brought any more.
 func (u *Units) taken(id uint32) {
-	if k, _ := u.of(id); k != nil {
+	if k, i := u.of(id); k != nil {
 		k.todo--
-		return
+	} else {
+		u.left[i]--
 	}
-	u.left[u.plan.FileOf(id)]--
 }
 
 // Remaining returns how many units of a file with blocks are to be brought.

@@ -36,6 +36,8 @@ func (b *batcher) stop() {
 	b.cond.Broadcast()
 }
 
+func (b *batcher) gone() bool { return b.stopped || b.f.set.closed }
+
 func (b *batcher) run() {
 	err := b.read()
 	for _, r := range b.readers {
@@ -46,7 +48,7 @@ func (b *batcher) run() {
 	if b.f.batcher == b {
 		b.f.batcher = nil
 	}
-	if err != nil && !b.stopped && !b.f.set.closed {
+	if err != nil && !b.gone() {
 		b.f.taker.Failed(err)
 	}
 	b.end()
@@ -54,7 +56,7 @@ func (b *batcher) run() {
 
 func (b *batcher) read() error {
 	slots := max(4, min(int(b.f.Buffer)/batchSlot, b.f.deal.Units.AllBatches()+1))
-	if err := b.equip(batchSlot, slots, func() bool { return b.stopped || b.f.set.closed }); err != nil {
+	if err := b.equip(batchSlot, slots, b.gone); err != nil {
 		return err
 	}
 	for tries := 0; ; {
@@ -80,7 +82,7 @@ func (b *batcher) waitForFiles(ids []uint32) error {
 	for _, id := range ids {
 		from, to := b.f.Plan.Batch(id)
 		for i := from; i < to; i++ {
-			f, err := b.f.open(&b.f.Plan.Files[i])
+			f, err := b.f.open(&b.f.Plan.Files[i], b.gone)
 			if err != nil {
 				return err
 			}
@@ -96,7 +98,7 @@ func (b *batcher) claim() (ids []uint32, slots []*slot) {
 	b.mem.mu.Lock()
 	defer b.mem.mu.Unlock()
 	for {
-		if b.stopped || b.f.set.closed {
+		if b.gone() {
 			return nil, nil
 		}
 		ids = b.f.deal.Units.NextBatches(min(turnBatches, len(b.arena.free)))
@@ -168,7 +170,7 @@ func (t *batchTurn) end() {
 
 // reader returns the one for the device of a file.
 func (b *batcher) reader(file *deal.File) (*disk.Reader, error) {
-	f, err := b.f.open(file)
+	f, err := b.f.open(file, b.gone)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +204,7 @@ func (b *batcher) fill(u *Unit, buf []byte, t *batchTurn) (n int, err error) {
 		if err := t.at(file); err != nil {
 			return n, err
 		}
-		f, err := b.f.openNow(file)
+		f, err := b.f.openNow(file, b.gone)
 		if err != nil {
 			return n, err
 		}

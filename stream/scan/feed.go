@@ -108,10 +108,13 @@ func (f *Feed) Release() {
 	}
 }
 
+// gone tells whether nobody is there to take anything.
+func (f *Feed) gone() bool { return f.deal.Err() != nil || f.set.closed || f.deal.Present() == 0 }
+
 // Advance sees to it that something is being read, as long as somebody is there
 // to take it: one file of each device, and batches.
 func (f *Feed) Advance() {
-	if f.deal.Err() != nil || f.set.closed || f.deal.Present() == 0 {
+	if f.gone() {
 		return
 	}
 	f.detachDone()
@@ -142,9 +145,9 @@ func (f *Feed) Fetch(id uint32) {
 	}
 }
 
-// Returned takes note that a unit has to be brought again.
-func (f *Feed) Returned(id uint32) {
-	if a := f.attached[f.Plan.FileOf(id)]; a != nil {
+// Returned takes note that units have to be brought again.
+func (f *Feed) Returned() {
+	for _, a := range f.attached {
 		a.sc.cond.Broadcast()
 	}
 }
@@ -187,21 +190,33 @@ func (f *Feed) joinable(i int) *scan {
 	return nil
 }
 
+func (a *attachment) gone() bool { return a.detached || a.set.closed }
+
 // join attaches the stream to a scan that is under way, once it is seen that its owner
-// may still open the file, by the path that was given. It is called without the lock.
+// may still open the file, by the path that was given, and that it is the one that the scan
+// reads. It is called without the lock.
 func (a *attachment) join() {
-	in, err := a.open(&a.Plan.Files[a.file])
+	var was fileset.Was
+	in, err := a.open(&a.Plan.Files[a.file], a.gone)
 	if err == nil {
-		in.Close()
+		defer in.Close() // and not before: the number of its device is not given to another one meanwhile
+		was = in.Was()
 	}
 	set, sc := a.set, a.sc
 	set.mu.Lock()
 	defer set.mu.Unlock()
+	for err == nil && !a.gone() && sc.underWay() && sc.input == nil {
+		sc.cond.Wait()
+	}
 	switch {
-	case a.detached || set.closed:
+	case a.gone():
 	case err != nil:
 		a.taker.Failed(err)
-	case sc.ended || set.scans[sc.key] != sc:
+	case !sc.underWay():
+		a.again()
+	case sc.input.Was().Dev != was.Dev:
+		// The device had that one's number when the stream was opened, and has another one now.
+		a.apart = true
 		a.again()
 	default:
 		sc.attached = append(sc.attached, a)
@@ -338,7 +353,7 @@ func (f *Feed) followUnit(id uint32) {
 			f.set.following.Give(f.Owner.UID, cost)
 		}
 	}()
-	in, err := f.openNow(&f.Plan.Files[f.Plan.FileOf(id)])
+	in, err := f.openNow(&f.Plan.Files[f.Plan.FileOf(id)], f.gone)
 	if err != nil {
 		return // whoever gets the file will say so
 	}
@@ -349,7 +364,7 @@ func (f *Feed) followUnit(id uint32) {
 	}
 	f.set.mu.Lock()
 	defer f.set.mu.Unlock()
-	if f.set.closed || f.deal.Err() != nil || !f.deal.Units.Todo(id) || f.deal.Present() == 0 || f.followed[id] != nil {
+	if f.gone() || !f.deal.Units.Todo(id) || f.followed[id] != nil {
 		w.Close()
 		return
 	}
@@ -368,15 +383,18 @@ func (f *Feed) arrived(u *Unit) {
 	f.taker.Arrived(u)
 }
 
-// open opens a file of the plan, and waits for what passes.
-func (f *Feed) open(file *deal.File) (source.File, error) {
+// open opens a file of the plan, and waits for what passes unless it is gone by then, as openNow.
+func (f *Feed) open(file *deal.File, gone func() bool) (source.File, error) {
 	for told := false; ; told = true {
-		in, err := fileset.OutlastLease(f.set.ctx, func() (source.File, error) { return f.openNow(file) })
-		if !f.early(err) {
+		in, err := fileset.OutlastLease(f.set.ctx, func() (source.File, error) { return f.openNow(file, gone) })
+		switch early := f.early(err); {
+		case !early && !linux.Lacking(err):
 			return in, err
-		}
-		if !told {
+		case told:
+		case early:
 			f.set.cfg.Log.Warn("a file is not there yet; its file system may be about to be mounted", "err", err)
+		default:
+			f.set.cfg.Log.Warn("there is too little of something to open a file; it is tried again", "err", err)
 		}
 		select {
 		case <-f.set.ctx.Done():
@@ -387,8 +405,10 @@ func (f *Feed) open(file *deal.File) (source.File, error) {
 }
 
 // passes tells whether a file may be opened a little later: another program has a lease on
-// it, or its file system is not mounted yet.
-func (f *Feed) passes(err error) bool { return errors.Is(err, fileset.ErrLeased) || f.early(err) }
+// it, its file system is not mounted yet, or there is too little of something.
+func (f *Feed) passes(err error) bool {
+	return errors.Is(err, fileset.ErrLeased) || f.early(err) || linux.Lacking(err)
+}
 
 // early tells whether a file that was found before this boot is missing shortly after it.
 func (f *Feed) early(err error) bool {
@@ -396,21 +416,52 @@ func (f *Feed) early(err error) bool {
 	return missing && f.Plan.Boot != "" && time.Now().Before(f.set.mounted)
 }
 
-// openNow opens a file of the plan without waiting for others.
-func (f *Feed) openNow(file *deal.File) (source.File, error) {
-	f.set.mu.Lock()
-	was := fileset.Was{Identity: file.Identity, End: file.End}
-	f.set.mu.Unlock()
-	if f.Plan.Boot != "" {
-		was.Dev = 0
+// openNow opens a file of the plan without waiting for other programs. It waits while the user has too many files
+// open, with those that stand in the kernel as a file server does not answer; errEnded: it is gone by then, which
+// is called with the lock.
+func (f *Feed) openNow(file *deal.File, gone func() bool) (source.File, error) {
+	was, err := f.mayOpen(file, gone)
+	if err != nil {
+		return nil, err
 	}
 	in, err := f.set.cfg.Source.Open(file.Path, was, f.Owner)
-	if err == nil { // it may have come into memory since the stream was opened
-		f.set.mu.Lock()
-		f.ends(file, in.Was().End)
-		f.set.mu.Unlock()
+	if err != nil {
+		f.set.open.Give(f.Owner.UID, 1)
+		return nil, err
 	}
-	return in, err
+	f.set.mu.Lock()
+	defer f.set.mu.Unlock()
+	f.ends(file, in.Was().End) // it may have come into memory since the stream was opened
+	return &openFile{in, f}, nil
+}
+
+// mayOpen waits until a file may be opened, and tells what it was.
+func (f *Feed) mayOpen(file *deal.File, gone func() bool) (fileset.Was, error) {
+	f.set.mu.Lock()
+	defer f.set.mu.Unlock()
+	for ; !gone(); f.set.room.Wait() {
+		if f.set.open.Take(f.Owner.UID, 1) != nil {
+			continue
+		}
+		was := fileset.Was{Identity: file.Identity, End: file.End}
+		if f.Plan.Boot != "" {
+			was.Dev = 0
+		}
+		return was, nil
+	}
+	return fileset.Was{}, errEnded
+}
+
+// openFile counts among those of its user until it is closed.
+type openFile struct {
+	source.File
+	f *Feed
+}
+
+// Close may have to wait for a file server, as everything else.
+func (o *openFile) Close() error {
+	defer o.f.set.open.Give(o.f.Owner.UID, 1)
+	return o.File.Close()
 }
 
 // learn has the end of a file be known that is open, and has just been read in a turn at the disk: whoever opens

@@ -2,8 +2,11 @@ package scan
 
 import (
 	"bytes"
+	"log/slog"
 	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestMemory: who would have more than there is waits, but everybody gets a share; what
@@ -30,7 +33,7 @@ func TestMemory(t *testing.T) {
 	}
 	m.putArena(kept)
 	large := take(9, 2) // for which that is given up
-	if m.used != 9*slot || len(m.pool) != 0 {
+	if m.used != 9*slot || m.going != 0 || len(m.pool) != 0 {
 		t.Errorf("%d bytes are used, %d are kept", m.used, len(m.pool))
 	}
 	small := take(4, 1) // the share
@@ -62,6 +65,9 @@ func TestMemory(t *testing.T) {
 	a := <-got
 	mu.Lock()
 	m.dropArena(a)
+	for m.going > 0 {
+		m.room.Wait()
+	}
 	if m.used != 0 || len(m.usedBy) != 0 {
 		t.Errorf("%d bytes are left, of %v", m.used, m.usedBy)
 	}
@@ -108,4 +114,58 @@ func TestUsedMemoryIsWiped(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	second.end()
+}
+
+// TestShortOfMemory: who needs memory waits while there are no descriptors for it.
+func TestShortOfMemory(t *testing.T) {
+	var mu sync.Mutex
+	var said bytes.Buffer
+	m := newMemory(&Config{Lock: &mu, Forget: func(uint32) {}, Log: slog.New(slog.NewTextHandler(&said, nil))}, func(uint32) bool { return false })
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	looked := 0
+	mu.Lock()
+	defer mu.Unlock()
+	got := make(chan error)
+	go func() {
+		mu.Lock()
+		defer mu.Unlock()
+		a, err := m.takeArena(4<<10, 4, 1, func() bool { looked++; return false })
+		if err == nil {
+			m.dropArena(a)
+		}
+		got <- err
+	}()
+	for said.Len() == 0 {
+		mu.Unlock()
+		select {
+		case err := <-got:
+			t.Fatal(err)
+		default:
+		}
+		mu.Lock()
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	m.room.Broadcast()
+	mu.Unlock()
+	if err := <-got; err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	for m.going > 0 {
+		m.room.Wait()
+	}
+	if looked != 2 {
+		t.Errorf("it has looked %d times", looked)
+	}
 }

@@ -108,9 +108,6 @@ func (sc *scan) trim(x *extent) {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
 	sc.resident[keep] = false // it is read from the disk, in its turn
-	for i := keep; i < x.to; i++ {
-		sc.claimed[i] = false
-	}
 	x.to = keep
 	sc.cond.Broadcast()
 }
@@ -389,7 +386,7 @@ func (sc *scan) awaitSlot(warm bool) (*slot, error) {
 	defer sc.set.mu.Unlock()
 	for len(sc.arena.free) == 0 {
 		switch {
-		case len(sc.attached) == 0 || sc.set.closed:
+		case sc.gone():
 			return nil, errEnded
 		case sc.tailing:
 			return nil, errYields

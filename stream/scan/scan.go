@@ -1,8 +1,9 @@
 package scan
 
 import (
+	"slices"
+
 	"headrace/disk"
-	"headrace/pagecache"
 	"headrace/stream/deal"
 )
 
@@ -27,12 +28,33 @@ func (a *attachment) fetching() bool {
 	return false
 }
 
-// wants tells whether block i should be read for the stream now. A stream that
-// lags behind may not keep half the memory that others could use: it reads the
-// block later. With an extent, of a quarter at most, it stays below.
+// wants tells whether block i should be read for the stream now.
 func (a *attachment) wants(i int) bool {
 	id := a.first + uint32(i)
-	return a.deal.Units.Fetched(id) || a.deal.Units.Todo(id) && (len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.quarter())
+	return a.deal.Units.Fetched(id) || a.deal.Units.Todo(id) && a.keepsUp()
+}
+
+// keepsUp tells whether more may be read ahead for the stream. One that lags behind may not keep
+// half the memory that others could use: it reads the block later. With an extent, of a quarter
+// at most, it stays below.
+func (a *attachment) keepsUp() bool {
+	return len(a.sc.attached) == 1 || a.deal.Ready() < a.sc.quarter()
+}
+
+// readsOn tells whether any block should be read ahead for the stream that nobody reads now.
+func (a *attachment) readsOn() bool {
+	if !a.keepsUp() {
+		return false
+	}
+	n := int(a.deal.Units.Remaining(a.file))
+	for _, x := range a.sc.reading {
+		for i := x.from; i < x.to; i++ {
+			if a.deal.Units.Todo(a.first + uint32(i)) {
+				n--
+			}
+		}
+	}
+	return n > 0
 }
 
 // takes tells whether some of the blocks [from, to) should be read for the stream now.
@@ -44,9 +66,6 @@ func (a *attachment) takes(from, to int) bool {
 	}
 	return false
 }
-
-// quarter is that of the slots.
-func (sc *scan) quarter() int { return max(1, sc.arena.n/4) }
 
 // scan reads one file for the streams that are attached to it. The lock
 // guards it. Its cond is told when slots become free and when something may be
@@ -69,8 +88,8 @@ type scan struct {
 	// of an extent.
 	fillers int
 	tailing bool
-	// claimed blocks are being read.
-	claimed []bool
+	// reading are the extents that are being read.
+	reading []*extent
 	// resident blocks were in memory when the survey looked. They are read apart,
 	// by a filler that needs no turn at the disk, while warm is set.
 	resident []bool
@@ -94,9 +113,12 @@ func newScan(s *Feed, f *deal.File) *scan {
 	n := int(f.Units)
 	return &scan{
 		slotPool: newSlotPool(&s.set.memory, s.Owner.UID), set: s.set, key: s.keyOf(f), opener: s, file: f, size: f.Size, blocks: n,
-		claimed: make([]bool, n), resident: make([]bool, n), want: s.slots(f),
+		resident: make([]bool, n), want: s.slots(f),
 	}
 }
+
+// gone tells whether no stream wants anything.
+func (sc *scan) gone() bool { return len(sc.attached) == 0 || sc.set.closed }
 
 // run opens the file and reads until no stream wants any of it.
 func (sc *scan) run() {
@@ -124,7 +146,7 @@ func (sc *scan) idle() bool {
 	for sc.warm || sc.surveys > 0 {
 		sc.cond.Wait()
 	}
-	if len(sc.attached) > 0 && !sc.set.closed {
+	if !sc.gone() {
 		return false
 	}
 	sc.close()
@@ -139,14 +161,18 @@ func (sc *scan) close() {
 
 // leaveList sees to it that no other stream is attached.
 func (sc *scan) leaveList() {
-	if sc.set.scans[sc.key] == sc {
+	if sc.underWay() {
 		delete(sc.set.scans, sc.key)
+		sc.cond.Broadcast()
 	}
 }
 
+// underWay tells whether others may be attached.
+func (sc *scan) underWay() bool { return sc.set.scans[sc.key] == sc }
+
 // open opens the file and takes memory for it.
 func (sc *scan) open() error {
-	f, err := sc.opener.open(sc.file)
+	f, err := sc.opener.open(sc.file, sc.gone)
 	if err != nil {
 		return err
 	}
@@ -155,13 +181,14 @@ func (sc *scan) open() error {
 		f.Close()
 		return err
 	}
-	if err := sc.equip(sc.key.block, sc.want, func() bool { return len(sc.attached) == 0 || sc.set.closed }); err != nil {
+	if err := sc.equip(sc.key.block, sc.want, sc.gone); err != nil {
 		f.Close()
 		return err
 	}
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
-	sc.device, sc.seeks, sc.input = device, seeks, newInput(f)
+	sc.device, sc.seeks, sc.input = device, seeks, newInput(sc.mem, f)
+	sc.cond.Broadcast()
 	return nil
 }
 
@@ -190,10 +217,11 @@ func (sc *scan) survey() {
 		return
 	}
 	sc.surveys++
+	in := sc.input // the scan may end meanwhile
 	sc.set.mu.Unlock()
 
 	found := make([]bool, sc.blocks)
-	any := sc.surveyRange(found, 0, sc.blocks)
+	any := in.survey(found, 0, int64(sc.key.block), sc.size)
 
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
@@ -213,26 +241,6 @@ func (sc *scan) fillWarm() {
 	defer sc.set.mu.Unlock()
 	sc.warm = false
 	sc.cond.Broadcast()
-}
-
-// surveyRange sets found for the blocks of [from, to) that are in memory: by
-// halves, because most files are in memory altogether or not at all.
-func (sc *scan) surveyRange(found []bool, from, to int) bool {
-	off := int64(from) * int64(sc.key.block)
-	n := min(int64(to)*int64(sc.key.block), sc.size) - off
-	have, err := sc.input.Resident(pagecache.Range{Off: off, Len: n})
-	if err != nil || have == 0 || to-from == 1 && have < n {
-		return false
-	}
-	if have >= n {
-		for i := from; i < to; i++ {
-			found[i] = true
-		}
-		return true
-	}
-	half := (from + to) / 2
-	a, b := sc.surveyRange(found, from, half), sc.surveyRange(found, half, to)
-	return a || b
 }
 
 // extent is what a filler reads at a time: blocks [from, to).
@@ -282,7 +290,7 @@ func (sc *scan) claim(warm bool) *extent {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
 	for {
-		if len(sc.attached) == 0 || sc.set.closed {
+		if sc.gone() {
 			return nil
 		}
 		from, to := sc.pick(warm)
@@ -350,6 +358,9 @@ func (sc *scan) pick(warm bool) (from, to int) {
 	if warm {
 		head = 0
 	}
+	if start < 0 && !slices.ContainsFunc(sc.attached, (*attachment).readsOn) {
+		return 0, 0 // without going round: there may be millions of blocks
+	}
 	for k := 0; start < 0 && k < sc.blocks; k++ {
 		if i := (head + k) % sc.blocks; want(i) {
 			start = i
@@ -368,7 +379,8 @@ func (sc *scan) pick(warm bool) (from, to int) {
 }
 
 func (sc *scan) wanted(i int, warm bool) bool {
-	if sc.claimed[i] || (sc.resident[i] && sc.warm) != warm {
+	claimed := func(x *extent) bool { return x.from <= i && i < x.to }
+	if (sc.resident[i] && sc.warm) != warm || slices.ContainsFunc(sc.reading, claimed) {
 		return false
 	}
 	for _, a := range sc.attached {
@@ -381,9 +393,7 @@ func (sc *scan) wanted(i int, warm bool) bool {
 
 func (sc *scan) reserve(from, to int, warm bool) *extent {
 	x := &extent{from: from, to: to, warm: warm}
-	for i := from; i < to; i++ {
-		sc.claimed[i] = true
-	}
+	sc.reading = append(sc.reading, x)
 	for range to - from + 1 {
 		x.slots = append(x.slots, sc.takeFor(warm))
 	}
@@ -399,9 +409,7 @@ func (sc *scan) reserve(from, to int, warm bool) *extent {
 func (sc *scan) settle(x *extent, err error) {
 	sc.set.mu.Lock()
 	defer sc.set.mu.Unlock()
-	for i := x.from; i < x.to; i++ {
-		sc.claimed[i] = false
-	}
+	sc.reading = slices.DeleteFunc(sc.reading, func(y *extent) bool { return y == x })
 	if !x.warm {
 		sc.head = x.to % sc.blocks
 	}

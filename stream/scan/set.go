@@ -20,8 +20,11 @@ const (
 const (
 	// mountTime is how long after a boot a file may not be there yet.
 	mountTime = 5 * time.Minute
-	// mountPause is how often it is looked whether it is.
+	// mountPause is how often it is looked whether it is, or there is enough again of what was short.
 	mountPause = 200 * time.Millisecond
+	// maxOpen is how many files may be open for a user, maxOpenOthers for all but root and the daemon's own together:
+	// each may take a thread for as long as a file server does not answer, and a process has 10,000.
+	maxOpen, maxOpenOthers = 2 << 10, 4 << 10
 )
 
 // Config says what a set works with.
@@ -50,9 +53,10 @@ type Set struct {
 	// mounted is from when on all file systems are taken to be mounted.
 	mounted time.Time
 
-	scans  map[key]*scan
-	feeds  map[*Feed]bool
-	closed bool
+	scans map[key]*scan
+	feeds map[*Feed]bool
+	// open counts files that are open, or are being opened or closed.
+	open *budget.Budget
 	// following counts what is followed, looking has the users whose files are being opened for that.
 	following *budget.Budget
 	looking   map[uint32]bool
@@ -68,6 +72,7 @@ type key struct {
 // NewSet returns a Set that has nothing to read yet.
 func NewSet(cfg Config) *Set {
 	s := &Set{cfg: cfg, scans: map[key]*scan{}, feeds: map[*Feed]bool{}, looking: map[uint32]bool{}, mounted: time.Now().Add(mountTime)}
+	s.open = budget.New("files that streams read", maxOpen, maxOpenOthers)
 	s.following = budget.New("bytes of files that are followed", maxFollowed, maxFollowedOthers)
 	s.memory = newMemory(&cfg, s.serves)
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -206,7 +211,7 @@ func (s *Set) toFollow() map[uint32]map[*Feed][]uint32 {
 	next := map[uint32]map[*Feed][]uint32{}
 	for f := range s.feeds {
 		uid := f.Owner.UID
-		if f.deal.Err() != nil || f.deal.Units.Wholes() <= 1 || f.deal.Present() == 0 || s.looking[uid] {
+		if f.gone() || f.deal.Units.Wholes() <= 1 || s.looking[uid] {
 			continue
 		}
 		if ids := f.toFollow(); len(ids) > 0 {

@@ -1,9 +1,12 @@
 package scan
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 
+	"headrace/internal/linux"
+	"headrace/pagecache"
 	"headrace/stream/protocol"
 	"headrace/stream/source"
 )
@@ -16,6 +19,7 @@ type memory struct {
 	forget func(id uint32)
 	// serves tells whether memory is to be kept for a user.
 	serves func(uid uint32) bool
+	log    *slog.Logger
 	pool   []*arena
 
 	// limit bounds all arenas, in bytes; 0: nothing does. share is what each user may
@@ -24,23 +28,28 @@ type memory struct {
 	used         int64
 	usedBy       map[uint32]int64
 	room         *sync.Cond
+	// going is how much of what is used is being given up.
+	going int64
+	// closed: all reading has ended, but consumers may not have taken note of it yet.
+	closed bool
 }
 
 func newMemory(c *Config, serves func(uid uint32) bool) memory {
 	return memory{
-		mu: c.Lock, forget: c.Forget, serves: serves,
+		mu: c.Lock, forget: c.Forget, serves: serves, log: c.Log,
 		limit: c.Memory, share: c.Share, usedBy: map[uint32]int64{}, room: sync.NewCond(c.Lock),
 	}
 }
 
 // takeArena finds shared memory for uid: of the pool if some fits, else new. It waits
-// until there may be as much; errEnded: it is not needed any more. What was read into it
+// until there may be, and is, as much; errEnded: it is not needed any more. What was read into it
 // before is still there: see wipe.
 func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*arena, error) {
 	if m.limit > 0 {
 		n = max(4, min(n, int(m.limit)/slotSize))
 	}
 	size := int64(slotSize) * int64(n)
+	told := false
 	for ; !gone(); m.room.Wait() {
 		for i, a := range m.pool {
 			if a.uid == uid && int64(len(a.mem)) >= size {
@@ -53,6 +62,13 @@ func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*aren
 			continue
 		}
 		a, err := newArena(slotSize, n, uid)
+		if linux.Lacking(err) {
+			if !told {
+				m.log.Warn("there is too little of something to read a stream's files into memory; it is tried again", "err", err)
+			}
+			told = true
+			continue
+		}
 		if err == nil {
 			m.count(uid, size)
 		}
@@ -64,13 +80,13 @@ func (m *memory) takeArena(slotSize, n int, uid uint32, gone func() bool) (*aren
 // fits tells whether a user may have so much more; memory that nobody uses is given up
 // for it.
 func (m *memory) fits(size int64, uid uint32) bool {
-	over := func() bool { return m.limit > 0 && m.used+size > m.limit }
-	for over() && len(m.pool) > 0 {
+	over := func(used int64) bool { return m.limit > 0 && used+size > m.limit }
+	for over(m.used-m.going) && len(m.pool) > 0 {
 		a := m.pool[0]
 		m.pool = m.pool[1:]
 		m.dropArena(a)
 	}
-	return !over() || m.usedBy[uid]+size <= m.share
+	return !over(m.used) || m.usedBy[uid]+size <= m.share
 }
 
 func (m *memory) count(uid uint32, size int64) {
@@ -91,12 +107,24 @@ func (m *memory) putArena(a *arena) {
 	m.room.Broadcast()
 }
 
-// dropArena ends an arena and tells those who have mapped it.
+// dropArena ends an arena and tells those who have mapped it. It counts until its memory is
+// given back, which takes a while. While consumers may still read, not having been told yet,
+// that is left to the end of the last of them.
 func (m *memory) dropArena(a *arena) {
 	m.forget(a.ID)
-	m.count(a.uid, -int64(len(a.mem)))
-	a.close()
-	m.room.Broadcast()
+	size, empty := int64(len(a.mem)), !m.closed
+	m.going += size
+	go func() {
+		if empty {
+			a.empty()
+		}
+		a.close()
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.going -= size
+		m.count(a.uid, -size)
+		m.room.Broadcast()
+	}()
 }
 
 // Trim frees memory of users who have no stream at work.
@@ -110,18 +138,48 @@ func (m *memory) Trim() {
 	})
 }
 
-// input is a file that is being scanned.
+// input is a file that is being scanned. It is closed when nobody refers to it: the scan, and slots
+// that have no place with it any more.
 type input struct {
 	Area
 	source.File
+	mem  *memory
+	refs int
 }
 
-func newInput(f source.File) *input {
+func newInput(m *memory, f source.File) *input {
 	is := f.Was()
 	id := areaIDs.Add(1)
-	return &input{File: f, Area: Area{
+	return &input{mem: m, refs: 1, File: f, Area: Area{
 		ID: id, Shared: f.Shared(), Announce: &protocol.File{ID: id, Size: uint64(is.Size), Mtime: uint64(is.Mtime)},
 	}}
+}
+
+func (in *input) drop() {
+	if in.refs--; in.refs == 0 {
+		in.mem.forget(in.ID)
+		go in.Close() // a file server may let that wait
+	}
+}
+
+// survey sets found for the blocks from the first on that are in memory, and tells whether any
+// is: by halves, because most files are in memory altogether or not at all.
+func (in *input) survey(found []bool, first int, block, size int64) bool {
+	off := int64(first) * block
+	n := min(off+int64(len(found))*block, size) - off
+	have, err := in.Resident(pagecache.Range{Off: off, Len: n})
+	if err != nil || have == 0 || len(found) == 1 && have < n {
+		return false
+	}
+	if have >= n {
+		for i := range found {
+			found[i] = true
+		}
+		return true
+	}
+	half := len(found) / 2
+	a, b := in.survey(found[:half], first, block, size), in.survey(found[half:], first+half, block, size)
+	return a || b
 }
 
 // slotPool is the shared memory that somebody reads into, and who waits for it. The lock
@@ -165,6 +223,9 @@ func (r *slotPool) equip(slotSize, n int, gone func() bool) error {
 	return nil
 }
 
+// quarter is that of the slots.
+func (r *slotPool) quarter() int { return max(1, r.arena.n/4) }
+
 // mix notes that the data of another user's stream come here too.
 func (r *slotPool) mix(uid uint32) {
 	if r.arena.uid != uid {
@@ -204,8 +265,7 @@ func (r *slotPool) giveBack() {
 		return
 	}
 	if r.input != nil {
-		r.mem.forget(r.input.ID)
-		r.input.Close()
+		r.input.drop()
 		r.input = nil
 	}
 	if a := r.arena; a.mem != nil {

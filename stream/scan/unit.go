@@ -15,30 +15,48 @@ type Area struct {
 	Announce protocol.Message
 }
 
-// slot is one block in memory. It is free again when refs is 0.
+// slot is one block in memory. It has its place in the arena until refs is lent.
 type slot struct {
 	a    *arena
 	off  int
 	refs int
 	// input, if not nil, has the bytes, from at on, and the memory stays untouched:
-	// the slot only counts for how far ahead is read.
+	// the slot only counts for how far ahead is read. Pieces that consumers have, which lent
+	// counts, need no place.
 	input *input
 	at    int64
-	// freed is called when the slot has become free, with the lock held.
+	lent  int
+	// freed is called when the place has become free, with the lock held; then it is nil.
 	freed func()
 }
 
 func (s *slot) bytes() []byte { return s.a.mem[s.off : s.off+s.a.slot] }
 
+// drop takes a reference away.
 func (s *slot) drop() {
 	s.refs--
-	if s.refs == 0 {
-		if s.input == nil {
-			s.a.used = max(s.a.used, s.off+s.a.slot)
-		}
-		s.a.free = append(s.a.free, int32(s.off/s.a.slot))
-		s.freed()
+	if s.freed != nil {
+		s.vacate()
+	} else if s.refs == 0 {
+		s.input.drop()
 	}
+}
+
+// vacate gives the place back if nobody needs it any more.
+func (s *slot) vacate() {
+	if s.refs > s.lent {
+		return
+	}
+	if s.refs > 0 {
+		s.input.refs++
+	}
+	if s.input == nil {
+		s.a.used = max(s.a.used, s.off+s.a.slot)
+	}
+	s.a.free = append(s.a.free, int32(s.off/s.a.slot))
+	freed := s.freed
+	s.freed = nil
+	freed()
 }
 
 // Piece is a part of a unit: N bytes. It holds its memory.
@@ -46,6 +64,14 @@ type Piece struct {
 	slot *slot
 	off  int
 	N    int
+	lent bool
+}
+
+func (p Piece) drop() {
+	if p.lent {
+		p.slot.lent--
+	}
+	p.slot.drop()
 }
 
 // Location returns the area that the piece lies in, and its offset there.
@@ -83,15 +109,27 @@ func (u *Unit) add(s *slot, off, n int) {
 		return
 	}
 	s.refs++
-	u.Pieces = append(u.Pieces, Piece{s, off, n})
+	u.Pieces = append(u.Pieces, Piece{slot: s, off: off, N: n})
 	u.Bytes += int64(n)
+}
+
+// Lend takes note that a consumer has the unit, all of which has come: where it lies in a file it
+// takes no memory, so that others can be read ahead in its place.
+func (u *Unit) Lend() {
+	for i := range u.Pieces {
+		if p := &u.Pieces[i]; p.slot.input != nil {
+			p.lent = true
+			p.slot.lent++
+			p.slot.vacate()
+		}
+	}
 }
 
 // Free lets go of all pieces that end at or before position.
 func (u *Unit) Free(position int64) {
 	for len(u.Pieces) > 0 && u.Freed+int64(u.Pieces[0].N) <= position {
 		u.Freed += int64(u.Pieces[0].N)
-		u.Pieces[0].slot.drop()
+		u.Pieces[0].drop()
 		u.Pieces = u.Pieces[1:]
 	}
 }

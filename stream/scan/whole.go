@@ -35,18 +35,21 @@ func (f *Feed) Read(id uint32, position int64, news func(*Unit)) *Unit {
 	return r.u
 }
 
+// gone tells whether nobody wants the file any more.
+func (r *wholeReader) gone() bool { return r.u.cancelled || r.f.set.closed }
+
 func (r *wholeReader) run() {
 	err := r.read()
 	r.mem.mu.Lock()
 	defer r.mem.mu.Unlock()
-	if err != nil && !r.u.cancelled && !r.f.set.closed {
+	if err != nil && !r.gone() {
 		r.f.taker.Failed(err)
 	}
 	r.end()
 }
 
 func (r *wholeReader) read() error {
-	f, err := r.f.open(r.file)
+	f, err := r.f.open(r.file, r.gone)
 	if err != nil {
 		return err
 	}
@@ -57,7 +60,7 @@ func (r *wholeReader) read() error {
 	}
 	n := int(r.f.Buffer) / r.f.Consumers / wholeSlot
 	n = max(minWholeSlots, min(n, maxWholeSlots))
-	if err := r.equip(wholeSlot, n, func() bool { return r.u.cancelled || r.f.set.closed }); err != nil {
+	if err := r.equip(wholeSlot, n, r.gone); err != nil {
 		return err
 	}
 	reader := r.f.set.cfg.Source.Reader(r.f.Owner.UID, device, "stream: "+r.file.Path)
@@ -98,10 +101,10 @@ func (r *wholeReader) claim(left int64) (slots []*slot) {
 	r.mem.mu.Lock()
 	defer r.mem.mu.Unlock()
 	need := min(r.arena.n/2, int((left+wholeSlot-1)/wholeSlot))
-	for len(r.arena.free) < need && !r.u.cancelled && !r.f.set.closed {
+	for len(r.arena.free) < need && !r.gone() {
 		r.cond.Wait()
 	}
-	if r.u.cancelled || r.f.set.closed {
+	if r.gone() {
 		return nil
 	}
 	return r.takeSome(need)
