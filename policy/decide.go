@@ -171,6 +171,10 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 		p.startLone(w, now)
 		return served
 	}
+	if n := fleet.Yield(p.fleet, u); n != nil {
+		p.startLone(w, n)
+		return roomMade // what it leaves of that room is for others
+	}
 	if p.fleet.Nowhere(u, s) {
 		p.noteNowhere(u)
 		return nothing
@@ -399,7 +403,7 @@ func startSooner(p *Planner, w *queue.Waiter) {
 		p.note(w.Task, "room is being made on ", string(w.Dumping.ID))
 		return
 	}
-	books.Release(w.Dumping, w.Task)
+	books.Release(w.Dumping, w.TaskView)
 	p.fleet.Touch(w.Dumping)
 	p.startLone(w, now)
 }

@@ -365,17 +365,6 @@ func (n *Node) Reserve(u *Task) {
 	n.settle(u)
 }
 
-// Release takes back what Reserve gave u, which was not begun.
-func Release(n *Node, u *Task) {
-	mem := Demand(u.TaskView, n.NodeView)
-	n.Now.take(-u.CPUs, -mem)
-	n.Later.take(-u.CPUs, -mem)
-	for r, need := range u.Counted {
-		n.counted.now[r] += need
-		n.counted.later[r] += need
-	}
-}
-
 // takeCounted gives need away, now and later.
 func (n *Node) takeCounted(need []float64) {
 	subtract(n.counted.now, need)
@@ -389,6 +378,18 @@ func (n *Node) Expect(t *headrace.TaskView) {
 	n.Now.take(t.CPUs, mem)
 	n.Later.take(t.CPUs, mem)
 	n.takeCounted(n.of.needOf(t))
+}
+
+// Release takes back what Expect gave t, or Reserve if t was not begun.
+func Release(n *Node, t *headrace.TaskView) {
+	n.save()
+	mem := Demand(t, n.NodeView)
+	n.Now.take(-t.CPUs, -mem)
+	n.Later.take(-t.CPUs, -mem)
+	for r, need := range n.of.needOf(t) {
+		n.counted.now[r] += need
+		n.counted.later[r] += need
+	}
 }
 
 // Keep sets aside for u what is free on n, as far as u needs it.
