@@ -104,7 +104,8 @@
 // another mechanism or not at all, whatever the policy.
 //
 // Tasks that are held are never started, brought back or preempted. Memory of one
-// that is suspended may be paged out; it stays as it is otherwise.
+// that is suspended may be paged out; it stays as it is otherwise. Those that are barred (TaskView.Barred) are not
+// brought back either, but leave while they are suspended as those that wait do.
 //
 // # Counted resources
 //
