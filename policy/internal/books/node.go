@@ -259,8 +259,9 @@ func (n *Node) FitsLater(u *Task) bool {
 
 // MayFit reports whether u will fit on n once all that runs there or is about to has ended,
 // beside what is claimed there for others of its gang. If not, suspended tasks hold what is
-// missing and have to run first: to keep room from them would have both wait for ever.
-func (n *Node) MayFit(u *Task) bool {
+// missing and have to run first: to keep room from them would have both wait for ever. With after
+// those that wait are taken to have done so.
+func (n *Node) MayFit(u *Task, after bool) bool {
 	free, pageable := Room{n.CPUs + n.claims.CPUs, n.Memory + n.claims.Mem - n.staying}, int64(0)
 	var counted []float64
 	if u.Counted != nil {
@@ -270,7 +271,7 @@ func (n *Node) MayFit(u *Task) bool {
 		}
 	}
 	for _, t := range n.Suspended {
-		if t.Settled || t == u || t.Whole != nil && t.Whole == u.Whole {
+		if t.Settled || t == u || t.Whole != nil && t.Whole == u.Whole || after && Waiting(t.TaskView) {
 			continue
 		}
 		free.Mem -= Stays(t.TaskView) - t.Paging
