@@ -88,6 +88,9 @@ type Owner struct {
 	// Beyond: the task is more than its owner's share, and Priority therefore one less than what it
 	// was handed in with. It stays in the band of that.
 	Beyond bool
+	// Barred: a limit of its owner keeps it from running now. Unlike one that is held it leaves for
+	// others while it is suspended: nobody is to want for the memory of who may not run.
+	Barred bool
 }
 
 // TaskView is one task that has not ended.

@@ -18,8 +18,9 @@ type Claim struct {
 	// Memory is what it has asked for or holds, whichever is more, in bytes.
 	Memory int64
 	// Has: it runs, or is about to. Begun: it waits, and has run before. Aside: its owner
-	// has suspended it, so that it has its memory, and wants nothing.
-	Has, Begun, Aside bool
+	// has suspended it, so that it has its memory, and wants nothing. Leaves: it is to leave, and runs
+	// until then, which may take long; of its share it has given that up.
+	Has, Begun, Aside, Leaves bool
 	// Turn is when its owner last had a task of this priority started or brought back, by any count
 	// that grows; 0: never.
 	Turn uint64
@@ -43,7 +44,7 @@ func Hold(claims []Claim, of func(i int) Limits) map[int]string {
 			switch c := claims[i]; {
 			case c.Aside:
 				left.keep(c.Memory)
-			case c.Has:
+			case c.Has, c.Leaves:
 				left.take(c)
 			default:
 				line = append(line, i)

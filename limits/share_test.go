@@ -24,6 +24,8 @@ func (c Claim) has() Claim   { c.Has = true; return c }
 func (c Claim) begun() Claim { c.Begun = true; return c }
 func (c Claim) aside() Claim { c.Begun, c.Aside, c.CPUs = true, true, 0; return c }
 
+func (c Claim) leaves() Claim { c.Begun, c.Leaves = true, true; return c }
+
 func (c Claim) holding(memory int64) Claim { c.Memory = memory; return c }
 
 func (c Claim) turn(t uint64) Claim { c.Turn = t; return c }
@@ -136,6 +138,7 @@ func TestHold(t *testing.T) {
 		{"none", Limits{Slots: math.Inf(1), Memory: None, Running: None}, times(9, claim(alice, 4, 1)), nil},
 		{"slots", some, times(4, claim(alice, 4, 1)), []int{2, 3}},
 		{"what runs stays", some, []Claim{claim(alice, 4, 1).has(), claim(alice, 4, 1).has(), claim(alice, 4, 1).has(), claim(alice, 4, 1)}, []int{3}},
+		{"what is to leave counts until it has left", some, []Claim{claim(alice, 4, 1).leaves(), claim(alice, 5, 1), claim(alice, 5, 1)}, []int{2}},
 		{"the urgent first", some, []Claim{claim(alice, 4, 1), claim(alice, 4, 1), claim(alice, 5, 1)}, []int{1}},
 		{"the begun first", some, []Claim{claim(alice, 4, 1), claim(alice, 4, 1), claim(alice, 4, 1).begun()}, []int{1}},
 		{"a large one is not passed for ever", some, []Claim{claim(alice, 4, 1).has(), claim(alice, 4, 2), claim(alice, 4, 1)}, []int{1, 2}},

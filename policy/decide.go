@@ -39,9 +39,11 @@ type Planner struct {
 	fleet   *fleet.Fleet
 
 	orders []headrace.Order
+	behind []*queue.Waiter // those that wait and have not had their turn, in their order
 	// waitsFor is how many wait for devices that are expected to be free (patient).
 	waitsFor int
 	keeping  keeping
+	blocked  blocked
 	marks    marks
 
 	explain bool
@@ -89,7 +91,8 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 		p.redeemGang(g)
 	}
 	p.marks.load(marks, v, p.ageing)
-	for _, w := range queue {
+	for i, w := range queue {
+		p.behind = queue[i+1:]
 		p.fleet.Expect(w.Priority, p.fleet.Touch)
 		got := served
 		switch {
@@ -100,8 +103,10 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 		case w.Dumping != nil:
 			startSooner(p, w)
 		case !w.Served:
+			unblock(p, w)
 			if w, got = w.Next(p.fleet), nothing; !p.hopeless(w.Task) {
 				got = p.place(w)
+				w.Served = w.State == headrace.Suspended // it has had its turn (unblock)
 			}
 		}
 		p.marks.pass(w.Task, got)
@@ -124,6 +129,7 @@ func (p *Planner) begin(v *headrace.View) []*queue.Waiter {
 
 func (p *Planner) load(v *headrace.View) {
 	p.orders, p.notes, p.keeping, p.waitsFor = p.orders[:0], p.notes[:0], keeping{}, 0
+	p.blocked = blocked{first: p.blocked.first[:0]}
 	p.fleet.Load(v)
 }
 
@@ -170,6 +176,10 @@ func (p *Planner) place(w *queue.Waiter) outcome {
 	if now != nil {
 		p.startLone(w, now)
 		return served
+	}
+	if n := fleet.Yield(p.fleet, u); n != nil {
+		p.startLone(w, n)
+		return roomMade // what it leaves of that room is for others
 	}
 	if p.fleet.Nowhere(u, s) {
 		p.noteNowhere(u)
@@ -351,21 +361,74 @@ func (p *Planner) block(u *books.Task, s fleet.Spots) {
 		return
 	}
 	p.noteRefusal(u, s)
-	p.keep(u, s, kept)
-}
-
-// keep keeps what is free for u, which counts for kept (keeper), unless that is for somebody already.
-func (p *Planner) keep(u *books.Task, s fleet.Spots, kept *bool) {
-	if kept != nil && *kept {
+	if taken || p.keep(u, s, kept) {
 		return
 	}
-	if n := p.fleet.NearestFit(u, s); n != nil {
-		if kept != nil {
-			*kept = true
-		}
-		n.Keep(u)
-		p.fleet.Touch(n)
+	if p.blocked.Task != nil {
+		return
 	}
+	if n := p.fleet.NearestFit(u, s, true); n != nil {
+		p.blocked = blocked{u, s, kept, p.blocked.first}
+		for _, v := range p.behind {
+			if v.State == headrace.Suspended && v.Home == n && v.Whole == nil {
+				p.blocked.first = append(p.blocked.first, v)
+			}
+		}
+	}
+}
+
+// blocked is the first task for which nothing is kept, as it will not fit before others have run that are
+// suspended on the node where the least is missing: those of first, which have not had their turn.
+type blocked struct {
+	*books.Task
+	spots fleet.Spots
+	kept  *bool
+	first []*queue.Waiter
+}
+
+// unblock decides, before w has its turn, which was not begun, about those for whom the blocked one has to wait: else
+// w would go before that one. Those that would have to leave again for w have their turn later. After the last one
+// what is left is kept.
+func unblock(p *Planner, w *queue.Waiter) {
+	b := &p.blocked
+	if len(b.first) == 0 || books.Begun(w.TaskView) || w.Whole != nil {
+		return
+	}
+	later := b.first[:0]
+	for _, v := range b.first {
+		switch {
+		case v.Served:
+		case v.Priority < w.Priority:
+			later = append(later, v)
+		default:
+			p.fleet.Expect(v.Priority, p.fleet.Touch)
+			v.Served = true
+			if p.place(v) == roomMade {
+				p.marks.pass(w.Task, roomMade)
+			}
+		}
+	}
+	if b.first = later; len(later) == 0 {
+		p.keep(b.Task, b.spots, b.kept)
+	}
+}
+
+// keep keeps what is free for u, which counts for kept (keeper), unless that is for somebody already. It
+// reports whether there is a node for that.
+func (p *Planner) keep(u *books.Task, s fleet.Spots, kept *bool) bool {
+	if kept != nil && *kept {
+		return true
+	}
+	n := p.fleet.NearestFit(u, s, false)
+	if n == nil {
+		return false
+	}
+	if kept != nil {
+		*kept = true
+	}
+	n.Keep(u)
+	p.fleet.Touch(n)
+	return true
 }
 
 // redeem gives w the room that was made for it by earlier orders, before anybody
@@ -399,7 +462,7 @@ func startSooner(p *Planner, w *queue.Waiter) {
 		p.note(w.Task, "room is being made on ", string(w.Dumping.ID))
 		return
 	}
-	books.Release(w.Dumping, w.Task)
+	books.Release(w.Dumping, w.TaskView)
 	p.fleet.Touch(w.Dumping)
 	p.startLone(w, now)
 }

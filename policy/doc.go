@@ -79,7 +79,9 @@
 // where the least is missing; what is missing there can only become less. Nodes come last where it
 // would have to wait for one that had run for an hour before it came, or says that it runs for
 // another: a service would keep it waiting for ever. Where
-// suspended tasks hold it, and not what runs, none is kept: they have to run first.
+// suspended tasks hold it, and not what runs, none is kept before these have had their turn, as they have to run first:
+// on the node where the least is missing they have it before tasks that were not begun, but not before those for whom
+// they would have to leave again. What is left when all of them are back is kept.
 // That is done for the first such task that could go anywhere, for the first suspended one
 // that could be moved, and for one on each node that can do neither; what it does not need,
 // and all other nodes, are open to the tasks behind it, and so is what those of them that
@@ -104,7 +106,8 @@
 // another mechanism or not at all, whatever the policy.
 //
 // Tasks that are held are never started, brought back or preempted. Memory of one
-// that is suspended may be paged out; it stays as it is otherwise.
+// that is suspended may be paged out; it stays as it is otherwise. Those that are barred (TaskView.Barred) are not
+// brought back either, but leave while they are suspended as those that wait do.
 //
 // # Counted resources
 //

@@ -136,7 +136,7 @@ func (p *Planner) keepForGang(g *books.Gang) {
 	}
 	trial := p.fleet.Try()
 	for _, u := range g.Waiting {
-		n := p.fleet.NearestFit(u, p.fleet.Spots(u))
+		n := p.fleet.NearestFit(u, p.fleet.Spots(u), false)
 		if n == nil {
 			trial.Undo()
 			for _, u := range g.Waiting {

@@ -21,6 +21,7 @@ func TestInvariants(t *testing.T) {
 		v, c := randomView(r), randomConfig(r)
 		for i := range v.Tasks {
 			v.Tasks[i].NoKill = headrace.Priority(i % 4 * 3)
+			v.Tasks[i].Barred = v.Tasks[i].State != headrace.Running && !v.Tasks[i].Starting && (uint64(i)+seed)%9 == 0
 		}
 		if err := checkDecision(v, c, seen); err != nil {
 			t.Fatalf("seed %d, %+v: %v", seed, c, err)
@@ -108,6 +109,8 @@ func checkOrder(v headrace.View, c Config, o headrace.Order, seen map[string]int
 		return fmt.Errorf("in transition")
 	case t.Held && o.Verb != headrace.OrderPageOut:
 		return fmt.Errorf("held")
+	case t.Barred && (o.Verb == headrace.OrderStart || o.Verb == headrace.OrderResume || o.Verb == headrace.OrderRestore):
+		return fmt.Errorf("barred")
 	case o.Reason == "" || o.Delay < 0 || o.Waste < 0:
 		return fmt.Errorf("reason, delay or waste missing")
 	case t.State == headrace.Suspended && o.Node != t.Node:

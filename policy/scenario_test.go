@@ -362,6 +362,8 @@ func setTimes(t *headrace.TaskView, key, value string) (err error) {
 		t.Leaving, err = strconv.ParseBool(value)
 	case "held":
 		t.Held, err = strconv.ParseBool(value)
+	case "barred":
+		t.Barred, err = strconv.ParseBool(value)
 	default:
 		err = errKey
 	}

@@ -299,6 +299,42 @@ func TestBoundOfWaiting(t *testing.T) {
 	}
 }
 
+// TestNobodyPassesWhoNeedsMemory floods processors with what is urgent, without swap and without a store, so that suspended tasks
+// have their memory until they have run. None that came after a large task of their band was at its top begins before that.
+func TestNobodyPassesWhoNeedsMemory(t *testing.T) {
+	for _, name := range []Name{Suspend, Cost} {
+		for seed := range uint64(4) {
+			r := rand.New(rand.NewPCG(seed, 6))
+			w := &world{c: Config{Policy: name, Ageing: time.Minute}, node: headrace.NodeView{
+				ID: "n", CPUs: 3, Memory: 16000 * mb, Stores: []headrace.StoreView{{Name: "s"}},
+			}}
+			small := func() *worker { return w.submit(headrace.Low, time.Duration(100+r.IntN(200))*time.Second, 5000*mb) }
+			small()
+			small()
+			big := w.submit(headrace.Low, time.Minute, 12000*mb)
+			top := time.Duration(headrace.Low.Top()-headrace.Low) * time.Minute
+			for big.view.State != headrace.Running {
+				if r.IntN(60) == 0 {
+					for range 1 + r.IntN(3) { // of which nobody knows what memory they need
+						w.submit(headrace.High, time.Duration(10+r.IntN(60))*time.Second, 0)
+					}
+				}
+				if r.IntN(60) == 0 {
+					small()
+				}
+				if err := w.step(); err != nil {
+					t.Fatal(err)
+				}
+				for _, k := range w.all {
+					if k.arrived > top && k.view.Priority == headrace.Low && (k.view.Starting || k.view.State == headrace.Running) {
+						t.Fatalf("%s, seed %d: at %v %s begins, which came at %v, and the large one waits", name, seed, w.now, k.view.ID, k.arrived)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestWithoutAgeingTheyStarve shows that the flood is enough to starve somebody.
 func TestWithoutAgeingTheyStarve(t *testing.T) {
 	r := rand.New(rand.NewPCG(0, 3))

@@ -308,11 +308,14 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 	left = slices.DeleteFunc(left, func(u *queue.Waiter) bool { return u.Served && u.Dumping == nil })
 	for len(left) > 0 {
 		u, best := left[0], 0
-		if u.Dumping != nil {
+		if u.Dumping != nil || u.Served {
 			left = left[1:]
-			startSooner(p, u)
+			if u.Dumping != nil {
+				startSooner(p, u)
+			}
 			continue
 		}
+		unblock(p, u)
 		mate := func(a, b *queue.Waiter) bool { return changeable(c, a, b) && !a.Served && !b.Served }
 		if mates := slices.DeleteFunc(slices.Clone(all), func(t *queue.Waiter) bool { return !changeable(c, u, t) }); known(mates) && !c.NoResidencyOrder {
 			for i, t := range left {
@@ -327,8 +330,10 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 			}
 		}
 		left = takeTurn(left, best, mate)
+		p.behind = left
 		if !p.hopeless(u.Task) {
 			p.place(u)
+			u.Served = u.State == headrace.Suspended
 		}
 	}
 	return p.orders

@@ -198,13 +198,16 @@ func (e *engine) preempt(t *task, o *headrace.Order) {
 		e.halt(t, stopping)
 		e.later(t, e.c.Costs.Stop, evStopped)
 	case headrace.Checkpoint:
-		t.node.store.add(move{t: t, user: e.roster.serves(t, o), took: e.dumpTime(t)})
+		t.node.store.add(move{t: t, user: serves(e, t, o), took: e.dumpTime(t)})
 	}
 }
 
-// serves returns the user for whom t leaves.
-func (r *roster) serves(t *task, o *headrace.Order) int32 {
-	if u := r.byID[o.For]; u != nil {
+// serves returns the user for whom t leaves. What another scheduler orders is nobody's in particular.
+func serves(e *engine, t *task, o *headrace.Order) int32 {
+	if e.c.Capacity != nil {
+		return 0
+	}
+	if u := e.roster.byID[o.For]; u != nil {
 		return u.spec.User
 	}
 	return t.spec.User

@@ -361,6 +361,35 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
+// TestDumpsInTheOrderOfYARN: what another scheduler orders is done for nobody in particular, so that users do not take turns.
+func TestDumpsInTheOrderOfYARN(t *testing.T) {
+	w := workload(job{run: 100}, job{submit: 1, run: 100}, job{submit: 2, run: 100}, job{submit: 20, run: 5, priority: 10})
+	w.Users = []string{"x", "y"}
+	for i, user := range []int32{2, 1, 1, 1} {
+		w.Tasks[i].User = user
+	}
+	w.Tasks[3].CPUs = 3
+	c := yarned(1, policy.Checkpoint)
+	c.Node.CPUs, c.Node.Memory = 3, 4000*mb
+	var ordered, written []headrace.TaskID
+	c.Observe = func(_ time.Duration, v *headrace.View, orders []headrace.Order) {
+		for _, x := range v.Tasks {
+			if x.State == headrace.Checkpointed && !slices.Contains(written, x.ID) {
+				written = append(written, x.ID)
+			}
+		}
+		for _, o := range orders {
+			if o.Verb == headrace.OrderPreempt {
+				ordered = append(ordered, o.Task)
+			}
+		}
+	}
+	run(t, w, c)
+	if want := []headrace.TaskID{"c.3", "b.2", "a.1"}; !slices.Equal(ordered, want) || !slices.Equal(written, want) {
+		t.Errorf("ordered %v, written %v, want %v", ordered, written, want)
+	}
+}
+
 // TestGivesWayAsLive: who has to make room does so as policy.GiveWay says of what is
 // seen, which is what the manager asks.
 func TestGivesWayAsLive(t *testing.T) {

@@ -277,7 +277,7 @@ func (t *task) specBytes() int64 {
 }
 
 // restrain applies the limits of users, and their equal shares, to what the policy
-// is shown of tasks: who may not run yet is held, and what is more than a share
+// is shown of tasks: who may not run yet is barred, and what is more than a share
 // while others wait with less counts one step less within its band, and as if it had not waited. For those
 // who are as urgent as it was handed in it is not killed: a share is no reason to throw work
 // away.
@@ -303,7 +303,8 @@ func (a *admission) restrain(views []headrace.TaskView, tasks []*task) {
 			free = append(free, i)
 			continue
 		}
-		views[i].Held, tasks[i].limited = true, why
+		views[i].Barred, tasks[i].limited = true, why
+		views[i].Priority -= min(views[i].Priority, 1) // its memory is also for who is as urgent, and may run
 	}
 	for _, t := range tasks {
 		a.noteLimit(t)
@@ -337,6 +338,7 @@ func (a *admission) noteLimit(t *task) {
 func claimOf(v *headrace.TaskView, uid uint32) limits.Claim {
 	c := limits.Claim{UID: uid, Priority: v.Priority, CPUs: v.CPUs, Memory: v.MemoryRequest}
 	c.Has = v.Starting || v.State == headrace.Running && !v.Leaving
+	c.Leaves = v.State == headrace.Running && v.Leaving
 	c.Begun = !c.Has && v.State != headrace.Pending
 	c.Aside = v.Held && v.State == headrace.Suspended
 	switch {

@@ -163,6 +163,67 @@ func TestSlotsOfAUser(t *testing.T) {
 	b.awaitState(third, headrace.Running)
 }
 
+// TestLimitKeepsNoMemory: what is suspended, and may not go on by a limit of its owner, leaves its memory to others who are as
+// urgent, however many more urgent tasks the owner has.
+func TestLimitKeepsNoMemory(t *testing.T) {
+	needRoot(t)
+	for _, p := range []headrace.Priority{headrace.High, headrace.Low} {
+		t.Run(p.String(), func(t *testing.T) {
+			b := newBed(t, policy.Cost)
+			b.cfg.Slots, b.cfg.Memory = 2, 1<<30
+			b.mem.SwapTotal, b.mem.SwapFree = 0, 0
+			b.cfg.Limits = limits.NewSource(limitsFrom(t, "[limits user daemon]\nrunning = 1\n"))
+			b.start()
+			memory := func(q *wire.RunRequest) { q.Memory = 700 << 20 }
+			first := b.run(headrace.Low, as("daemon"), memory)
+			b.world.with(first, func(x *thing) { x.resident = 700 << 20 })
+			b.awaitState(first, headrace.Running)
+			urgent := []headrace.TaskID{b.run(headrace.Production), b.run(headrace.Production)}
+			b.awaitState(first, headrace.Suspended)
+			second := b.run(headrace.High, as("daemon"))
+			for _, id := range urgent {
+				b.awaitState(id, headrace.Running)
+				b.finish(id, 0)
+			}
+			b.awaitState(second, headrace.Running)
+			b.awaitState(b.run(p, as("bin"), memory), headrace.Running)
+			b.awaitState(first, headrace.Checkpointed)
+			b.finish(second, 0)
+		})
+	}
+}
+
+// TestLimitCountsWhoIsToLeave: what is to be checkpointed runs on until it is its turn, and has its owner's place for as long.
+func TestLimitCountsWhoIsToLeave(t *testing.T) {
+	needRoot(t)
+	b := newBed(t, policy.Cost)
+	b.cfg.Slots = 4
+	b.cfg.Limits = limits.NewSource(limitsFrom(t, "[limits user daemon]\nrunning = 1\n"))
+	turn := make(chan struct{})
+	c := &conn{world: b.world, dumping: func(headrace.TaskID) <-chan struct{} { return turn }}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	first := b.run(headrace.Low, as("daemon"))
+	b.awaitState(first, headrace.Running)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(first)})
+		answered <- err
+	}()
+	b.await(first, "on its way", func(w *wire.Task) bool { return w.Doing != "" })
+	second := b.run(headrace.High, as("daemon"))
+	b.await(second, "held back", func(w *wire.Task) bool { return w.State == "running" || strings.Contains(w.Reason, "limit running") })
+	if s := b.get(second).State; s != "pending" {
+		t.Errorf("the second of one is %s", s)
+	}
+	close(turn)
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(second, headrace.Running)
+}
+
 // TestPathsOfInputsCount: paths take room in the records, once for all tasks of a job, until they have ended.
 func TestPathsOfInputsCount(t *testing.T) {
 	needRoot(t)
@@ -366,8 +427,8 @@ func TestLimitedDoNotAge(t *testing.T) {
 	}
 	views := make([]headrace.TaskView, len(tasks))
 	a.restrain(views, tasks)
-	if views[0].Held || !views[1].Held {
-		t.Fatalf("held: %v, %v, of one that may run", views[0].Held, views[1].Held)
+	if views[0].Barred || !views[1].Barred {
+		t.Fatalf("barred: %v, %v, of one that may run", views[0].Barred, views[1].Barred)
 	}
 	if _, written := a.changed[tasks[1]]; !written || !tasks[1].rec.Limited {
 		t.Error("that it is held back is not recorded")
@@ -401,8 +462,8 @@ func TestWhatCannotBeEndedCounts(t *testing.T) {
 	tasks[0].rec.State = headrace.Running
 	views := []headrace.TaskView{{State: headrace.Running, CPUs: 1, Held: true}, {CPUs: 1}}
 	a.restrain(views, tasks)
-	if !views[1].Held || tasks[1].limited == "" || tasks[0].limited != "" {
-		t.Errorf("beside one that could not be killed: held %v (%q), want held by the limit of one slot", views[1].Held, tasks[1].limited)
+	if !views[1].Barred || tasks[1].limited == "" || tasks[0].limited != "" {
+		t.Errorf("beside one that could not be killed: barred %v (%q), want barred by the limit of one slot", views[1].Barred, tasks[1].limited)
 	}
 }
 

@@ -224,6 +224,7 @@ func (s *calls) bringBackFor(t *task, c *call) {
 	}
 	s.succeeded(t)
 	t.setbacks = setbacks{}
+	t.letClaim()
 	s.schedulerOf(t).release(t, c)
 }
 

@@ -293,7 +293,7 @@ func (l *life) backOff(t *task) {
 	now := l.clk.boot()
 	t.retryAt = now + min(time.Second<<min(t.failures, 6), time.Minute)
 	t.failures++
-	t.setBack(now)
+	t.setBack(l.clk)
 }
 
 func (l *life) succeeded(t *task) { t.failures, t.retryAt, t.ending = 0, 0, false }

@@ -13,7 +13,7 @@ import (
 const (
 	// freshFor is how old measurements may be when somebody is made to leave.
 	freshFor = 300 * time.Millisecond
-	// roundTimeout limits how long a decision waits for them.
+	// roundTimeout limits how long a decision waits for them, but for the first.
 	roundTimeout = 250 * time.Millisecond
 	statsTimeout = 5 * time.Second
 )
@@ -46,7 +46,8 @@ func (m *measuring) takeFresh() bool {
 	return r.done && !r.open && (first || m.clk.boot()-r.at <= freshFor)
 }
 
-// refresh measures all tasks that have processes and decides again then.
+// refresh measures all tasks that have processes and decides again then. The first time nothing is known of
+// them: then it waits for all, also for those to which something is being done since before this daemon began.
 func (m *measuring) refresh() {
 	if m.round.open {
 		return
@@ -54,7 +55,7 @@ func (m *measuring) refresh() {
 	m.round = round{number: m.round.number + 1, waiting: map[headrace.TaskID]struct{}{}, open: true}
 	n := m.round.number
 	for _, t := range m.tasks.active {
-		if m.measurable(t) {
+		if m.measurable(t) || n == 1 && m.hasProcesses(t) {
 			m.round.waiting[t.rec.ID] = struct{}{}
 			m.poll(t)
 		}
@@ -62,6 +63,9 @@ func (m *measuring) refresh() {
 	if len(m.round.waiting) == 0 {
 		m.roundOver()
 		return
+	}
+	if n == 1 {
+		return // statsTimeout bounds it
 	}
 	m.later(func() {
 		time.AfterFunc(roundTimeout, func() {
@@ -80,13 +84,11 @@ func (m *measuring) roundOver() {
 }
 
 func (m *measuring) measurable(t *task) bool {
-	if t.live == nil {
-		return false
-	}
-	if t.op != nil && t.op.kind != headrace.PagingOut {
-		return false
-	}
-	return t.rec.State == headrace.Running || t.rec.State == headrace.Suspended
+	return m.hasProcesses(t) && (t.op == nil || t.op.kind == headrace.PagingOut)
+}
+
+func (m *measuring) hasProcesses(t *task) bool {
+	return t.live != nil && (t.rec.State == headrace.Running || t.rec.State == headrace.Suspended)
 }
 
 // pollAll measures every task that has processes.
@@ -135,8 +137,10 @@ func (m *measuring) measured(t *task, id headrace.TaskID, live Task, stats proc.
 	t.letPass(m.clk.boot())
 	if t.live == live {
 		switch {
-		case err == nil && stats.State == headrace.Checkpointed && t.op == nil && m.measurable(t):
-			m.emptied(t, stats)
+		case err == nil && stats.State == headrace.Checkpointed && m.hasProcesses(t):
+			if t.op == nil {
+				m.emptied(t, stats)
+			}
 		case err == nil:
 			if t.opensItself() {
 				m.inputs.disk.learn(t.usageBefore(), stats.Usage)

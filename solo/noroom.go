@@ -58,10 +58,9 @@ type setbacks struct {
 	failures int
 	// shortages is how often in a row it was not started because there was too little of something.
 	shortages int
-	// displaced: others were made to leave for it since it last failed to run. inVain is how often in
-	// a row that came to nothing; nobody is made to leave again before claimsAt (boot time).
+	// displaced: others were made to leave for it since it last failed to run. Nobody is made to leave
+	// again before claimsAt (boot time).
 	displaced bool
-	inVain    int
 	claimsAt  time.Duration
 }
 
@@ -71,20 +70,32 @@ type setbacks struct {
 const claimPause = time.Minute
 
 // setBack takes in that a task did not come to run.
-func (s *setbacks) setBack(now time.Duration) {
-	if s.displaced {
-		s.claimsAt = now + claimPause<<min(s.inVain, 20)
-		s.displaced = false
-		s.inVain++
+func (t *task) setBack(c clock) {
+	if t.displaced {
+		pause := claimPause << min(t.rec.InVain, 20)
+		t.displaced, t.claimsAt = false, c.boot()+pause
+		t.rec.InVain, t.rec.ClaimsMs = t.rec.InVain+1, c.wall().Add(pause).UnixMilli()
+	}
+}
+
+// recall takes from the record until when nobody is made to leave for a task. Where the wall clock has
+// jumped that is not for longer than it was to be.
+func (t *task) recall(c clock) {
+	if n := t.rec.InVain; n > 0 {
+		t.claimsAt = c.boot() + max(0, min(time.UnixMilli(t.rec.ClaimsMs).Sub(c.wall()), claimPause<<min(n-1, 20)))
 	}
 }
 
 // runs takes in for how long a task has run by now.
-func (s *setbacks) runs(d time.Duration) {
+func (t *task) runs(d time.Duration) {
 	if d >= claimPause {
-		s.shortages, s.displaced, s.inVain, s.claimsAt = 0, false, 0, 0
+		t.shortages, t.displaced = 0, false
+		t.letClaim()
 	}
 }
+
+// letClaim forgets that others have left for a task in vain.
+func (t *task) letClaim() { t.claimsAt, t.rec.InVain, t.rec.ClaimsMs = 0, 0, 0 }
 
 const (
 	// shortageRetry is after which time it is tried again to start a task for which the machine had too
@@ -98,7 +109,7 @@ func (l *life) awaitRoom(t *task, reason string) {
 	now := l.clk.boot()
 	t.retryAt = now + min(shortageRetry<<min(t.shortages, 6), shortageRest)
 	t.shortages++
-	t.setBack(now)
+	t.setBack(l.clk)
 	if t.rec.State != headrace.Pending {
 		l.startOver(t, reason)
 		return

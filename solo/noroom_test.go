@@ -95,6 +95,42 @@ func TestStartThatFails(t *testing.T) {
 	}
 }
 
+// TestInVainOverRestart: a daemon that begins knows for whom others have left in vain.
+func TestInVainOverRestart(t *testing.T) {
+	b := newBed(t, policy.Kill)
+	broken := func() *conn {
+		return &conn{world: b.world, before: func(op string, id headrace.TaskID) error {
+			if op == "start" && id == "t2" {
+				return fmt.Errorf("start: %w", unix.EAGAIN)
+			}
+			return nil
+		}}
+	}
+	if err := b.startWith(broken()); err != nil {
+		t.Fatal(err)
+	}
+	low := b.run(headrace.Low)
+	b.awaitState(low, headrace.Running)
+	high := b.run(headrace.High)
+	b.await(low, "back", func(w *wire.Task) bool { return w.Preemptions == 1 && w.State == "running" && w.Doing == "" })
+	b.crash()
+	if err := b.startWith(broken()); err != nil {
+		t.Fatal(err)
+	}
+	b.await(high, "waiting for what is free", func(w *wire.Task) bool { return strings.Contains(w.Reason, "in vain") })
+	if n := b.get(low).Preemptions; n != 1 {
+		t.Errorf("others were made to leave %d times", n)
+	}
+	b.shutdown()
+	if err := b.startWith(&conn{world: b.world}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.tasks.Resume(b.ctx(), &wire.VerbRequest{Id: string(high)}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(high, headrace.Running) // a user has it go on: others leave again
+}
+
 // TestNobodyLeavesInVainForEver: who cannot be started has others leave ever more seldom, so
 // that their work ends, and gets what is free.
 func TestNobodyLeavesInVainForEver(t *testing.T) {

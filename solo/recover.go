@@ -49,6 +49,7 @@ func (r *recovery) run(ctx context.Context, c journal.Contents) error {
 		t := &task{rec: *rec}
 		// How long these were to hold is not recorded; the next attempt finds out anew.
 		t.rec.NoCheckpoint, t.rec.NoSuspend = "", ""
+		t.recall(r.clk)
 		if spec := c.Specs[rec.ID]; spec != nil {
 			t.spec = *spec
 			t.store()

@@ -228,10 +228,14 @@ func (s *Scheduler) claim(t *task) headrace.Priority {
 	return 0
 }
 
-// picture returns what the manager sees of n.
+// picture returns what the manager sees of n: of its stores how long a dump waits that is nobody's in particular.
 func picture(n *node, now time.Duration) *policy.Scene {
 	v := *n.v
 	v.Stores = slices.Clone(v.Stores)
+	for i := range v.Stores {
+		s := &v.Stores[i]
+		s.Queue, s.Queues = s.QueueOf(0), nil
+	}
 	n.claims = slices.DeleteFunc(n.claims, func(c policy.Claim) bool { return c.Bytes == 0 || at(now).After(c.Until) })
 	v.Memory -= n.claims.Held(at(now))
 	tasks := make([]headrace.TaskView, 0, len(n.here))

@@ -19,7 +19,7 @@ import (
 // does not know, and does not write it back: so whoever adds one whose loss changes what is done raises the version, unless
 // that was done since the last release already. testdata/names holds both.
 //
-// 2: shared_output, renewed, began_in, kill, keeps and others, without which output is cut that is another task's, a store is given up
+// 2: shared_output, renewed, began_in, kill, keeps, in_vain and others, without which output is cut that is another task's, a store is given up
 // twice, or a task is taken for one that begins here.
 const version = 2
 
@@ -108,6 +108,10 @@ type Waits struct {
 	Waited  time.Duration `json:"waited,omitempty"`
 	// Limited: a limit of its owner holds it back, so that it does not wait yet.
 	Limited bool `json:"limited,omitempty"`
+	// InVain is how often in a row others have left for it in vain, ClaimsMs until when nobody leaves
+	// for it again, by the wall clock.
+	InVain   int   `json:"in_vain,omitempty"`
+	ClaimsMs int64 `json:"claims_ms,omitempty"`
 }
 
 // Dates are for people, by the wall clock.

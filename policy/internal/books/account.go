@@ -92,7 +92,7 @@ func (g Guard) Against(by headrace.Priority) bool { return Guard(min(by, headrac
 
 // Waiting reports whether t is to be brought to run when there is room.
 func Waiting(t *headrace.TaskView) bool {
-	if t.Held || t.Starting || t.Leaving {
+	if t.Held || t.Barred || t.Starting || t.Leaving {
 		return false
 	}
 	return t.State == headrace.Pending || t.State == headrace.Suspended || t.State == headrace.Checkpointed

@@ -61,7 +61,7 @@ func (l *Ledger) settleGangs() {
 		running, suspended := 0, 0
 		for _, i := range g.indexes {
 			t := &l.view.Tasks[i]
-			g.Unready = g.Unready || t.Leaving || t.Held
+			g.Unready = g.Unready || t.Leaving || t.Held || t.Barred
 			if t.State == headrace.Running && !t.Leaving && !t.Held {
 				running++
 			}

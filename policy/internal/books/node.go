@@ -259,8 +259,9 @@ func (n *Node) FitsLater(u *Task) bool {
 
 // MayFit reports whether u will fit on n once all that runs there or is about to has ended,
 // beside what is claimed there for others of its gang. If not, suspended tasks hold what is
-// missing and have to run first: to keep room from them would have both wait for ever.
-func (n *Node) MayFit(u *Task) bool {
+// missing and have to run first: to keep room from them would have both wait for ever. With after
+// those that wait are taken to have done so.
+func (n *Node) MayFit(u *Task, after bool) bool {
 	free, pageable := Room{n.CPUs + n.claims.CPUs, n.Memory + n.claims.Mem - n.staying}, int64(0)
 	var counted []float64
 	if u.Counted != nil {
@@ -270,7 +271,7 @@ func (n *Node) MayFit(u *Task) bool {
 		}
 	}
 	for _, t := range n.Suspended {
-		if t.Settled || t == u || t.Whole != nil && t.Whole == u.Whole {
+		if t.Settled || t == u || t.Whole != nil && t.Whole == u.Whole || after && Waiting(t.TaskView) {
 			continue
 		}
 		free.Mem -= Stays(t.TaskView) - t.Paging
@@ -365,17 +366,6 @@ func (n *Node) Reserve(u *Task) {
 	n.settle(u)
 }
 
-// Release takes back what Reserve gave u, which was not begun.
-func Release(n *Node, u *Task) {
-	mem := Demand(u.TaskView, n.NodeView)
-	n.Now.take(-u.CPUs, -mem)
-	n.Later.take(-u.CPUs, -mem)
-	for r, need := range u.Counted {
-		n.counted.now[r] += need
-		n.counted.later[r] += need
-	}
-}
-
 // takeCounted gives need away, now and later.
 func (n *Node) takeCounted(need []float64) {
 	subtract(n.counted.now, need)
@@ -389,6 +379,18 @@ func (n *Node) Expect(t *headrace.TaskView) {
 	n.Now.take(t.CPUs, mem)
 	n.Later.take(t.CPUs, mem)
 	n.takeCounted(n.of.needOf(t))
+}
+
+// Release takes back what Expect gave t, or Reserve if t was not begun.
+func Release(n *Node, t *headrace.TaskView) {
+	n.save()
+	mem := Demand(t, n.NodeView)
+	n.Now.take(-t.CPUs, -mem)
+	n.Later.take(-t.CPUs, -mem)
+	for r, need := range n.of.needOf(t) {
+		n.counted.now[r] += need
+		n.counted.later[r] += need
+	}
 }
 
 // Keep sets aside for u what is free on n, as far as u needs it.

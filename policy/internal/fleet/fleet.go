@@ -86,5 +86,15 @@ func soon(n *books.Node) books.Room {
 // RoomMade must follow what makes room for somebody: what failed may succeed.
 func (f *Fleet) RoomMade() { f.failed.clear() }
 
+// Yield finds room for u that is kept for who is less urgent and moves, and takes it back from that one.
+func Yield(f *Fleet, u *books.Task) *books.Node {
+	n := f.Ledger.Yield(u, func(n *books.Node) bool { return May(u, n) })
+	if n != nil {
+		f.Touch(n)
+		f.failed.forget()
+	}
+	return n
+}
+
 // AnyRoom reports whether u may fit somewhere at once; false: nowhere.
 func (f *Fleet) AnyRoom(u *books.Task) bool { return f.free.anywhere(u.CPUs, f.leastDemand(u)) }

@@ -196,9 +196,7 @@ func (f *Fleet) fails(u *books.Task, k Kind) bool {
 		return failed.cover(u, k, 0)
 	}
 	if c.clearing != failed.clearing {
-		c.clearing = failed.clearing
-		c.refuted[Later], c.covered[Later] = 0, false
-		c.refuted[Planned], c.covered[Planned] = 0, false
+		c.clearing, c.refuted, c.covered = failed.clearing, [kinds]int{}, [kinds]bool{}
 	}
 	if !c.covered[k] && c.refuted[k] < len(failed.of[k]) {
 		c.covered[k] = failed.cover(u, k, c.refuted[k])

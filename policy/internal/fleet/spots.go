@@ -197,8 +197,8 @@ func (f *Fleet) LargeEnough(u *books.Task, s Spots) bool {
 // NearestFit returns the spot on which the least is missing for u, of those where nothing is
 // kept for somebody else and u will fit in the end, or nil; before others one where it will also
 // beside who was there long before it came (books.Outlasts). Else a service that holds one CPU for
-// ever would have u wait for that.
-func (f *Fleet) NearestFit(u *books.Task, s Spots) *books.Node {
+// ever would have u wait for that. With after it need only fit once those that are suspended there have run.
+func (f *Fleet) NearestFit(u *books.Task, s Spots, after bool) *books.Node {
 	var best, beside *books.Node
 	var least, leastBeside float64
 	for _, n := range f.List(u, s) {
@@ -206,7 +206,7 @@ func (f *Fleet) NearestFit(u *books.Task, s Spots) *books.Node {
 			continue
 		}
 		m := n.Missing(u)
-		if beside != nil && m >= leastBeside || !n.MayFit(u) {
+		if beside != nil && m >= leastBeside || !n.MayFit(u, after) {
 			continue
 		}
 		if best == nil || m < least {
