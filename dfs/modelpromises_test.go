@@ -6,9 +6,11 @@ import (
 	"flag"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"testing"
 
 	"headrace/block"
+	"headrace/internal/vfs"
 	"headrace/meta"
 	"headrace/wire"
 )
@@ -82,6 +84,7 @@ func (m *model) round() bool {
 		}
 	}
 	if err != nil {
+		m.reveal(said)
 		return false
 	}
 	m.agreed(length, from, said)
@@ -109,6 +112,36 @@ func (m *model) round() bool {
 	}
 	m.commit(length, done)
 	return true
+}
+
+// hidden reports whether a node cannot say what it has, for a part of its disk cannot be read.
+func hidden(h heard) bool { return h.copy == nil && errors.Is(h.err, syscall.EIO) }
+
+// reveal has parts of disks that cannot be read, and may have all that there is, be readable when their nodes start again, or these get other disks: a recovery
+// waits for one of both, as long as it takes. It has no reason to where all others answer, and one of them is sure of what it has: then nothing comes to its help.
+func (m *model) reveal(said []heard) {
+	for _, h := range said {
+		if c := h.copy; c == nil && !hidden(h) ||
+			c != nil && !c.Damaged && c.Stamp >= m.record.Stamp && (c.State == wire.BlockCopy_WRITING || c.State == wire.BlockCopy_FINAL) {
+			return
+		}
+	}
+	for _, h := range said {
+		n := m.of(h.node)
+		if !hidden(h) || !n.hurt && n.synced > 0 || !m.oneIn(3) { // one that has synced it, and is not hurt, has to find it
+			continue
+		}
+		m.fall(false, n)
+		m.reap()
+		if n.bad = nil; m.oneIn(2) {
+			m.note("%s can read its sectors again, and has ended", n.name)
+			m.counts["revealed"]++
+			continue
+		}
+		m.note("%s gets another disk", n.name)
+		m.counts["disk replaced"]++
+		n.mem, n.hurt, n.kept, n.synced = vfs.NewMem(64<<20, m.r.Uint64()), true, 0, 0
+	}
 }
 
 // promised returns how many bytes there have to be after a recovery of what is recorded, by a node that has them for certain.
@@ -355,6 +388,15 @@ func TestBlockOnThreeNodes(t *testing.T) {
 		if counts[k] == 0 && n >= 100 {
 			t.Errorf("no %s", k)
 		}
+	}
+}
+
+// TestAllThatIsLeftCannotBeRead: two nodes have lost a block with the power, and the third one's disk has a part that cannot be read, in which it may be. The recovery
+// waits, and ends once that can be read or the disk is another one.
+func TestAllThatIsLeftCannotBeRead(t *testing.T) {
+	counts := map[string]int{}
+	if problem := newModel(2516, modelFault{}, counts).live(); problem != "" || counts["revealed"]+counts["disk replaced"] == 0 {
+		t.Errorf("%q, %v", problem, counts)
 	}
 }
 
