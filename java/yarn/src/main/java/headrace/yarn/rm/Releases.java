@@ -12,6 +12,7 @@ import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.api.records.Resource;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerApp;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.apache.hadoop.yarn.util.resource.Resources;
 import org.slf4j.LoggerFactory;
@@ -42,10 +43,10 @@ final class Releases {
     /**
      * A container that is to have the room that is elsewhere.
      *
-     * @param left it has been given up, and its application asks anew
+     * @param leftAt when it has been given up, since when its application asks anew, as {@link RMContainer} has it; 0: not yet
      * @param untilMs when others may have it at the latest
      */
-    private record Leaving(RMContainer container, boolean left, long untilMs) {
+    private record Leaving(RMContainer container, long leftAt, long untilMs) {
     }
 
     Releases(HeadraceScheduler scheduler, ManagerClient manager, Settings.Elsewhere elsewhere, Timing timing) {
@@ -70,7 +71,7 @@ final class Releases {
         if (!roomElsewhere(container, others) || !stranded && !Headroom.permits(container, scheduler, others)) {
             return;
         }
-        leaving.put(s.id, new Leaving(container, false, now + SENT_WITHIN * timing.soon()));
+        leaving.put(s.id, new Leaving(container, 0, now + SENT_WITHIN * timing.soon()));
         s.releaseMs = now + 2 * timing.retry();
         try {
             caller.execute(() -> call(s.id, waited / 1000.0));
@@ -79,14 +80,19 @@ final class Releases {
         }
     }
 
-    /** A container has been given up. The room elsewhere is its application's for a while, until that has asked. */
+    /** A container has been given up. The room elsewhere is its application's, until that has got a container, but not for long. */
     void left(ContainerId id, long now) {
-        leaving.computeIfPresent(id, (key, l) -> new Leaving(l.container(), true, now + timing.soon()));
+        leaving.computeIfPresent(id, (key, l) -> new Leaving(l.container(), System.currentTimeMillis(), now + timing.soon()));
     }
 
     /** Others may have the room of those that do not leave any more. */
     void tidy(Predicate<ContainerId> waits, long now) {
-        leaving.values().removeIf(l -> now > l.untilMs() || !l.left() && !waits.test(l.container().getContainerId()));
+        leaving.values().removeIf(l -> now > l.untilMs() || (l.leftAt() == 0 ? !waits.test(l.container().getContainerId()) : served(l)));
+    }
+
+    private boolean served(Leaving l) {
+        FiCaSchedulerApp app = scheduler.getCurrentAttemptForContainer(l.container().getContainerId());
+        return app == null || app.getLiveContainers().stream().anyMatch(c -> c.getCreationTime() >= l.leftAt());
     }
 
     /** How many milliseconds a container is left that nothing is given to where it is, and that is not released by then. */

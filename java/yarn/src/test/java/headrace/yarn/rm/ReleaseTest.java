@@ -10,6 +10,7 @@ import java.util.Set;
 import org.apache.hadoop.yarn.api.records.ContainerExitStatus;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerStatus;
+import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -97,6 +98,21 @@ class ReleaseTest extends OneApplication {
         manager.set(leaves, s -> s.archived = true);
         cluster.await("its end", () -> cluster.container(leaves) == null);
         cluster.await("the other's turn, as nobody has asked for the room", () -> Set.copyOf(manager.released()).size() == 2);
+    }
+
+    @Test
+    void othersLeaveOnceItsApplicationHasGoneOn() throws Exception {
+        conf.setLong(TestScheduler.SOON_MS, 3_600_000);
+        start(3);
+        park("high", ids.get(1), ids.get(2));
+        MockNM second = cluster.node("127.0.0.2:1001", 1);
+        cluster.await("the wish to release one", () -> !manager.released().isEmpty());
+        ContainerId leaves = ContainerId.fromString(manager.released().get(0));
+        manager.set(leaves, s -> s.archived = true);
+        cluster.await("its end", () -> cluster.container(leaves) == null);
+        cluster.containers(am, second, 1);
+        cluster.node("127.0.0.3:1001", 1);
+        cluster.await("the other's turn", () -> Set.copyOf(manager.released()).size() == 2);
     }
 
     @Test

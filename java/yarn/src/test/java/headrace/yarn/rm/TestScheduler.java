@@ -17,7 +17,9 @@ public class TestScheduler extends HeadraceScheduler {
 
     /** Setting: nobody is given up who is not heard of. */
     static final String PATIENT = "headrace.test.patient";
-    private static final Timing NEVER_OVER = new Timing(10, 20, 500, 50, 60, 500, 300, 600, 3_600_000, 3_600_000, 50, 3000, 20_000);
+
+    /** Setting: what soon is, in milliseconds. */
+    static final String SOON_MS = "headrace.test.soon-ms";
 
     /** Whether YARN's preemption chooses what carries resources to a container as soon as it is there. */
     volatile boolean choosesCarriers;
@@ -95,6 +97,8 @@ public class TestScheduler extends HeadraceScheduler {
 
     @Override
     Timing timing() {
-        return getConfig().getBoolean(PATIENT, false) ? NEVER_OVER : HURRIED;
+        long soon = getConfig().getLong(SOON_MS, HURRIED.soon());
+        long silent = getConfig().getBoolean(PATIENT, false) ? 3_600_000 : HURRIED.silent();
+        return new Timing(10, 20, 500, 50, 60, soon, 300, 600, silent, silent, 50, 3000, 20_000);
     }
 }
