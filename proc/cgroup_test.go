@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -259,39 +258,23 @@ func seize(t *testing.T, pid int, then func()) {
 func seizeWith(t *testing.T, pid, options int, then func()) {
 	t.Helper()
 	seized, ended := make(chan error), make(chan struct{})
-	onEndingThread(func() {
+	go func() {
 		defer close(ended)
-		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, uintptr(options), 0, 0)
-		if errno != 0 {
-			seized <- os.NewSyscallError("ptrace", errno)
-			return
-		}
-		seized <- nil
-		then()
-	})
+		linux.OnOwnThread(func() error { // which is the tracer
+			_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(pid), 0, uintptr(options), 0, 0)
+			if errno != 0 {
+				seized <- os.NewSyscallError("ptrace", errno)
+				return nil
+			}
+			seized <- nil
+			then()
+			return nil
+		})
+	}()
 	if err := <-seized; err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { <-ended })
-}
-
-// onEndingThread starts a goroutine with a thread of its own, which ends with it.
-func onEndingThread(do func()) {
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() != unix.Getpid() {
-			do()
-			return
-		}
-		// The main thread does not end with a goroutine: what it traces would stay stopped. It is kept until do is done on another.
-		defer runtime.UnlockOSThread()
-		done := make(chan struct{})
-		onEndingThread(func() {
-			defer close(done)
-			do()
-		})
-		<-done
-	}()
 }
 
 // keepStopsAway keeps every signal from a process that does not end it, until it does.

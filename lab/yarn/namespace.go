@@ -3,7 +3,6 @@ package yarn
 import (
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +28,7 @@ type bind struct{ own, at string }
 // and gone when its processes are and it was closed.
 func (n *namespace) mount(binds ...bind) error {
 	n.home = binds[0].at
-	return onOwnThread(func() (err error) {
+	return linux.OnOwnThread(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 			return fmt.Errorf("make a mount namespace, which takes root: %w", err)
 		}
@@ -52,7 +51,7 @@ func (n *namespace) do(f func() error) error {
 	if n == nil {
 		return f()
 	}
-	return onOwnThread(func() error {
+	return linux.OnOwnThread(func() error {
 		if err := n.enter(); err != nil {
 			return fmt.Errorf("enter the namespace of a machine: %w", err)
 		}
@@ -100,22 +99,4 @@ func (n *namespace) close() (err error) {
 		}
 	}
 	return nil
-}
-
-// onOwnThread calls f on a thread that ends with it, so that what f does to the thread
-// changes nothing else.
-func onOwnThread(f func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() {
-			// The first thread does not end, and /proc/self is about it. It is kept
-			// until f is done on another.
-			done <- onOwnThread(f)
-			runtime.UnlockOSThread()
-			return
-		}
-		done <- f() // without an unlock the thread ends with the goroutine
-	}()
-	return <-done
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // The first three bytes of the addresses of a cluster whose machines have networks of
@@ -56,7 +58,7 @@ func (n *namespace) newMachine(index int, address string) (*namespace, error) {
 // newNetwork makes a network namespace with nothing in it.
 func newNetwork() (*namespace, error) {
 	n := &namespace{}
-	err := onOwnThread(func() (err error) {
+	err := linux.OnOwnThread(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return fmt.Errorf("make a network namespace, which takes root: %w", err)
 		}

@@ -14,6 +14,7 @@ import (
 	"connectrpc.com/connect"
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/linux"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -71,7 +72,7 @@ func clientAs(t *testing.T, uid int, socket string) *http.Client {
 	t.Helper()
 	id := uintptr(uid)
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (conn net.Conn, err error) {
-		err = onOwnThread(func() error {
+		err = linux.OnOwnThread(func() error {
 			// Of this thread only, which package unix does not do.
 			for _, call := range []uintptr{unix.SYS_SETRESGID, unix.SYS_SETRESUID} {
 				if _, _, e := unix.RawSyscall(call, id, id, id); e != 0 {
