@@ -201,10 +201,7 @@ func (c *cluster) tell(application string, aside bool) (*wire.ContainersResponse
 // pick collects what tell returns. Of one application it takes no longer where there are many others.
 func (c *cluster) pick(application string, aside bool) (*shown, <-chan struct{}) {
 	defer c.lock()()
-	b := &c.board
-	if aside {
-		b = &c.aside
-	}
+	b := c.boardOf(aside)
 	all := b.shown
 	if all == nil || application != "" {
 		all = &shown{res: &wire.ContainersResponse{Version: b.version, Nodes: c.members.here, Containers: c.containers.list(application, aside)}}
@@ -215,13 +212,18 @@ func (c *cluster) pick(application string, aside bool) (*shown, <-chan struct{})
 	return all, b.changed
 }
 
+// boardOf returns what callers are told of all containers, or of those that are put aside.
+func (c *cluster) boardOf(aside bool) *board {
+	if aside {
+		return &c.aside
+	}
+	return &c.board
+}
+
 // told reports whether a version can be of an answer of this manager, 0 of none.
 func (c *cluster) told(version uint64, aside bool) bool {
 	defer c.lock()()
-	b := &c.board
-	if aside {
-		b = &c.aside
-	}
+	b := c.boardOf(aside)
 	return version == 0 || b.first <= version && version <= b.version
 }
 

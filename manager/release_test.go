@@ -72,6 +72,22 @@ func TestRelease(t *testing.T) {
 	m.none()
 }
 
+// leaving has the checkpoint of c1 ordered to the archive, and its node be at something.
+func leaving(t *testing.T, doing string) (*site, *machine, *wire.NodeOrder) {
+	s := start(t, nil)
+	k := task("c1")
+	k.State, k.Checkpoint = "checkpointed", &wire.CheckpointInfo{Store: "disk", TotalBytes: 1 << 20}
+	m := s.machine("n1", k)
+	m.info.Archive = "/shared"
+	m.report()
+	t.Cleanup(m.keep())
+	s.release("c1", 1000)
+	sent := m.order()
+	m.set("c1", func(t *wire.Task) { t.Doing = doing })
+	m.report()
+	return s, m, sent
+}
+
 // TestResumeWhileItIsSentAway: what has its room back goes on at once, however long the upload would take.
 func TestResumeWhileItIsSentAway(t *testing.T) {
 	for name, goOn := range map[string]func(*site){
@@ -87,17 +103,7 @@ func TestResumeWhileItIsSentAway(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, nil)
-			k := task("c1")
-			k.State, k.Checkpoint = "checkpointed", &wire.CheckpointInfo{Store: "disk", TotalBytes: 1 << 20}
-			m := s.machine("n1", k)
-			m.info.Archive = "/shared"
-			m.report()
-			defer m.keep()()
-			s.release("c1", 1000)
-			sent := m.order()
-			m.set("c1", func(t *wire.Task) { t.Doing = "archiving" })
-			m.report()
+			s, m, sent := leaving(t, "archiving")
 			goOn(s)
 			o := m.order()
 			if verb(o) != "resume" {
@@ -116,17 +122,7 @@ func TestResumeWhileItIsSentAway(t *testing.T) {
 
 // TestResumeWhileItIsTakenBack: what is being done to it otherwise is waited for.
 func TestResumeWhileItIsTakenBack(t *testing.T) {
-	s := start(t, nil)
-	k := task("c1")
-	k.State, k.Checkpoint = "checkpointed", &wire.CheckpointInfo{Store: "disk", TotalBytes: 1 << 20}
-	m := s.machine("n1", k)
-	m.info.Archive = "/shared"
-	m.report()
-	defer m.keep()()
-	s.release("c1", 1000)
-	m.order()
-	m.set("c1", func(t *wire.Task) { t.Doing = "taking back" }) // of an upload that was broken off
-	m.report()
+	s, _, _ := leaving(t, "taking back") // of an upload that was broken off
 	if _, err := s.api.Resume(context.Background(), &wire.ResumeRequest{Container: "c1"}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
 		t.Errorf("it can be resumed: %v", err)
 	}
