@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"context"
-	"errors"
 	"math"
 	"reflect"
 	"slices"
@@ -110,16 +108,9 @@ func TestQuickShapes(t *testing.T) {
 }
 
 func TestInterruptedShapes(t *testing.T) {
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	interrupt := errors.New("interrupted")
 	o := simTest(t, simShapes)
-	o.Repeats, o.ShapeTasks, o.Live, o.Terminal.Width = 1000, 15, true, 200
-	o.Stderr = &labtest.Trigger{Word: "heavy-tail, seed", Times: 5, Pull: func() { cancel(interrupt) }}
-	if err := Measure(ctx, o); !errors.Is(err, interrupt) {
-		t.Fatalf("%v, want that it was interrupted", err)
-	}
-	if res := simResultsOf(t, o); res.Complete || len(res.Shapes) != 1 || len(res.Shapes[0].Runs) == 0 {
+	o.ShapeTasks = 15
+	if res := interrupted(t, o, "heavy-tail, seed", 5); res.Complete || len(res.Shapes) != 1 || len(res.Shapes[0].Runs) == 0 {
 		t.Errorf("complete: %v with %d shapes; want what was finished of the first", res.Complete, len(res.Shapes))
 	}
 }

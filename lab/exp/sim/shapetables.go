@@ -75,9 +75,11 @@ func (f shapeFigure) cells(points []shapePoint) []report.Cell {
 }
 
 // signedCell shows a change.
-func signedCell(v float64) report.Cell {
+func signedCell(v float64) report.Cell { return percentCell(v, sample.Signed) }
+
+func percentCell(v float64, show func(float64) string) report.Cell {
 	c := report.Num(v, report.UnitPercent)
-	c.Text = sample.Signed(v)
+	c.Text = show(v)
 	return c
 }
 
@@ -171,9 +173,7 @@ func meanCell(points []shapePoint, of func(shapePoint) float64, show func(float6
 	if len(values) == 0 {
 		return report.Str("")
 	}
-	c := report.Num(sample.Mean(values), report.UnitPercent)
-	c.Text = show(*c.Value)
-	return c
+	return percentCell(sample.Mean(values), show)
 }
 
 // faultTable has what the check of the invariants finds under each policy.

@@ -255,17 +255,24 @@ func TestQuickDays(t *testing.T) {
 	}
 }
 
-func TestInterruptedDays(t *testing.T) {
+// interrupted measures a thousand repeats until a word of the progress has come so many times.
+func interrupted(t *testing.T, o Options, word string, times int) *Results {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	interrupt := errors.New("interrupted")
-	o := simTest(t, simSeeds)
-	o.Scale, o.Repeats, o.Live, o.Terminal.Width = 0.001, 1000, true, 200
-	o.Stderr = &labtest.Trigger{Word: "seed 2,", Times: 1, Pull: func() { cancel(interrupt) }}
+	o.Repeats, o.Live, o.Terminal.Width = 1000, true, 200
+	o.Stderr = &labtest.Trigger{Word: word, Times: times, Pull: func() { cancel(interrupt) }}
 	if err := Measure(ctx, o); !errors.Is(err, interrupt) {
 		t.Fatalf("%v, want that it was interrupted", err)
 	}
-	if res := simResultsOf(t, o); res.Complete || len(res.day(1)) != 13 {
+	return simResultsOf(t, o)
+}
+
+func TestInterruptedDays(t *testing.T) {
+	o := simTest(t, simSeeds)
+	o.Scale = 0.001
+	if res := interrupted(t, o, "seed 2,", 1); res.Complete || len(res.day(1)) != 13 {
 		t.Errorf("complete %v with %d runs of the first seed; want 13, and incomplete", res.Complete, len(res.day(1)))
 	}
 }

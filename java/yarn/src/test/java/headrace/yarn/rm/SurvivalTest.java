@@ -271,23 +271,34 @@ class SurvivalTest {
         cluster.awaitPhase(id, Phase.RUNNING);
     }
 
+    private interface Step {
+        void run() throws Exception;
+    }
+
+    /** Parks a container and has each order to go on end with the manager, more often than a container may fail to go on. */
+    private void resumesEndWith(ContainerId id, Step end) throws Exception {
+        park(id);
+        manager.carriesOut(false);
+        manager.set(id, s -> s.held = false);
+        for (int times = 1; times <= 7; times++) {
+            int told = times;
+            cluster.await("told " + told + " times", () -> manager.resumed().size() == told);
+            assertEquals(Phase.RESUMING, cluster.scheduler().plugin().phase(id));
+            end.run();
+        }
+    }
+
     @Test
     void aResumeThatEndsWithTheManagerIsNoFailure() throws Exception {
         run(false);
         ContainerId id = ids.get(2);
-        park(id);
-        manager.carriesOut(false);
-        manager.set(id, s -> s.held = false);
-        for (int times = 1; times <= 7; times++) { // more often than a container may fail to go on
-            int told = times;
-            cluster.await("told " + told + " times", () -> manager.resumed().size() == told);
-            assertEquals(Phase.RESUMING, cluster.scheduler().plugin().phase(id));
+        resumesEndWith(id, () -> {
             int unheard = manager.unheard();
             manager.down(true);
             cluster.await("nobody there", () -> manager.unheard() > unheard);
             manager.set(id, s -> s.ordered = "");
             manager.down(false);
-        }
+        });
         manager.carriesOut(true);
         manager.set(id, s -> s.state = "running");
         cluster.awaitPhase(id, Phase.RUNNING);
@@ -299,18 +310,12 @@ class SurvivalTest {
         String app = am.getApplicationAttemptId().getApplicationId().toString();
         cluster.await("the manager to hear of it", () -> manager.applications().containsKey(app));
         ContainerId id = ids.get(2);
-        park(id);
-        manager.carriesOut(false);
-        manager.set(id, s -> s.held = false);
-        for (int times = 1; times <= 7; times++) { // more often than a container may fail to go on
-            int told = times;
-            cluster.await("told " + told + " times", () -> manager.resumed().size() == told);
-            assertEquals(Phase.RESUMING, cluster.scheduler().plugin().phase(id));
+        resumesEndWith(id, () -> {
             int before = manager.allApplications().size();
             manager.restart(() -> manager.set(id, s -> s.ordered = ""));
             cluster.await("all told again", () -> manager.allApplications().size() > before);
             assertEquals(Set.of(app), manager.applications().keySet());
-        }
+        });
     }
 
     @Test

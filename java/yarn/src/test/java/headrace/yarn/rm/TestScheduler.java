@@ -13,7 +13,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 
 /** In a hurry. */
 public class TestScheduler extends HeadraceScheduler {
-    static final Timing HURRIED = new Timing(10, 20, 500, 50, 60, 500, 300, 600, 500, 500, 50, 3000, 20_000);
+    static final Timing HURRIED = hurried(500, 500);
 
     /** Setting: nobody is given up who is not heard of. */
     static final String PATIENT = "headrace.test.patient";
@@ -38,6 +38,10 @@ public class TestScheduler extends HeadraceScheduler {
     /** How often the reconciler has looked an application up, and how often it has kept everybody else out. */
     final AtomicInteger looks = new AtomicInteger();
     final AtomicInteger alone = new AtomicInteger();
+
+    private static Timing hurried(long soon, long silent) {
+        return new Timing(10, 20, 500, 50, 60, soon, 300, 600, silent, silent, 50, 3000, 20_000);
+    }
 
     private static boolean reconciler() {
         return Thread.currentThread().getName().equals("headrace-reconciler");
@@ -99,6 +103,6 @@ public class TestScheduler extends HeadraceScheduler {
     Timing timing() {
         long soon = getConfig().getLong(SOON_MS, HURRIED.soon());
         long silent = getConfig().getBoolean(PATIENT, false) ? 3_600_000 : HURRIED.silent();
-        return new Timing(10, 20, 500, 50, 60, soon, 300, 600, silent, silent, 50, 3000, 20_000);
+        return hurried(soon, silent);
     }
 }
