@@ -42,7 +42,7 @@ func TestCriu(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the victim: %v: %s", err, out)
 	}
-	for _, name := range []string{"Restore", "RestoreCompressed", "DeviceFull", "Cancelled", "CriuDies"} {
+	for _, name := range []string{"Restore", "RestoreCompressed", "DeviceFull", "Cancelled", "CriuDies", "Injected"} {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run=^TestInNamespace$/^"+name+"$", "-test.v")
 			cmd.Env = append(os.Environ(), "HEADRACE_CRIU="+path, "CHECKPOINT_TEST_VICTIM="+victim, "CHECKPOINT_TEST_DIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0")
@@ -71,6 +71,7 @@ func TestInNamespace(t *testing.T) {
 	t.Run("DeviceFull", testCriuDeviceFull)
 	t.Run("Cancelled", testCancelled)
 	t.Run("CriuDies", testCriuDies)
+	t.Run("Injected", testInjected)
 }
 
 // A victim is a running testdata/victim.

@@ -48,13 +48,16 @@ type finish struct{}
 type pageServer struct {
 	conn     io.ReadWriter
 	sink     pageSink
-	hangUp   func()       // closes conn; makes a blocked Read return
+	hangUp   func() // closes conn; makes a blocked Read return
+	memory   func(pid int, at uint64, b []byte) error
 	received atomic.Int64 // bytes of pages; tests wait for it
 
-	in   *bufio.Reader
-	cur  *block
-	work chan any // string: open this image; *block: store it; finish
-	free chan *block
+	in  *bufio.Reader
+	cur *block
+	// process is that to which the pages belong that come now; 0: they are shared memory.
+	process int
+	work    chan any // string: open this image; *block: store it; finish
+	free    chan *block
 
 	stored   chan struct{} // closed when the storing goroutine has ended
 	storeErr error         // set before stored is closed
@@ -170,6 +173,7 @@ func (s *pageServer) open(r request) error {
 	if err := s.send(name); err != nil {
 		return err
 	}
+	s.process = r.process()
 	return s.answer(1, true) // 0: no parent image, send all pages
 }
 
@@ -190,6 +194,9 @@ func (s *pageServer) add(r request) error {
 		s.cur.data = s.cur.data[:have+int(n)*pageSize]
 		if _, err := io.ReadFull(s.in, s.cur.data[have:]); err != nil {
 			return peerError("read from", err)
+		}
+		if err := s.removeInjected(s.cur.data[have:], r.vaddr); err != nil {
+			return err
 		}
 		s.received.Add(int64(n) * pageSize)
 		s.cur.runs = append(s.cur.runs, run{r.vaddr, int(n), uint32(r.flags)})

@@ -298,7 +298,7 @@ func FuzzServer(f *testing.F) {
 		s := &pageServer{conn: struct {
 			io.Reader
 			io.Writer
-		}{bytes.NewReader(b), io.Discard}, sink: d, hangUp: func() {}}
+		}{bytes.NewReader(b), io.Discard}, sink: d, hangUp: func() {}, memory: func(int, uint64, []byte) error { return errBroken }}
 		err := s.serve()
 		d.abandon()
 		if err != nil {

@@ -58,6 +58,14 @@ func (r request) imageName() (string, error) {
 	return "", fmt.Errorf("image of unknown type %d", r.dst&0xff)
 }
 
+// process returns the process whose memory the image holds, 0 for one of shared memory.
+func (r request) process() int {
+	if r.dst&0xff == 1 {
+		return int(r.dst >> 8)
+	}
+	return 0
+}
+
 // checkAdd checks a run of pages.
 func (r request) checkAdd() error {
 	switch {

@@ -244,7 +244,7 @@ func (w *Writer) serve(need int64) error {
 			return err
 		}
 	}
-	w.server = &pageServer{conn: conn, sink: w.dump, hangUp: func() { conn.Close() }}
+	w.server = &pageServer{conn: conn, sink: w.dump, memory: readProcess, hangUp: func() { conn.Close() }}
 	go func() {
 		defer close(w.served)
 		w.err = w.server.serve()
