@@ -1,21 +1,24 @@
 package checkpoint
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"headrace/internal/linux"
 )
 
-// injected is what CRIU writes over the first instructions of a process, for as long as it has the process make a system call: the call and
-// a breakpoint (CRIU's code_syscall, compel/arch/*/src/lib/infect.c).
-var injected = map[string][]byte{
-	"amd64": {0x0f, 0x05, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc},
-	"arm64": {0x01, 0x00, 0x00, 0xd4, 0x00, 0x00, 0x20, 0xd4},
+// injected is what CRIU writes over the first instructions of a process, for as long as it has the process make a system call: the call, in
+// a program of 64 and of 32 bits, and a breakpoint (CRIU's code_syscall and code_int_80, compel/arch/*/src/lib/infect.c).
+var injected = map[string][]string{
+	"amd64": {"\x0f\x05\xcc\xcc\xcc\xcc\xcc\xcc", "\xcd\x80\xcc\xcc\xcc\xcc\xcc\xcc"},
+	"arm64": {"\x01\x00\x00\xd4\x00\x00\x20\xd4"},
 }[runtime.GOARCH]
+
+// injectedLen is the length of each.
+const injectedLen = 8
 
 // injectedPatience is how long a page may begin with what CRIU injects. Until the process has made the call, CRIU waits for it, which
 // stands in the queue for a processor like others.
@@ -38,12 +41,12 @@ func readProcess(pid int, at uint64, b []byte) error {
 // these bytes as one word.
 func (s *pageServer) removeInjected(pages []byte, at uint64) error {
 	for ; len(pages) > 0; pages, at = pages[pageSize:], at+pageSize {
-		first := pages[:len(injected)]
-		if s.process == 0 || len(injected) == 0 || !bytes.Equal(first, injected) {
+		first := pages[:injectedLen]
+		if s.process == 0 || !slices.Contains(injected, string(first)) {
 			continue
 		}
 		deadline := linux.Clock() + injectedPatience
-		for pause := 20 * time.Microsecond; bytes.Equal(first, injected); pause = min(2*pause, 5*time.Millisecond) {
+		for pause := 20 * time.Microsecond; slices.Contains(injected, string(first)); pause = min(2*pause, 5*time.Millisecond) {
 			if linux.Clock() >= deadline {
 				return fmt.Errorf("the page at %#x of process %d begins with code of CRIU, which is not taken away within %v", at, s.process, injectedPatience)
 			}
