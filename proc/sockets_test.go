@@ -20,7 +20,7 @@ import (
 // networker has sockets of each kind, all of which belong to another user, as those of that
 // user's task do. Asked, it says whose they are, and uses them.
 const networker = `
-import os, socket, sys, time
+import os, select, socket, sys, time
 uid = int(sys.argv[1])
 def own(s): os.fchown(s.fileno(), uid, os.getgid()); return s
 def new(family, kind, at):
@@ -33,6 +33,9 @@ late = own(socket.socket()); late.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEA
 six = new(socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)); six.listen()
 udp = new(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0))
 udp2 = new(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)); udp2.connect(udp.getsockname()); udp2.shutdown(socket.SHUT_RD)
+shut = new(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)); ends = select.poll(); ends.register(shut, select.POLLRDHUP)
+try: shut.shutdown(socket.SHUT_RD) # to wake whoever waits there
+except OSError: pass
 a, b = map(own, socket.socketpair())
 all = lone, listener, client, server, late, six, udp, udp2, a, b
 if os.getuid() == 0:
@@ -44,7 +47,7 @@ while True:
     if not line:
         time.sleep(0.01); continue
     client.sendall(b"x"); server.recv(1); a.send(b"y"); b.recv(1); udp2.send(b"z")
-    x = socket.create_connection(listener.getsockname()); y, _ = listener.accept(); x.close(); y.recv(1); y.close()
+    x = socket.create_connection(listener.getsockname()); y, _ = listener.accept(); x.close(); y.recv(1); y.close(); assert ends.poll(0)
     print(line.strip(), [os.fstat(s.fileno()).st_uid for s in all], udp.recv(1) == b"z", udp.getsockname()[1], udp2.getpeername() == udp.getsockname(),
           [s.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR) for s in all[:8]], [s.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) for s in all[:8] if s not in (client, server)], flush=True)
     late.listen() if line == "1\n" else None

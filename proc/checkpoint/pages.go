@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/crash"
+	"headrace/internal/criu/image"
 )
 
 const (
@@ -350,7 +351,7 @@ func (d *dumpWriter) toCome() int64 {
 		return 0
 	}
 	left := d.need
-	ghosts, _ := filepath.Glob(filepath.Join(d.dir, "ghost-file-*"))
+	ghosts, _ := image.Named(d.dir, "ghost-file-*") // what is not found there is counted as still to come
 	for _, path := range ghosts {
 		var st unix.Stat_t
 		if unix.Stat(path, &st) == nil {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/criu/image"
 	"headrace/internal/linux"
 )
 
@@ -123,7 +124,7 @@ func removeScratchDir(dir *os.File) error {
 
 // SweepScratch removes unpacked images that nobody uses: who did so was killed.
 func SweepScratch(scratch string) error {
-	left, err := filepath.Glob(filepath.Join(scratch, scratchPrefix+"*"))
+	left, err := image.Named(scratch, scratchPrefix+"*")
 	for _, path := range left {
 		dir, lerr := linux.LockDir(path, unix.LOCK_EX)
 		switch {

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -251,7 +252,10 @@ func encodeMM(vmas ...[2]uint64) []byte {
 // TestHugePages: an incremental image of a task with a private mapping of huge
 // pages is refused, a full one is not, and the next is full by itself.
 func TestHugePages(t *testing.T) {
-	s := openStore(t, Options{})
+	s, err := Open(filepath.Join(t.TempDir(), "store[1]"), Options{}) // which is no pattern
+	if err != nil {
+		t.Fatal(err)
+	}
 	plain := map[string][]byte{"mm-1.img": encodeMM([2]uint64{mapPrivate, 1}, [2]uint64{1 | mapHugetlb, 0})}
 	huge := map[string][]byte{"mm-1.img": encodeMM([2]uint64{mapPrivate, 0}, [2]uint64{mapPrivate | mapHugetlb, 0})}
 	plugin := map[string][]byte{"mm-1.img": plain["mm-1.img"], "mm-2.img": encodeMM([2]uint64{1, vmaPlugin})}

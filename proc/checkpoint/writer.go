@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/crash"
+	"headrace/internal/criu/image"
 	"headrace/internal/linux"
 )
 
@@ -311,7 +312,7 @@ func (w *Writer) commit(meta []byte) (*manifest, error) {
 // needsFull looks whether any process has mappings that CRIU does not restore
 // from incremental images.
 func (w *Writer) needsFull() (bool, error) {
-	paths, err := filepath.Glob(filepath.Join(w.dir, "mm-*.img"))
+	paths, err := image.Named(w.dir, "mm-*.img")
 	if err != nil {
 		return false, err
 	}

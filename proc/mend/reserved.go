@@ -2,7 +2,6 @@ package mend
 
 import (
 	"fmt"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +21,7 @@ const reservedFrom = 1 << 30
 
 // reserved marks what has been reserved in all processes of an image.
 func reserved(dir string) error {
-	list, err := filepath.Glob(filepath.Join(dir, "mm-*.img"))
+	list, err := image.Named(dir, "mm-*.img")
 	if err != nil {
 		return err
 	}

@@ -167,7 +167,11 @@ func (t *tree) checkTerminals() error {
 
 // checkRights compares the rights of every thread but init's with the user's.
 func (t *tree) checkRights(user linux.Credentials, initPID int) error {
-	if old, _ := filepath.Glob(filepath.Join(t.dir, "creds-*.img")); len(old) > 0 {
+	old, err := img.Named(t.dir, "creds-*.img")
+	if err != nil {
+		return err
+	}
+	if len(old) > 0 {
 		return fmt.Errorf("the image has a form that is too old (%s)", filepath.Base(old[0]))
 	}
 	cores, err := img.Threads(t.dir)

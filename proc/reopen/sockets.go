@@ -257,7 +257,9 @@ func (b bound) goOn(fd int) (err error) {
 		err = unix.Connect(fd, b.peer)
 	}
 	if err == nil && b.shut >= 0 {
-		err = unix.Shutdown(fd, b.shut)
+		if err = unix.Shutdown(fd, b.shut); err == unix.ENOTCONN { // said of one without a peer, which is shut all the same
+			err = nil
+		}
 	}
 	return err
 }

@@ -78,9 +78,6 @@ func (d dump) attempt() (proc.CheckpointResult, error) {
 	stopTook := linux.Clock() - begin
 	res, err := d.write()
 	if err != nil {
-		if !errors.Is(err, proc.ErrNotCheckpointable) && !errors.Is(err, proc.ErrCheckpointLater) && !errors.Is(err, proc.ErrNoSpace) && !errors.Is(err, proc.ErrNotNow) {
-			d.t.life.dumpBroke()
-		}
 		return res, errors.Join(err, d.undoStop())
 	}
 	crash.Here("shim.before-kill")
@@ -166,11 +163,15 @@ func (d dump) ask(job []byte) (proc.CheckpointResult, error) {
 	var none proc.CheckpointResult
 	out, err := d.runHelper(job)
 	if err != nil {
+		d.t.life.dumpBroke() // CRIU goes with the helper, if it does not get done in time
 		return none, fmt.Errorf("dump: %w", err)
 	}
 	var answer dumpAnswer
 	if err := json.Unmarshal(out, &answer); err != nil {
 		return none, fmt.Errorf("the dump helper answered %q: %w", out, err)
+	}
+	if answer.Killed {
+		d.t.life.dumpBroke()
 	}
 	if answer.Error != "" {
 		return none, proc.Remote(answer.Kind, answer.Error)

@@ -60,6 +60,9 @@ func keepLog(from, taskDir, name string) {
 	}
 }
 
+// errCRIUKilled: something has ended CRIU in the middle of a dump. A process may be left with what CRIU had put into it.
+var errCRIUKilled = errors.New("CRIU was killed")
+
 // errNoInit: something has ended the root process while the tree was being restored.
 // The image itself was checked.
 var errNoInit = errors.New("the restored tree has no root process; it was ended meanwhile")

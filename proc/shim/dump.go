@@ -50,6 +50,8 @@ type dumpAnswer struct {
 	Result proc.CheckpointResult `json:"result"`
 	Kind   string                `json:"kind,omitempty"`
 	Error  string                `json:"error,omitempty"`
+	// Killed: CRIU was ended by a signal.
+	Killed bool `json:"killed,omitempty"`
 }
 
 // runDump runs the dump helper: one job on stdin, one answer
@@ -62,7 +64,7 @@ func runDump(in io.Reader, out io.Writer) error {
 	var answer dumpAnswer
 	res, err := job.run()
 	if err != nil {
-		answer.Kind, answer.Error = proc.KindName(err), err.Error()
+		answer.Kind, answer.Error, answer.Killed = proc.KindName(err), err.Error(), errors.Is(err, errCRIUKilled)
 	}
 	answer.Result = res
 	return json.NewEncoder(out).Encode(answer)
@@ -214,7 +216,13 @@ func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) erro
 	cmd.Stdout, cmd.Stderr = said, said
 	asked, committed, err := decide(cmd, j.Memory, commit)
 	keepLog(log, j.Dir, dumpLog)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && !exit.Exited() {
+		err = fmt.Errorf("%w: %w", errCRIUKilled, err)
+	}
 	switch {
+	case asked && committed != nil && errors.Is(err, errCRIUKilled):
+		return errors.Join(committed, err)
 	case asked:
 		return committed // whatever has become of CRIU since
 	case err == nil:
@@ -227,8 +235,7 @@ func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) erro
 	if err := storeFull(w.Dir()); err != nil {
 		return errors.Join(err, failure)
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.Exited() {
+	if exit != nil && exit.Exited() {
 		if said := failure.Error(); criu.Passing(said) || criu.Lacking(said) {
 			return fmt.Errorf("%w: %w", proc.ErrCheckpointLater, failure)
 		}

@@ -3,6 +3,7 @@ package shim
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"sync"
 	"syscall"
@@ -57,10 +58,12 @@ type life struct {
 	reports   *os.File
 	// usersStart: what starts the command is the user's by now.
 	usersStart bool
-	// brokenDump is when a dump last broke off in the middle.
-	brokenDump time.Duration
-	acct       account
-	exit       proc.Exit
+	// suspect is until when an end by a signal is put down to a CRIU that was killed: for a moment after the task
+	// has gone on. 0: none was.
+	suspect time.Duration
+	diedAt  time.Duration // when init did
+	acct    account
+	exit    proc.Exit
 
 	over chan struct{} // closed when the end is recorded
 	// cutOff has the SIGTERM of what ends the task from outside; nobody receives it.
@@ -170,14 +173,15 @@ func (l *life) goOn() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.phase = running
+	l.suspect = min(l.suspect, linux.Clock()+time.Second)
 	l.acct.resumed()
 }
 
-// dumpBroke notes that a dump broke off in the middle.
+// dumpBroke notes that CRIU was killed in the middle of a dump.
 func (l *life) dumpBroke() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.brokenDump = linux.Clock()
+	l.suspect = math.MaxInt64
 }
 
 // saved notes that what the task had used by now is safe in a checkpoint.
@@ -202,7 +206,7 @@ func (l *life) beginEnd() error {
 func (l *life) emptied() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.phase, l.expectEnd, l.initDied, l.exit.Restored = empty, false, false, false
+	l.phase, l.expectEnd, l.initDied, l.exit.Restored, l.suspect = empty, false, false, false, 0
 }
 
 // beginRestore says that the deaths to come, until the tree is taken, are those of a
@@ -261,7 +265,7 @@ func (l *life) rootDied() bool {
 		return false
 	}
 	l.acct.paused()
-	l.phase = ended
+	l.phase, l.diedAt = ended, linux.Clock()
 	return true
 }
 
@@ -324,9 +328,10 @@ func (l *life) end(killed bool) {
 		}
 		l.exit.Code, l.exit.Signal = st.Code, st.Signal
 		// A CRIU that is killed in the few milliseconds in which it runs its own code in
-		// a process takes that process with it.
-		brokenBy := l.brokenDump != 0 && linux.Clock()-l.brokenDump < time.Second
-		l.exit.Lost = l.exit.Lost || l.exit.Signal != 0 && !killed && brokenBy
+		// a process takes that process with it, as soon as it goes on. What it leaves of that code is
+		// a trap, which the process may come to much later.
+		byCRIU := l.suspect != 0 && (l.exit.Signal == int(syscall.SIGTRAP) || l.exit.Signal != 0 && l.diedAt < l.suspect)
+		l.exit.Lost = l.exit.Lost || !killed && byCRIU
 	}
 	l.record()
 }

@@ -120,7 +120,7 @@ func readAll(path string) ([]byte, error) {
 }
 
 // Threads lists the images of an image directory that are named as those of threads.
-func Threads(dir string) ([]string, error) { return filepath.Glob(filepath.Join(dir, "core-*.img")) }
+func Threads(dir string) ([]string, error) { return Named(dir, "core-*.img") }
 
 // ThreadOf returns the number of the thread that such an image is of, in its name.
 func ThreadOf(path string) (tid int, err error) {
