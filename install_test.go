@@ -10,21 +10,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"headrace/internal/jars"
 )
 
 // TestInstall: what was built is installed, for its prefix, without anything being built;
 // it goes again. The programs and jars are stand-ins.
 func TestInstall(t *testing.T) {
 	plugins := []string{"yarn", "mapreduce", "spark", "hive"}
-	for name, have := range map[string][]string{"with jars": plugins, "without jars": nil, "some jars": plugins[:1]} {
+	for name, jars := range map[string][]string{"with jars": plugins, "without jars": nil, "some jars": plugins[:1]} {
 		t.Run(name, func(t *testing.T) {
 			tree := newInstallTree(t)
 			tree.write("bin/headrace", "#!/bin/sh\necho completion\n", 0o755)
 			tree.write("bin/headrace-shim", "", 0o755)
 			want := []string{"bin/headrace", "bin/headrace-shim", "share/headrace/node.env", "share/headrace/manager.env", "share/headrace/dfs.env", "lib/tmpfiles.d/headrace.conf", settingsFile}
-			for _, plugin := range have {
+			for _, plugin := range jars {
 				tree.write("java/"+plugin+"/target/headrace-"+plugin+".jar", "", 0o644)
 				want = append(want, "share/headrace/headrace-"+plugin+".jar")
 			}
@@ -122,38 +120,6 @@ func TestUnitsThatExclude(t *testing.T) {
 	}
 	if !found {
 		t.Error("no units exclude each other")
-	}
-}
-
-// TestClean: what was built goes, and what tests keep for all checkouts is named; that goes when it is asked for, and nothing beside it.
-func TestClean(t *testing.T) {
-	tree := newInstallTree(t)
-	caches := t.TempDir()
-	t.Setenv("XDG_CACHE_HOME", caches)
-	tree.write("bin/headrace", "", 0o755)
-	tree.write("kept/lib/a.jar", "", 0o644)
-	kept, err := jars.Keep(filepath.Join(tree.dir, "kept/lib"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	jar := filepath.Join(kept[0], "a.jar")
-	beside := filepath.Join(caches, "another", "file")
-	if err := errors.Join(os.Mkdir(filepath.Dir(beside), 0o755), os.WriteFile(beside, nil, 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	there := func(path string) bool {
-		_, err := os.Stat(path)
-		return err == nil
-	}
-	out, err := tree.make("clean")
-	if err != nil || !strings.Contains(out, caches+"/headrace") || !strings.Contains(out, "make clean-kept") || there(filepath.Join(tree.dir, "bin")) || !there(jar) {
-		t.Errorf("make clean: %v\n%s", err, out)
-	}
-	if out, err := tree.make("clean-kept"); err != nil || there(jar) || !there(beside) {
-		t.Errorf("make clean-kept: %v\n%s", err, out)
-	}
-	if out, err := tree.make("clean"); err != nil || strings.Contains(out, "stay") {
-		t.Errorf("make clean where nothing is kept: %v\n%s", err, out)
 	}
 }
 
