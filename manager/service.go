@@ -22,8 +22,8 @@ const (
 	maxText    = 2000
 	maxTasks   = 20_000
 	maxStores  = 64
-	maxVictims = 20_000
-	maxEnded   = 20_000
+	maxVictims = 20_000 // as ManagerClient.MOST_VICTIMS
+	maxEnded   = 20_000 // as ManagerClient.MOST_ENDED
 )
 
 // service answers the protocol.
