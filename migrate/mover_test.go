@@ -503,6 +503,8 @@ func (b *brokenOff) Read(p []byte) (int, error) {
 // TestSweepEnded: what waits for an application that has ended for good is removed, and nothing else: not what waits for others, nor
 // for some of which nobody knows, nor what somebody has claimed. One round does a bounded part.
 func TestSweepEnded(t *testing.T) {
+	defer func(most int) { mostSwept = most }(mostSwept)
+	mostSwept = 10
 	place := newDir(t)
 	a := newArchive(t, place, Options{})
 	put := func(key, app string) string {

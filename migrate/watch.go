@@ -54,13 +54,12 @@ func (m *Mover) Sweep(ctx context.Context, log *slog.Logger) error {
 	return err
 }
 
-const (
-	// mostSwept is how many entries that wait are looked at, and how many removed, in one round for their applications: all
-	// machines of a cluster do the same.
-	mostSwept = 200
-	// mostAsked is about how many applications is asked in one round.
-	mostAsked = 10_000
-)
+// mostSwept is how many entries that wait are looked at, and how many removed, in one round for their applications: all
+// machines of a cluster do the same. Tests make it smaller.
+var mostSwept = 200
+
+// mostAsked is about how many applications is asked in one round.
+const mostAsked = 10_000
 
 // sweepEnded removes what waits for applications that have ended for good. What somebody has claimed meanwhile stays: it is
 // offered again or used up. Only a scheduler can tell that an application is not attempted again; what it does not tell of waits
