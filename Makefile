@@ -35,7 +35,7 @@ envs  := node.env manager.env dfs.env
 
 # The order of prerequisites is kept: setup comes before what it makes possible.
 .NOTPARALLEL:
-.PHONY: help setup build java demo test test-all check bench install uninstall generate clean FORCE
+.PHONY: help setup build java demo test test-all check bench install uninstall generate clean clean-kept FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,5 +127,12 @@ generate: ## write the Go code of the protocols again, from wire/*.proto and Had
 	scripts/generate
 	scripts/generate-hdfs
 
-clean: ## remove what was built
+# What tests keep for all checkouts (package internal/jars says where): Hadoop's and Spark's jars, and Java's archives of their classes.
+kept := $(or $(XDG_CACHE_HOME),$(if $(filter 0,$(shell id -u)),/var/cache,$(HOME)/.cache))/headrace
+
+clean: ## remove what was built; what tests have kept for all checkouts stays (clean-kept)
 	rm -rf bin out java/target java/*/target
+	@[ ! -d '$(kept)' ] || echo "$$(du -sh '$(kept)' | cut -f 1) of jars stay in $(kept), which tests of all checkouts use: make clean-kept removes them"
+
+clean-kept: ## remove the jars and archives of classes that tests have kept for all checkouts; they are made again
+	rm -rf '$(kept)'

@@ -357,8 +357,12 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	if err != nil {
 		return asRefusal(err)
 	}
+	var recErr error
+	if len(files) > 0 {
+		recErr = s.warming.exceptUnsettled(cred.UID, by.Viewer().All, paths)
+	}
 	did, err := s.warming.engine.Evict(ctx, cred, by.Viewer().All, files)
-	if recErr := s.warming.noteEvicted(paths, &did, res); err == nil {
+	if recErr = errors.Join(recErr, s.warming.noteEvicted(paths, &did, res)); err == nil {
 		err = recErr
 	}
 	if err != nil {
@@ -385,6 +389,21 @@ func (w *warming) noteEvicted(paths []string, did *warm.Evicted, res *wire.Evict
 	errs := []error{w.forget(over...)}
 	for _, id := range did.Lost {
 		if e := w.entry(id); e != nil {
+			errs = append(errs, w.except(e, paths))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// exceptUnsettled records that a user's requests (all users' if everyone) have given paths up whose files are looked for after a
+// start of the daemon: the engine may not know them yet. It comes before the engine lets go: what it is given later is by the record.
+func (w *warming) exceptUnsettled(uid uint32, everyone bool, paths []string) error {
+	var errs []error
+	for _, e := range w.sorted() {
+		w.mu.Lock()
+		concerned := e.unsettled && e.rec.Job == "" && (everyone || e.rec.UID == uid)
+		w.mu.Unlock()
+		if concerned {
 			errs = append(errs, w.except(e, paths))
 		}
 	}

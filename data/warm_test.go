@@ -154,6 +154,70 @@ func TestFilesThatComeAfterARestart(t *testing.T) {
 	}
 }
 
+// heldCache asks about a file only when it is let.
+type heldCache struct {
+	pagecache.Cache
+	name       string
+	begun, let chan struct{}
+}
+
+func (c *heldCache) Resident(f *os.File, r pagecache.Range) (int64, error) {
+	if filepath.Base(f.Name()) == c.name {
+		select {
+		case c.begun <- struct{}{}:
+			<-c.let
+		default: // later ones
+		}
+	}
+	return c.Cache.Resident(f, r)
+}
+
+// TestEvictWhileFilesAreLookedFor: what a user has let go while the files of their requests are looked for after a start of the
+// daemon is not read again, then or after another start; and a request of which nothing is left ends.
+func TestEvictWhileFilesAreLookedFor(t *testing.T) {
+	datatest.NeedCachestat(t)
+	b := newBed(t)
+	b.start()
+	dir, other := testkit.OpenDir(t), testkit.OpenDir(t)
+	for _, name := range []string{"a", "z"} {
+		testkit.ColdFile(t, dir, name, datatest.FileSize, 0o644)
+	}
+	testkit.ColdFile(t, other, "only", datatest.FileSize, 0o644)
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{dir}})
+	b.calls().Warm(&wire.WarmRequest{Paths: []string{other}})
+	again := func(held, evicted string) {
+		t.Helper()
+		b.shutdown()
+		c := &heldCache{name: held, begun: make(chan struct{}, 1), let: make(chan struct{})}
+		open := b.cfg.Cache
+		b.cfg.Cache = func(cfg pagecache.Config) (_ pagecache.Cache, err error) {
+			c.Cache, err = open(cfg)
+			return c, err
+		}
+		b.start()
+		b.cfg.Cache = open
+		testkit.Await(t, "a search", func() bool { return len(c.begun) > 0 })
+		if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{evicted}}); err != nil {
+			t.Error(err)
+		}
+		close(c.let)
+	}
+	one, both := fmt.Sprintf("w1 done %d", datatest.FileSize), fmt.Sprintf("w2 done %d", datatest.FileSize)
+	again("z", dir+"/a") // which it has found before
+	b.calls().AwaitRequests(one, both)
+	if n, _ := b.calls().PinnedBy(dir + "/a"); n != 0 {
+		t.Errorf("%d bytes of the file that was let go are kept", n)
+	}
+	b.shutdown()
+	b.start()
+	b.calls().AwaitRequests(one, both)
+	again("only", other)
+	b.calls().AwaitRequests(one)
+	b.shutdown()
+	b.start()
+	b.calls().AwaitRequests(one)
+}
+
 func TestWarmIsBounded(t *testing.T) {
 	datatest.NeedCachestat(t)
 	b := newBed(t)

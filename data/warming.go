@@ -65,6 +65,8 @@ type warmEntry struct {
 	claim *claim
 	// found is closed when it is known which files it is about, as far as they are there.
 	found chan struct{}
+	// unsettled: its files are looked for after a start of the daemon, or will be once more.
+	unsettled bool
 	foundFiles
 }
 
@@ -84,6 +86,7 @@ type foundFiles struct {
 	bytes int64
 	// resident is what of it was in memory, as far as the owner may know.
 	resident int64
+	except   int64 // files that it has given up
 	problems problems
 	memory   int64 // that is claimed for them
 }
@@ -107,7 +110,7 @@ func openWarming(r *reading, c *Config) (*warming, error) {
 		return nil, err
 	}
 	for _, rec := range known {
-		e := &warmEntry{rec: rec, claim: &claim{of: w.memory, uid: rec.UID}, found: make(chan struct{})}
+		e := &warmEntry{rec: rec, claim: &claim{of: w.memory, uid: rec.UID}, found: make(chan struct{}), unsettled: true}
 		w.entries[warm.RequestID(rec.ID)] = e
 		if err := e.claim.take(pathsCost(rec.Paths) + pathsCost(rec.Except)); err != nil {
 			w.log.Warn("a request takes more memory than its user may have", "id", rec.ID, "err", err)
@@ -155,6 +158,11 @@ func (w *warming) sorted() []*warmEntry {
 
 // takeUp goes on with a request from before the restart.
 func (w *warming) takeUp(e *warmEntry) {
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		e.unsettled = false
+	}()
 	all := w.takeUpOnce(e)
 	if !e.isFound() {
 		return // the daemon ends
@@ -172,10 +180,21 @@ func (w *warming) takeUp(e *warmEntry) {
 	}
 }
 
-// takeUpOnce looks for the files of a request, and gives the engine those that are there. It reports false if
-// some could not be looked at.
+// takeUpOnce looks for the files of a request, and gives the engine those that are there: again, where it has given
+// some up meanwhile. It reports false if some could not be looked at.
 func (w *warming) takeUpOnce(e *warmEntry) (all bool) {
-	rec, before := w.recordOf(e), w.foundOf(e)
+	for {
+		rec := w.recordOf(e)
+		all = w.takeUpAs(e, rec)
+		if slices.Equal(w.recordOf(e).Except, rec.Except) {
+			return all
+		}
+	}
+}
+
+// takeUpAs is takeUpOnce by what is recorded.
+func (w *warming) takeUpAs(e *warmEntry, rec record) (all bool) {
+	before := w.foundOf(e)
 	end, err := w.searches.Begin(w.ctx, rec.UID)
 	if err != nil {
 		return true
@@ -199,7 +218,13 @@ func (w *warming) takeUpOnce(e *warmEntry) (all bool) {
 			w.log.Error("a request cannot be taken up again", "id", rec.ID, "err", err)
 		}
 	}
-	return found.problems.count == 0
+	all = found.problems.count == 0
+	if all && found.count == 0 && found.except > 0 { // as where the engine has it and gives all up
+		if err := w.forget(e); err != nil {
+			w.log.Error("a request of which nothing is left is not forgotten", "id", rec.ID, "err", err)
+		}
+	}
+	return all
 }
 
 // nowFound notes which files a request is about, and reports whether they are others than before.
@@ -266,6 +291,7 @@ func (w *warming) find(ctx context.Context, cred linux.Credentials, paths []stri
 	err := w.searches.findAs(ctx, cred, paths, fileset.Visitor{
 		File: func(f fileset.File) error {
 			if except[f.Path] {
+				found.except++
 				return nil
 			}
 			n := fileCost(f.Path, f.Size)

@@ -19,6 +19,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -535,5 +537,21 @@ func TestSilentCallers(t *testing.T) {
 	s.preempt("c1")
 	if o := n.order(); o.Container != "c1" {
 		t.Errorf("the order is about %s", o.Container)
+	}
+}
+
+// TestBoundsOfThePlugin: the plug-in of the ResourceManager sends as much at a time as is taken here.
+func TestBoundsOfThePlugin(t *testing.T) {
+	source, err := os.ReadFile("../java/client/src/main/java/headrace/client/ManagerClient.java")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"MOST_VICTIMS": maxVictims, "MOST_ENDED": maxEnded} {
+		found := regexp.MustCompile(`static final int ` + name + ` = ([0-9_]+);`).FindSubmatch(source)
+		if found == nil {
+			t.Errorf("the plug-in has no %s", name)
+		} else if got, err := strconv.ParseInt(string(found[1]), 0, 64); err != nil || int(got) != want {
+			t.Errorf("%s is %s, %v; here it is %d", name, found[1], err, want)
+		}
 	}
 }

@@ -22,6 +22,7 @@ type cluster struct {
 	containers containers
 	orders     orders
 	doubts     doubts
+	finished   lately // applications that have ended for good, as their scheduler has told
 	draining   bool
 }
 
@@ -185,10 +186,27 @@ func (c *cluster) forgetAway(name string) error {
 	return err
 }
 
-// enter notes the applications that there are, as their scheduler tells.
-func (c *cluster) enter(applications map[string]*wire.Application) {
+// enter notes the applications that there are, and those that have ended for good, as their scheduler tells.
+func (c *cluster) enter(applications map[string]*wire.Application, ended []string) {
 	defer c.lock()()
 	c.containers.enter(applications)
+	for _, name := range ended {
+		c.finished.add(name, maxEnded)
+	}
+	for name := range applications { // whatever has been said of it before
+		c.finished.remove(name)
+	}
+}
+
+// endedOf returns those of some applications of which their scheduler has told that they have ended for good.
+func (c *cluster) endedOf(applications []string) (ended []string) {
+	defer c.lock()()
+	for _, name := range applications {
+		if c.finished.has(name) {
+			ended = append(ended, name)
+		}
+	}
+	return ended
 }
 
 // tell returns what Containers tells now, of all or of one application, with aside without those that only run, and what is

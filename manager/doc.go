@@ -9,7 +9,9 @@
 // Orders that were given before are then not known any more; what they have come to is
 // in the reports. Which end a container has told by its progress, by whomever, its node writes down and
 // tells again: one that has outlived it is not to be believed again. For some seconds after its start a container that is not known is one
-// whose node has not come back yet: it is to wait, not to be given up.
+// whose node has not come back yet: it is to wait, not to be given up. Which applications have ended for good their scheduler tells
+// a manager that was started again as well; nodes have archived checkpoints of these removed (Ended), and of no others: that an
+// application is not named among those that run says nothing, as its scheduler may have been started again.
 //
 // A victim that cannot be told anything is given some time (standing.go): one that has not
 // begun, that is not known, or whose node is away. Then the answer names no mechanism, and

@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,6 +132,44 @@ func TestApplications(t *testing.T) {
 	expect("c1", long[:maxName], 0)
 	tell(&wire.ContainersRequest{AllApplications: true}) // none
 	expect("c1", "", 2)
+}
+
+// TestEndedApplications: what a scheduler tells of applications that have ended for good is told to nodes, but not of one that it
+// names as one that runs. Of what it has not told nothing is known, as after a start of the manager.
+func TestEndedApplications(t *testing.T) {
+	s := start(t, nil)
+	expect := func(want ...string) {
+		t.Helper()
+		res, err := s.api.Ended(context.Background(), &wire.EndedRequest{Applications: []string{"application_1", "application_2", "application_3"}})
+		if err != nil || !slices.Equal(res.Applications, want) {
+			t.Errorf("ended have %q, %v; want %q", res.GetApplications(), err, want)
+		}
+	}
+	tell := func(running string, ended ...string) {
+		t.Helper()
+		q := &wire.ContainersRequest{Applications: map[string]*wire.Application{running: {}}, AllApplications: true, EndedApplications: ended}
+		if _, err := s.api.Containers(context.Background(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect()
+	tell("application_1")
+	tell("application_2")
+	expect() // that it is not named any more does not mean that it has ended
+	tell("application_3", "application_1", "application_2")
+	expect("application_1", "application_2")
+	tell("application_3") // the scheduler forgets them some time
+	expect("application_1", "application_2")
+	tell("application_2", "application_2")
+	expect("application_1")
+	long := strings.Repeat("a", maxName+1)
+	for _, bad := range [][]string{{long}, make([]string, maxEnded+1)} {
+		_, err := s.api.Containers(context.Background(), &wire.ContainersRequest{AllApplications: true, EndedApplications: bad})
+		_, asked := s.api.Ended(context.Background(), &wire.EndedRequest{Applications: bad})
+		if connect.CodeOf(err) != connect.CodeInvalidArgument || connect.CodeOf(asked) != connect.CodeInvalidArgument {
+			t.Errorf("%d names are taken: %v, %v", len(bad), err, asked)
+		}
+	}
 }
 
 // What a second of a container counts depends on its priority, and on that of who waits:

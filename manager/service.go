@@ -22,7 +22,8 @@ const (
 	maxText    = 2000
 	maxTasks   = 20_000
 	maxStores  = 64
-	maxVictims = 20_000
+	maxVictims = 20_000 // as ManagerClient.MOST_VICTIMS
+	maxEnded   = 20_000 // as ManagerClient.MOST_ENDED
 )
 
 // service answers the protocol.
@@ -158,10 +159,10 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 			fmt.Errorf("version %d is of another manager: this one was started since; tell it all again, and ask for version 0", q.Version))
 	}
 	if applications := q.Applications; len(applications) > 0 || q.AllApplications {
-		if err := checkApplications(applications); err != nil {
+		if err := checkApplications(applications, q.EndedApplications); err != nil {
 			return nil, err
 		}
-		s.m.cluster.enter(applications)
+		s.m.cluster.enter(applications, q.EndedApplications)
 		s.m.inputs.Running(applications)
 	}
 	if q.Application == "" && q.Wait > 0 { // it is a scheduler that waits for changes
@@ -192,6 +193,14 @@ func (s *service) gather(ctx context.Context) {
 	case <-time.After(s.m.cfg.timing.gather):
 	case <-ctx.Done():
 	}
+}
+
+// Ended tells which applications have ended for good.
+func (s *service) Ended(_ context.Context, q *wire.EndedRequest) (*wire.EndedResponse, error) {
+	if err := checkEnded(q.Applications); err != nil {
+		return nil, err
+	}
+	return &wire.EndedResponse{Applications: s.m.cluster.endedOf(q.Applications)}, nil
 }
 
 // Nodes lists the nodes for people.
@@ -240,19 +249,42 @@ func checkReport(r *wire.NodeReport) error {
 
 // checkApplications refuses what cannot be meant, and cuts names of queues: whoever submits an application to YARN may write
 // any, and must not have all others refused.
-func checkApplications(all map[string]*wire.Application) error {
+func checkApplications(all map[string]*wire.Application, ended []string) error {
 	if len(all) > maxContainers {
 		return invalid("%d applications; name at most %d", len(all), maxContainers)
 	}
+	if err := checkEnded(ended); err != nil {
+		return err
+	}
 	for name, app := range all {
-		if len(name) > maxName {
-			return invalid("%.80q is not the name of an application; give at most %d bytes", name, maxName)
+		if err := checkApplication(name); err != nil {
+			return err
 		}
 		if app != nil {
 			app.Queue = clean(app.Queue, maxName)
 		}
 		if app.GetPriority() > uint32(headrace.MaxPriority) {
 			return invalid("the application %.80q has the priority %d; give a number from 0 to %d", name, app.GetPriority(), headrace.MaxPriority)
+		}
+	}
+	return nil
+}
+
+func checkApplication(name string) error {
+	if len(name) > maxName {
+		return invalid("%.80q is not the name of an application; give at most %d bytes", name, maxName)
+	}
+	return nil
+}
+
+// checkEnded refuses what cannot be meant.
+func checkEnded(applications []string) error {
+	if len(applications) > maxEnded {
+		return invalid("%d applications that have ended; name at most %d", len(applications), maxEnded)
+	}
+	for _, name := range applications {
+		if err := checkApplication(name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -32,6 +32,9 @@
 // entry. In the directory are the data, in objects of 128 MB, and the manifest, which
 // is written last.
 //
+// Sweep removes what has been left, by its age, and what waits for an application that has ended for good (Mover.Ended): such a one
+// is never attempted again, and its key is no other's.
+//
 // # Never twice
 //
 // A task that has been restored once has done things that must not be done again. So:

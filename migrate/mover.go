@@ -30,6 +30,9 @@ type Mover struct {
 	// Open reaches it. It is called until it succeeds, whenever the archive is needed, and again when it could not be swept.
 	Open     func(ctx context.Context) (*Archive, error)
 	Observer *Observer
+	// Ended returns those of some applications that have ended for good, so that nobody will ask for their checkpoints any more;
+	// nil: that is not known of any.
+	Ended func(ctx context.Context, applications []string) ([]string, error)
 	// Node is the name of this machine.
 	Node string
 	// Log gets structured messages; nil: none.
@@ -37,6 +40,9 @@ type Mover struct {
 
 	mu   sync.Mutex // also while the archive is opened, which may hang
 	open *Archive
+
+	// applications are those of the entries that Sweep has found ready, by their ids; of the goroutine that sweeps.
+	applications map[string]string
 
 	noted sync.Mutex
 	// problem is why the archive could not be used when it was last looked at.

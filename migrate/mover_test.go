@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -497,4 +498,70 @@ func (b *brokenOff) Read(p []byte) (int, error) {
 		err = b.err
 	}
 	return n, err
+}
+
+// TestSweepEnded: what waits for an application that has ended for good is removed, and nothing else: not what waits for others, nor
+// for some of which nobody knows, nor what somebody has claimed. One round does a bounded part.
+func TestSweepEnded(t *testing.T) {
+	defer func(most int) { mostSwept = most }(mostSwept)
+	mostSwept = 10
+	place := newDir(t)
+	a := newArchive(t, place, Options{})
+	put := func(key, app string) string {
+		d := describe(key)
+		d.App = app
+		m, err := a.Put(t.Context(), NewID(), d, addBytes(t, "x", []byte("contents")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.ID
+	}
+	var ended, asked []string
+	var unknown error
+	m := &Mover{
+		Name: "archive", Open: func(context.Context) (*Archive, error) { return a, nil },
+		Ended: func(_ context.Context, of []string) ([]string, error) {
+			asked = of
+			return ended, unknown
+		},
+	}
+	round := func() map[string]State {
+		t.Helper()
+		if err := m.Sweep(t.Context(), slog.New(slog.DiscardHandler)); err != nil {
+			t.Fatal(err)
+		}
+		return statesOf(t, a)
+	}
+	over, other, held := put("over", "application_1"), put("other", "application_2"), put("held", "application_3")
+	claim, err := a.Claim(t.Context(), want("held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := round(); len(got) != 3 || !slices.Equal(asked, []string{"application_1", "application_2"}) {
+		t.Errorf("none has ended, and there are %v; asked about %q", got, asked)
+	}
+	ended, unknown = []string{"application_1", "application_3"}, errors.New("the manager is away")
+	if got := round(); len(got) != 3 {
+		t.Errorf("nobody knows, and there are %v", got)
+	}
+	unknown = nil
+	if got := round(); len(got) != 2 || got[over] != "" || got[other] != Ready || got[held] != Claimed {
+		t.Errorf("there are %v", got)
+	}
+	if err := claim.Return(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := round(); len(got) != 1 || got[other] != Ready {
+		t.Errorf("what was claimed is offered again, and there are %v", got)
+	}
+	for range mostSwept + 5 {
+		put("many", "application_1")
+	}
+	m.applications = nil // as of a node that was started again
+	if got := round(); len(got) < 6 || got[other] == "" && len(got) > 7 {
+		t.Errorf("one round has left %d", len(got))
+	}
+	if got := round(); len(got) != 1 || got[other] != Ready {
+		t.Errorf("two rounds have left %d", len(got))
+	}
 }

@@ -2,7 +2,10 @@ package migrate
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -35,6 +38,9 @@ func (m *Mover) Sweep(ctx context.Context, log *slog.Logger) error {
 	if err == nil {
 		swept, err = at.Sweep(ctx, Ages{})
 	}
+	if err == nil {
+		err = m.sweepEnded(ctx, at, &swept, log)
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -46,6 +52,69 @@ func (m *Mover) Sweep(ctx context.Context, log *slog.Logger) error {
 		log.Info("left behind in the archive", "archive", m.Name, "offered again", swept.Offered, "removed", swept.Removed)
 	}
 	return err
+}
+
+// mostSwept is how many entries that wait are looked at, and how many removed, in one round for their applications: all
+// machines of a cluster do the same. Tests make it smaller.
+var mostSwept = 200
+
+// mostAsked is about how many applications is asked in one round.
+const mostAsked = 10_000
+
+// sweepEnded removes what waits for applications that have ended for good. What somebody has claimed meanwhile stays: it is
+// offered again or used up. Only a scheduler can tell that an application is not attempted again; what it does not tell of waits
+// as long as Ages say. An entry that is not readable waits as well.
+func (m *Mover) sweepEnded(ctx context.Context, at *Archive, s *Swept, log *slog.Logger) error {
+	if m.Ended == nil {
+		return nil
+	}
+	ready, err := at.names(ctx, Ready)
+	if err != nil {
+		return err
+	}
+	known, looks := map[string]string{}, 0
+	waiting := map[string][]Entry{} // by application
+	for _, e := range ready {
+		app, ok := m.applications[e.ID]
+		if !ok && looks < mostSwept {
+			looks++
+			of, err := at.manifest(ctx, e)
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err == nil {
+				app = of.App
+			}
+			ok = err == nil || errors.Is(err, ErrForged) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion)
+		}
+		if ok {
+			known[e.ID] = app
+		}
+		if app != "" && (len(waiting[app]) > 0 || len(waiting) < mostAsked) {
+			waiting[app] = append(waiting[app], e)
+		}
+	}
+	m.applications = known
+	if len(waiting) == 0 {
+		return nil
+	}
+	ended, err := m.Ended(ctx, slices.Sorted(maps.Keys(waiting)))
+	if err != nil { // nothing is wrong with the archive
+		log.Debug("which applications have ended is not known", "err", err)
+		return nil
+	}
+	removed := 0
+	for _, app := range ended {
+		for _, e := range waiting[app] {
+			if removed++; removed > mostSwept {
+				return nil
+			}
+			if err := at.sweepOne(ctx, e, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // note writes one line when the archive cannot be used any more, and one when it can

@@ -337,6 +337,22 @@ func TestApplication(t *testing.T) {
 	}
 }
 
+// TestEndedApplications: a node hears of which of some applications the manager knows that they have ended, of none from an older one.
+func TestEndedApplications(t *testing.T) {
+	f, h := newManager(t), newHost()
+	a, _, _ := run(t, f, h, nil)
+	for older, want := range map[bool][]string{false: {"application_1"}, true: nil} {
+		f.change(func() { f.older = older })
+		if got, err := a.Ended(t.Context(), []string{"application_1", "application_2"}); err != nil || !slices.Equal(got, want) {
+			t.Errorf("older: %v: %q, %v", older, got, err)
+		}
+	}
+	f.stop()
+	if got, err := a.Ended(t.Context(), []string{"application_1"}); err == nil {
+		t.Errorf("a manager that is away says %q", got)
+	}
+}
+
 // TestSlowApplication: while a manager is slow to answer about one application the others' questions do not wait for that, and
 // what is known is told; and an answer counts although whoever asked has gone.
 func TestSlowApplication(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"headrace/internal/budget"
 	"headrace/wire"
 )
@@ -120,6 +122,17 @@ func (a *Agent) Application(ctx context.Context, user, scheduler, application st
 		}
 	}
 	return ours, err
+}
+
+// Ended returns those of some applications that have ended for good, as far as the manager knows; an older manager tells of none.
+func (a *Agent) Ended(ctx context.Context, applications []string) ([]string, error) {
+	call, cancel := context.WithTimeout(ctx, a.cfg.timing.call)
+	defer cancel()
+	res, err := a.client.Ended(call, &wire.EndedRequest{Applications: applications})
+	if connect.CodeOf(err) == connect.CodeUnimplemented {
+		return nil, nil
+	}
+	return res.GetApplications(), err
 }
 
 func (a *Agent) containers(ctx context.Context, q attempt) ([]*wire.Container, error) {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +49,7 @@ type fakeManager struct {
 	refuse  error // of Report
 	joining error // of Join
 	asked   int
+	older   bool     // it does not know of Ended
 	names   []string // of applications that were asked about
 	told    int      // containers, in all answers
 	have    []*wire.Container
@@ -189,6 +191,20 @@ func (f *fakeManager) Report(ctx context.Context, r *wire.NodeReport) (*wire.Nod
 		return nil, err
 	}
 	return &wire.NodeReportResponse{Promised: f.ends}, nil
+}
+
+// Ended tells that application_1 has ended.
+func (f *fakeManager) Ended(ctx context.Context, q *wire.EndedRequest) (*wire.EndedResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.older {
+		return f.UnimplementedManagerServiceHandler.Ended(ctx, q)
+	}
+	res := &wire.EndedResponse{}
+	if slices.Contains(q.Applications, "application_1") {
+		res.Applications = []string{"application_1"}
+	}
+	return res, nil
 }
 
 func (f *fakeManager) Containers(ctx context.Context, q *wire.ContainersRequest) (*wire.ContainersResponse, error) {

@@ -42,6 +42,8 @@ type arrivedFrom struct {
 	store *store
 	// why is the reason for that, unless there was nothing to restore.
 	why string
+	// ended: the supervisor has, before anything ran.
+	ended bool
 }
 
 // expect returns where a checkpoint of the task would come to, if one waits elsewhere;
@@ -72,6 +74,14 @@ func (m *moving) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio
 		return nil, from, err
 	}
 	from, err = m.startHeld(ctx, live, p, st)
+	if errors.Is(err, proc.ErrGone) {
+		select {
+		case <-live.Exited():
+			from.ended = true
+			return live, from, nil
+		case <-ctx.Done():
+		}
+	}
 	if err != nil && ctx.Err() == nil { // else the next daemon starts what is held
 		live.Kill(ctx, time.Millisecond)
 	}
@@ -94,6 +104,9 @@ func (m *moving) startHeld(ctx context.Context, live Task, p migrate.Parcel, st 
 	}
 	if ctx.Err() != nil || errors.Is(err, proc.ErrState) {
 		return from, err
+	}
+	if _, over := ended(live); over { // it was killed meanwhile
+		return from, proc.ErrGone
 	}
 	if !errors.Is(err, migrate.ErrNothing) {
 		from.why = err.Error()

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,11 @@ func TestKilledWhileFetching(t *testing.T) {
 	taking := make(chan struct{}, 1)
 	b.ends(func() { s.taking = taking }, func() bool { return len(taking) > 0 }, func() {
 		b.abandon(otherContainer)
-		b.awaitState(otherContainer, headrace.Failed)
+		task := b.awaitState(otherContainer, headrace.Killed)
+		ran := slices.ContainsFunc(task.History, func(e *wire.Event) bool { return e.State == "running" })
+		if ran || !strings.Contains(task.Reason, "ended by yarn") {
+			t.Errorf("%v", task)
+		}
 	})
 }
 

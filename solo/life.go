@@ -138,6 +138,7 @@ func (l *life) final(t *task, s headrace.TaskState, exit *proc.Exit, reason stri
 	}
 	t.rec.EndedMs = e.AtMs
 	l.enter(t, s, e)
+	t.rec.Condense()
 	l.tasks.end(t)
 	for _, c := range t.queue {
 		l.answer(c, t, errEnded(t))

@@ -119,7 +119,7 @@ func (o *operations) start(t *task, in *journal.Intent) {
 			if why := o.moving.came(t, from); why != "" {
 				in.Reason = why
 			}
-			if exit, over := ended(live); over && exit.StartError != "" {
+			if exit, over := ended(live); over && (exit.StartError != "" || from.ended) {
 				o.exited(t, exit, nil)
 				return nil
 			}

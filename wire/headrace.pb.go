@@ -4402,6 +4402,8 @@ type ContainersRequest struct {
 	// all_applications is set, else the caller says nothing about them.
 	Applications    map[string]*Application `protobuf:"bytes,5,rep,name=applications,proto3" json:"applications,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	AllApplications bool                    `protobuf:"varint,6,opt,name=all_applications,json=allApplications,proto3" json:"all_applications,omitempty"`
+	// With applications: those that have ended for good, at least the last of them. None of them is attempted again.
+	EndedApplications []string `protobuf:"bytes,8,rep,name=ended_applications,json=endedApplications,proto3" json:"ended_applications,omitempty"`
 	// Leave out those that run and have never done anything else: of a busy cluster all would be a
 	// long answer, and another one all the time. The version is that of such answers then.
 	Aside         bool `protobuf:"varint,7,opt,name=aside,proto3" json:"aside,omitempty"`
@@ -4472,6 +4474,13 @@ func (x *ContainersRequest) GetAllApplications() bool {
 		return x.AllApplications
 	}
 	return false
+}
+
+func (x *ContainersRequest) GetEndedApplications() []string {
+	if x != nil {
+		return x.EndedApplications
+	}
+	return nil
 }
 
 func (x *ContainersRequest) GetAside() bool {
@@ -4599,6 +4608,95 @@ func (x *ContainersResponse) GetNodes() uint32 {
 	return 0
 }
 
+type EndedRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Applications  []string               `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndedRequest) Reset() {
+	*x = EndedRequest{}
+	mi := &file_headrace_proto_msgTypes[49]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndedRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndedRequest) ProtoMessage() {}
+
+func (x *EndedRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[49]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndedRequest.ProtoReflect.Descriptor instead.
+func (*EndedRequest) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{49}
+}
+
+func (x *EndedRequest) GetApplications() []string {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
+}
+
+type EndedResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those of the request; of one that is not among them nothing is known, or it has not ended.
+	Applications  []string `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EndedResponse) Reset() {
+	*x = EndedResponse{}
+	mi := &file_headrace_proto_msgTypes[50]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EndedResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EndedResponse) ProtoMessage() {}
+
+func (x *EndedResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_headrace_proto_msgTypes[50]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EndedResponse.ProtoReflect.Descriptor instead.
+func (*EndedResponse) Descriptor() ([]byte, []int) {
+	return file_headrace_proto_rawDescGZIP(), []int{50}
+}
+
+func (x *EndedResponse) GetApplications() []string {
+	if x != nil {
+		return x.Applications
+	}
+	return nil
+}
+
 type NodesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -4607,7 +4705,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4619,7 +4717,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[49]
+	mi := &file_headrace_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4632,7 +4730,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{49}
+	return file_headrace_proto_rawDescGZIP(), []int{51}
 }
 
 type NodesResponse struct {
@@ -4650,7 +4748,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4662,7 +4760,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[50]
+	mi := &file_headrace_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4675,7 +4773,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{50}
+	return file_headrace_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NodesResponse) GetNodes() []*ManagedNode {
@@ -4730,7 +4828,7 @@ type DrainRequest struct {
 
 func (x *DrainRequest) Reset() {
 	*x = DrainRequest{}
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4742,7 +4840,7 @@ func (x *DrainRequest) String() string {
 func (*DrainRequest) ProtoMessage() {}
 
 func (x *DrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[51]
+	mi := &file_headrace_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4755,7 +4853,7 @@ func (x *DrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
 func (*DrainRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{51}
+	return file_headrace_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *DrainRequest) GetEnd() bool {
@@ -4778,7 +4876,7 @@ type DrainResponse struct {
 
 func (x *DrainResponse) Reset() {
 	*x = DrainResponse{}
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4790,7 +4888,7 @@ func (x *DrainResponse) String() string {
 func (*DrainResponse) ProtoMessage() {}
 
 func (x *DrainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[52]
+	mi := &file_headrace_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4803,7 +4901,7 @@ func (x *DrainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
 func (*DrainResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{52}
+	return file_headrace_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DrainResponse) GetLeft() uint32 {
@@ -4836,7 +4934,7 @@ type ForgetNodeRequest struct {
 
 func (x *ForgetNodeRequest) Reset() {
 	*x = ForgetNodeRequest{}
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4848,7 +4946,7 @@ func (x *ForgetNodeRequest) String() string {
 func (*ForgetNodeRequest) ProtoMessage() {}
 
 func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[53]
+	mi := &file_headrace_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4861,7 +4959,7 @@ func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
 func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{53}
+	return file_headrace_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ForgetNodeRequest) GetNode() string {
@@ -4879,7 +4977,7 @@ type ForgetNodeResponse struct {
 
 func (x *ForgetNodeResponse) Reset() {
 	*x = ForgetNodeResponse{}
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4891,7 +4989,7 @@ func (x *ForgetNodeResponse) String() string {
 func (*ForgetNodeResponse) ProtoMessage() {}
 
 func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[54]
+	mi := &file_headrace_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4904,7 +5002,7 @@ func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
 func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{54}
+	return file_headrace_proto_rawDescGZIP(), []int{56}
 }
 
 type ManagedNode struct {
@@ -4919,7 +5017,7 @@ type ManagedNode struct {
 
 func (x *ManagedNode) Reset() {
 	*x = ManagedNode{}
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4931,7 +5029,7 @@ func (x *ManagedNode) String() string {
 func (*ManagedNode) ProtoMessage() {}
 
 func (x *ManagedNode) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[55]
+	mi := &file_headrace_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4944,7 +5042,7 @@ func (x *ManagedNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ManagedNode.ProtoReflect.Descriptor instead.
 func (*ManagedNode) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{55}
+	return file_headrace_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ManagedNode) GetName() string {
@@ -4983,7 +5081,7 @@ type WarmRequest struct {
 
 func (x *WarmRequest) Reset() {
 	*x = WarmRequest{}
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4995,7 +5093,7 @@ func (x *WarmRequest) String() string {
 func (*WarmRequest) ProtoMessage() {}
 
 func (x *WarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[56]
+	mi := &file_headrace_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5008,7 +5106,7 @@ func (x *WarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmRequest.ProtoReflect.Descriptor instead.
 func (*WarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{56}
+	return file_headrace_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *WarmRequest) GetPaths() []string {
@@ -5041,7 +5139,7 @@ type WatchWarmRequest struct {
 
 func (x *WatchWarmRequest) Reset() {
 	*x = WatchWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5053,7 +5151,7 @@ func (x *WatchWarmRequest) String() string {
 func (*WatchWarmRequest) ProtoMessage() {}
 
 func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[57]
+	mi := &file_headrace_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5066,7 +5164,7 @@ func (x *WatchWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchWarmRequest.ProtoReflect.Descriptor instead.
 func (*WatchWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{57}
+	return file_headrace_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *WatchWarmRequest) GetId() string {
@@ -5084,7 +5182,7 @@ type ListWarmRequest struct {
 
 func (x *ListWarmRequest) Reset() {
 	*x = ListWarmRequest{}
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5096,7 +5194,7 @@ func (x *ListWarmRequest) String() string {
 func (*ListWarmRequest) ProtoMessage() {}
 
 func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[58]
+	mi := &file_headrace_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5109,7 +5207,7 @@ func (x *ListWarmRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmRequest.ProtoReflect.Descriptor instead.
 func (*ListWarmRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{58}
+	return file_headrace_proto_rawDescGZIP(), []int{60}
 }
 
 type ListWarmResponse struct {
@@ -5122,7 +5220,7 @@ type ListWarmResponse struct {
 
 func (x *ListWarmResponse) Reset() {
 	*x = ListWarmResponse{}
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5134,7 +5232,7 @@ func (x *ListWarmResponse) String() string {
 func (*ListWarmResponse) ProtoMessage() {}
 
 func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[59]
+	mi := &file_headrace_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5147,7 +5245,7 @@ func (x *ListWarmResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListWarmResponse.ProtoReflect.Descriptor instead.
 func (*ListWarmResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{59}
+	return file_headrace_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *ListWarmResponse) GetRequests() []*WarmStatus {
@@ -5204,7 +5302,7 @@ type WarmStatus struct {
 
 func (x *WarmStatus) Reset() {
 	*x = WarmStatus{}
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5216,7 +5314,7 @@ func (x *WarmStatus) String() string {
 func (*WarmStatus) ProtoMessage() {}
 
 func (x *WarmStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[60]
+	mi := &file_headrace_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5229,7 +5327,7 @@ func (x *WarmStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WarmStatus.ProtoReflect.Descriptor instead.
 func (*WarmStatus) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{60}
+	return file_headrace_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WarmStatus) GetId() string {
@@ -5391,7 +5489,7 @@ type PathProblem struct {
 
 func (x *PathProblem) Reset() {
 	*x = PathProblem{}
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5403,7 +5501,7 @@ func (x *PathProblem) String() string {
 func (*PathProblem) ProtoMessage() {}
 
 func (x *PathProblem) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[61]
+	mi := &file_headrace_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5416,7 +5514,7 @@ func (x *PathProblem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathProblem.ProtoReflect.Descriptor instead.
 func (*PathProblem) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{61}
+	return file_headrace_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PathProblem) GetPath() string {
@@ -5444,7 +5542,7 @@ type EvictRequest struct {
 
 func (x *EvictRequest) Reset() {
 	*x = EvictRequest{}
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5456,7 +5554,7 @@ func (x *EvictRequest) String() string {
 func (*EvictRequest) ProtoMessage() {}
 
 func (x *EvictRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[62]
+	mi := &file_headrace_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5469,7 +5567,7 @@ func (x *EvictRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictRequest.ProtoReflect.Descriptor instead.
 func (*EvictRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{62}
+	return file_headrace_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *EvictRequest) GetPaths() []string {
@@ -5505,7 +5603,7 @@ type EvictResponse struct {
 
 func (x *EvictResponse) Reset() {
 	*x = EvictResponse{}
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5517,7 +5615,7 @@ func (x *EvictResponse) String() string {
 func (*EvictResponse) ProtoMessage() {}
 
 func (x *EvictResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[63]
+	mi := &file_headrace_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5530,7 +5628,7 @@ func (x *EvictResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvictResponse.ProtoReflect.Descriptor instead.
 func (*EvictResponse) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{63}
+	return file_headrace_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *EvictResponse) GetBytes() int64 {
@@ -5591,7 +5689,7 @@ type CacheRequest struct {
 
 func (x *CacheRequest) Reset() {
 	*x = CacheRequest{}
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5603,7 +5701,7 @@ func (x *CacheRequest) String() string {
 func (*CacheRequest) ProtoMessage() {}
 
 func (x *CacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[64]
+	mi := &file_headrace_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5616,7 +5714,7 @@ func (x *CacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheRequest.ProtoReflect.Descriptor instead.
 func (*CacheRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{64}
+	return file_headrace_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *CacheRequest) GetPaths() []string {
@@ -5642,7 +5740,7 @@ type CacheChunk struct {
 
 func (x *CacheChunk) Reset() {
 	*x = CacheChunk{}
-	mi := &file_headrace_proto_msgTypes[65]
+	mi := &file_headrace_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5654,7 +5752,7 @@ func (x *CacheChunk) String() string {
 func (*CacheChunk) ProtoMessage() {}
 
 func (x *CacheChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[65]
+	mi := &file_headrace_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5667,7 +5765,7 @@ func (x *CacheChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheChunk.ProtoReflect.Descriptor instead.
 func (*CacheChunk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{65}
+	return file_headrace_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CacheChunk) GetFiles() []*CacheFile {
@@ -5723,7 +5821,7 @@ type CacheFile struct {
 
 func (x *CacheFile) Reset() {
 	*x = CacheFile{}
-	mi := &file_headrace_proto_msgTypes[66]
+	mi := &file_headrace_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5735,7 +5833,7 @@ func (x *CacheFile) String() string {
 func (*CacheFile) ProtoMessage() {}
 
 func (x *CacheFile) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[66]
+	mi := &file_headrace_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5748,7 +5846,7 @@ func (x *CacheFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheFile.ProtoReflect.Descriptor instead.
 func (*CacheFile) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{66}
+	return file_headrace_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *CacheFile) GetPath() string {
@@ -5796,7 +5894,7 @@ type DisksRequest struct {
 
 func (x *DisksRequest) Reset() {
 	*x = DisksRequest{}
-	mi := &file_headrace_proto_msgTypes[67]
+	mi := &file_headrace_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5808,7 +5906,7 @@ func (x *DisksRequest) String() string {
 func (*DisksRequest) ProtoMessage() {}
 
 func (x *DisksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[67]
+	mi := &file_headrace_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5821,7 +5919,7 @@ func (x *DisksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksRequest.ProtoReflect.Descriptor instead.
 func (*DisksRequest) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{67}
+	return file_headrace_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *DisksRequest) GetInterval() float64 {
@@ -5843,7 +5941,7 @@ type DisksSample struct {
 
 func (x *DisksSample) Reset() {
 	*x = DisksSample{}
-	mi := &file_headrace_proto_msgTypes[68]
+	mi := &file_headrace_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5855,7 +5953,7 @@ func (x *DisksSample) String() string {
 func (*DisksSample) ProtoMessage() {}
 
 func (x *DisksSample) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[68]
+	mi := &file_headrace_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5868,7 +5966,7 @@ func (x *DisksSample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DisksSample.ProtoReflect.Descriptor instead.
 func (*DisksSample) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{68}
+	return file_headrace_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DisksSample) GetAtMs() int64 {
@@ -5924,7 +6022,7 @@ type Disk struct {
 
 func (x *Disk) Reset() {
 	*x = Disk{}
-	mi := &file_headrace_proto_msgTypes[69]
+	mi := &file_headrace_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5936,7 +6034,7 @@ func (x *Disk) String() string {
 func (*Disk) ProtoMessage() {}
 
 func (x *Disk) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[69]
+	mi := &file_headrace_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5949,7 +6047,7 @@ func (x *Disk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Disk.ProtoReflect.Descriptor instead.
 func (*Disk) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{69}
+	return file_headrace_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Disk) GetName() string {
@@ -6069,7 +6167,7 @@ type DiskReader struct {
 
 func (x *DiskReader) Reset() {
 	*x = DiskReader{}
-	mi := &file_headrace_proto_msgTypes[70]
+	mi := &file_headrace_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6081,7 +6179,7 @@ func (x *DiskReader) String() string {
 func (*DiskReader) ProtoMessage() {}
 
 func (x *DiskReader) ProtoReflect() protoreflect.Message {
-	mi := &file_headrace_proto_msgTypes[70]
+	mi := &file_headrace_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6094,7 +6192,7 @@ func (x *DiskReader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DiskReader.ProtoReflect.Descriptor instead.
 func (*DiskReader) Descriptor() ([]byte, []int) {
-	return file_headrace_proto_rawDescGZIP(), []int{70}
+	return file_headrace_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *DiskReader) GetName() string {
@@ -6508,13 +6606,14 @@ const file_headrace_proto_rawDesc = "" +
 	"\aordered\x18\x01 \x01(\bR\aordered\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04here\x18\x03 \x01(\x01R\x04here\x12\x1c\n" +
-	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\xdb\x02\n" +
+	"\telsewhere\x18\x04 \x01(\x01R\telsewhere\"\x8a\x03\n" +
 	"\x11ContainersRequest\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x12\n" +
 	"\x04wait\x18\x02 \x01(\x01R\x04wait\x12 \n" +
 	"\vapplication\x18\x03 \x01(\tR\vapplication\x12T\n" +
 	"\fapplications\x18\x05 \x03(\v20.headrace.v1.ContainersRequest.ApplicationsEntryR\fapplications\x12)\n" +
-	"\x10all_applications\x18\x06 \x01(\bR\x0fallApplications\x12\x14\n" +
+	"\x10all_applications\x18\x06 \x01(\bR\x0fallApplications\x12-\n" +
+	"\x12ended_applications\x18\b \x03(\tR\x11endedApplications\x12\x14\n" +
 	"\x05aside\x18\a \x01(\bR\x05aside\x1aY\n" +
 	"\x11ApplicationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12.\n" +
@@ -6527,7 +6626,11 @@ const file_headrace_proto_rawDesc = "" +
 	"\n" +
 	"containers\x18\x02 \x03(\v2\x16.headrace.v1.ContainerR\n" +
 	"containers\x12\x14\n" +
-	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"\x0e\n" +
+	"\x05nodes\x18\x03 \x01(\rR\x05nodes\"2\n" +
+	"\fEndedRequest\x12\"\n" +
+	"\fapplications\x18\x01 \x03(\tR\fapplications\"3\n" +
+	"\rEndedResponse\x12\"\n" +
+	"\fapplications\x18\x01 \x03(\tR\fapplications\"\x0e\n" +
 	"\fNodesRequest\"\xe4\x01\n" +
 	"\rNodesResponse\x12.\n" +
 	"\x05nodes\x18\x01 \x03(\v2\x18.headrace.v1.ManagedNodeR\x05nodes\x126\n" +
@@ -6725,7 +6828,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\x05Disks\x12\x19.headrace.v1.DisksRequest\x1a\x18.headrace.v1.DisksSample0\x012\xa5\x01\n" +
 	"\vHostService\x12D\n" +
 	"\aPrepare\x12\x1b.headrace.v1.PrepareRequest\x1a\x1c.headrace.v1.PrepareResponse\x12P\n" +
-	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xb9\x05\n" +
+	"\vApplication\x12\x1f.headrace.v1.ApplicationRequest\x1a .headrace.v1.ApplicationResponse2\xf9\x05\n" +
 	"\x0eManagerService\x12:\n" +
 	"\x04Join\x12\x18.headrace.v1.JoinRequest\x1a\x16.headrace.v1.NodeOrder0\x01\x12B\n" +
 	"\x06Report\x12\x17.headrace.v1.NodeReport\x1a\x1f.headrace.v1.NodeReportResponse\x12D\n" +
@@ -6735,6 +6838,7 @@ const file_headrace_proto_rawDesc = "" +
 	"\aRelease\x12\x1b.headrace.v1.ReleaseRequest\x1a\x1c.headrace.v1.ReleaseResponse\x12M\n" +
 	"\n" +
 	"Containers\x12\x1e.headrace.v1.ContainersRequest\x1a\x1f.headrace.v1.ContainersResponse\x12>\n" +
+	"\x05Ended\x12\x19.headrace.v1.EndedRequest\x1a\x1a.headrace.v1.EndedResponse\x12>\n" +
 	"\x05Nodes\x12\x19.headrace.v1.NodesRequest\x1a\x1a.headrace.v1.NodesResponse\x12>\n" +
 	"\x05Drain\x12\x19.headrace.v1.DrainRequest\x1a\x1a.headrace.v1.DrainResponse\x12I\n" +
 	"\x06Forget\x12\x1e.headrace.v1.ForgetNodeRequest\x1a\x1f.headrace.v1.ForgetNodeResponse2F\n" +
@@ -6754,7 +6858,7 @@ func file_headrace_proto_rawDescGZIP() []byte {
 }
 
 var file_headrace_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 74)
+var file_headrace_proto_msgTypes = make([]protoimpl.MessageInfo, 76)
 var file_headrace_proto_goTypes = []any{
 	(Split)(0),                  // 0: headrace.v1.Split
 	(Restart)(0),                // 1: headrace.v1.Restart
@@ -6812,31 +6916,33 @@ var file_headrace_proto_goTypes = []any{
 	(*ContainersRequest)(nil),   // 53: headrace.v1.ContainersRequest
 	(*Application)(nil),         // 54: headrace.v1.Application
 	(*ContainersResponse)(nil),  // 55: headrace.v1.ContainersResponse
-	(*NodesRequest)(nil),        // 56: headrace.v1.NodesRequest
-	(*NodesResponse)(nil),       // 57: headrace.v1.NodesResponse
-	(*DrainRequest)(nil),        // 58: headrace.v1.DrainRequest
-	(*DrainResponse)(nil),       // 59: headrace.v1.DrainResponse
-	(*ForgetNodeRequest)(nil),   // 60: headrace.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),  // 61: headrace.v1.ForgetNodeResponse
-	(*ManagedNode)(nil),         // 62: headrace.v1.ManagedNode
-	(*WarmRequest)(nil),         // 63: headrace.v1.WarmRequest
-	(*WatchWarmRequest)(nil),    // 64: headrace.v1.WatchWarmRequest
-	(*ListWarmRequest)(nil),     // 65: headrace.v1.ListWarmRequest
-	(*ListWarmResponse)(nil),    // 66: headrace.v1.ListWarmResponse
-	(*WarmStatus)(nil),          // 67: headrace.v1.WarmStatus
-	(*PathProblem)(nil),         // 68: headrace.v1.PathProblem
-	(*EvictRequest)(nil),        // 69: headrace.v1.EvictRequest
-	(*EvictResponse)(nil),       // 70: headrace.v1.EvictResponse
-	(*CacheRequest)(nil),        // 71: headrace.v1.CacheRequest
-	(*CacheChunk)(nil),          // 72: headrace.v1.CacheChunk
-	(*CacheFile)(nil),           // 73: headrace.v1.CacheFile
-	(*DisksRequest)(nil),        // 74: headrace.v1.DisksRequest
-	(*DisksSample)(nil),         // 75: headrace.v1.DisksSample
-	(*Disk)(nil),                // 76: headrace.v1.Disk
-	(*DiskReader)(nil),          // 77: headrace.v1.DiskReader
-	nil,                         // 78: headrace.v1.ApplicationRequest.ProgressEntry
-	nil,                         // 79: headrace.v1.NodeReportResponse.PromisedEntry
-	nil,                         // 80: headrace.v1.ContainersRequest.ApplicationsEntry
+	(*EndedRequest)(nil),        // 56: headrace.v1.EndedRequest
+	(*EndedResponse)(nil),       // 57: headrace.v1.EndedResponse
+	(*NodesRequest)(nil),        // 58: headrace.v1.NodesRequest
+	(*NodesResponse)(nil),       // 59: headrace.v1.NodesResponse
+	(*DrainRequest)(nil),        // 60: headrace.v1.DrainRequest
+	(*DrainResponse)(nil),       // 61: headrace.v1.DrainResponse
+	(*ForgetNodeRequest)(nil),   // 62: headrace.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),  // 63: headrace.v1.ForgetNodeResponse
+	(*ManagedNode)(nil),         // 64: headrace.v1.ManagedNode
+	(*WarmRequest)(nil),         // 65: headrace.v1.WarmRequest
+	(*WatchWarmRequest)(nil),    // 66: headrace.v1.WatchWarmRequest
+	(*ListWarmRequest)(nil),     // 67: headrace.v1.ListWarmRequest
+	(*ListWarmResponse)(nil),    // 68: headrace.v1.ListWarmResponse
+	(*WarmStatus)(nil),          // 69: headrace.v1.WarmStatus
+	(*PathProblem)(nil),         // 70: headrace.v1.PathProblem
+	(*EvictRequest)(nil),        // 71: headrace.v1.EvictRequest
+	(*EvictResponse)(nil),       // 72: headrace.v1.EvictResponse
+	(*CacheRequest)(nil),        // 73: headrace.v1.CacheRequest
+	(*CacheChunk)(nil),          // 74: headrace.v1.CacheChunk
+	(*CacheFile)(nil),           // 75: headrace.v1.CacheFile
+	(*DisksRequest)(nil),        // 76: headrace.v1.DisksRequest
+	(*DisksSample)(nil),         // 77: headrace.v1.DisksSample
+	(*Disk)(nil),                // 78: headrace.v1.Disk
+	(*DiskReader)(nil),          // 79: headrace.v1.DiskReader
+	nil,                         // 80: headrace.v1.ApplicationRequest.ProgressEntry
+	nil,                         // 81: headrace.v1.NodeReportResponse.PromisedEntry
+	nil,                         // 82: headrace.v1.ContainersRequest.ApplicationsEntry
 }
 var file_headrace_proto_depIdxs = []int32{
 	1,  // 0: headrace.v1.RunRequest.restart:type_name -> headrace.v1.Restart
@@ -6862,7 +6968,7 @@ var file_headrace_proto_depIdxs = []int32{
 	28, // 20: headrace.v1.NodeInfo.hangs:type_name -> headrace.v1.DiskHang
 	29, // 21: headrace.v1.NodeInfo.left_alone:type_name -> headrace.v1.LeftAlone
 	21, // 22: headrace.v1.PrepareRequest.hosting:type_name -> headrace.v1.Hosting
-	78, // 23: headrace.v1.ApplicationRequest.progress:type_name -> headrace.v1.ApplicationRequest.ProgressEntry
+	80, // 23: headrace.v1.ApplicationRequest.progress:type_name -> headrace.v1.ApplicationRequest.ProgressEntry
 	35, // 24: headrace.v1.ApplicationResponse.containers:type_name -> headrace.v1.Container
 	21, // 25: headrace.v1.Container.hosting:type_name -> headrace.v1.Hosting
 	2,  // 26: headrace.v1.Container.task_state:type_name -> headrace.v1.TaskState
@@ -6873,25 +6979,25 @@ var file_headrace_proto_depIdxs = []int32{
 	20, // 31: headrace.v1.NodeReport.tasks:type_name -> headrace.v1.Task
 	40, // 32: headrace.v1.NodeReport.results:type_name -> headrace.v1.OrderResult
 	39, // 33: headrace.v1.NodeReport.progress:type_name -> headrace.v1.ContainerProgress
-	79, // 34: headrace.v1.NodeReportResponse.promised:type_name -> headrace.v1.NodeReportResponse.PromisedEntry
+	81, // 34: headrace.v1.NodeReportResponse.promised:type_name -> headrace.v1.NodeReportResponse.PromisedEntry
 	43, // 35: headrace.v1.PreemptRequest.victims:type_name -> headrace.v1.Victim
 	45, // 36: headrace.v1.PreemptResponse.decisions:type_name -> headrace.v1.PreemptDecision
 	5,  // 37: headrace.v1.PreemptDecision.by:type_name -> headrace.v1.Mechanism
 	43, // 38: headrace.v1.PriceRequest.victims:type_name -> headrace.v1.Victim
 	48, // 39: headrace.v1.PriceResponse.prices:type_name -> headrace.v1.ContainerPrice
-	80, // 40: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
+	82, // 40: headrace.v1.ContainersRequest.applications:type_name -> headrace.v1.ContainersRequest.ApplicationsEntry
 	35, // 41: headrace.v1.ContainersResponse.containers:type_name -> headrace.v1.Container
-	62, // 42: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
+	64, // 42: headrace.v1.NodesResponse.nodes:type_name -> headrace.v1.ManagedNode
 	35, // 43: headrace.v1.NodesResponse.containers:type_name -> headrace.v1.Container
 	27, // 44: headrace.v1.ManagedNode.info:type_name -> headrace.v1.NodeInfo
-	67, // 45: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
-	68, // 46: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
-	68, // 47: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
-	73, // 48: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
-	68, // 49: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
+	69, // 45: headrace.v1.ListWarmResponse.requests:type_name -> headrace.v1.WarmStatus
+	70, // 46: headrace.v1.WarmStatus.failures:type_name -> headrace.v1.PathProblem
+	70, // 47: headrace.v1.EvictResponse.failures:type_name -> headrace.v1.PathProblem
+	75, // 48: headrace.v1.CacheChunk.files:type_name -> headrace.v1.CacheFile
+	70, // 49: headrace.v1.CacheChunk.problems:type_name -> headrace.v1.PathProblem
 	28, // 50: headrace.v1.CacheChunk.hangs:type_name -> headrace.v1.DiskHang
-	76, // 51: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
-	77, // 52: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
+	78, // 51: headrace.v1.DisksSample.disks:type_name -> headrace.v1.Disk
+	79, // 52: headrace.v1.Disk.readers:type_name -> headrace.v1.DiskReader
 	28, // 53: headrace.v1.Disk.hang:type_name -> headrace.v1.DiskHang
 	54, // 54: headrace.v1.ContainersRequest.ApplicationsEntry.value:type_name -> headrace.v1.Application
 	7,  // 55: headrace.v1.TaskService.Run:input_type -> headrace.v1.RunRequest
@@ -6905,12 +7011,12 @@ var file_headrace_proto_depIdxs = []int32{
 	18, // 63: headrace.v1.TaskService.Restore:input_type -> headrace.v1.VerbRequest
 	18, // 64: headrace.v1.TaskService.Kill:input_type -> headrace.v1.VerbRequest
 	18, // 65: headrace.v1.TaskService.Forget:input_type -> headrace.v1.VerbRequest
-	63, // 66: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
-	64, // 67: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
-	65, // 68: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
-	69, // 69: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
-	71, // 70: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
-	74, // 71: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
+	65, // 66: headrace.v1.DataService.Warm:input_type -> headrace.v1.WarmRequest
+	66, // 67: headrace.v1.DataService.WatchWarm:input_type -> headrace.v1.WatchWarmRequest
+	67, // 68: headrace.v1.DataService.ListWarm:input_type -> headrace.v1.ListWarmRequest
+	71, // 69: headrace.v1.DataService.Evict:input_type -> headrace.v1.EvictRequest
+	73, // 70: headrace.v1.DataService.Cache:input_type -> headrace.v1.CacheRequest
+	76, // 71: headrace.v1.DataService.Disks:input_type -> headrace.v1.DisksRequest
 	31, // 72: headrace.v1.HostService.Prepare:input_type -> headrace.v1.PrepareRequest
 	33, // 73: headrace.v1.HostService.Application:input_type -> headrace.v1.ApplicationRequest
 	36, // 74: headrace.v1.ManagerService.Join:input_type -> headrace.v1.JoinRequest
@@ -6920,42 +7026,44 @@ var file_headrace_proto_depIdxs = []int32{
 	49, // 78: headrace.v1.ManagerService.Resume:input_type -> headrace.v1.ResumeRequest
 	51, // 79: headrace.v1.ManagerService.Release:input_type -> headrace.v1.ReleaseRequest
 	53, // 80: headrace.v1.ManagerService.Containers:input_type -> headrace.v1.ContainersRequest
-	56, // 81: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
-	58, // 82: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
-	60, // 83: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
-	26, // 84: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
-	10, // 85: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
-	20, // 86: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
-	13, // 87: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
-	15, // 88: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
-	17, // 89: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
-	20, // 90: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
-	20, // 91: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
-	20, // 92: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
-	20, // 93: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
-	20, // 94: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
-	19, // 95: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
-	67, // 96: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
-	67, // 97: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
-	66, // 98: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
-	70, // 99: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
-	72, // 100: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
-	75, // 101: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
-	32, // 102: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
-	34, // 103: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
-	37, // 104: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
-	41, // 105: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
-	44, // 106: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
-	47, // 107: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
-	50, // 108: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
-	52, // 109: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
-	55, // 110: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
-	57, // 111: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
-	59, // 112: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
-	61, // 113: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
-	27, // 114: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
-	85, // [85:115] is the sub-list for method output_type
-	55, // [55:85] is the sub-list for method input_type
+	56, // 81: headrace.v1.ManagerService.Ended:input_type -> headrace.v1.EndedRequest
+	58, // 82: headrace.v1.ManagerService.Nodes:input_type -> headrace.v1.NodesRequest
+	60, // 83: headrace.v1.ManagerService.Drain:input_type -> headrace.v1.DrainRequest
+	62, // 84: headrace.v1.ManagerService.Forget:input_type -> headrace.v1.ForgetNodeRequest
+	26, // 85: headrace.v1.NodeService.Info:input_type -> headrace.v1.InfoRequest
+	10, // 86: headrace.v1.TaskService.Run:output_type -> headrace.v1.RunResponse
+	20, // 87: headrace.v1.TaskService.Get:output_type -> headrace.v1.Task
+	13, // 88: headrace.v1.TaskService.List:output_type -> headrace.v1.ListResponse
+	15, // 89: headrace.v1.TaskService.Watch:output_type -> headrace.v1.WatchEvent
+	17, // 90: headrace.v1.TaskService.Logs:output_type -> headrace.v1.LogChunk
+	20, // 91: headrace.v1.TaskService.Suspend:output_type -> headrace.v1.Task
+	20, // 92: headrace.v1.TaskService.Resume:output_type -> headrace.v1.Task
+	20, // 93: headrace.v1.TaskService.Checkpoint:output_type -> headrace.v1.Task
+	20, // 94: headrace.v1.TaskService.Restore:output_type -> headrace.v1.Task
+	20, // 95: headrace.v1.TaskService.Kill:output_type -> headrace.v1.Task
+	19, // 96: headrace.v1.TaskService.Forget:output_type -> headrace.v1.ForgetResponse
+	69, // 97: headrace.v1.DataService.Warm:output_type -> headrace.v1.WarmStatus
+	69, // 98: headrace.v1.DataService.WatchWarm:output_type -> headrace.v1.WarmStatus
+	68, // 99: headrace.v1.DataService.ListWarm:output_type -> headrace.v1.ListWarmResponse
+	72, // 100: headrace.v1.DataService.Evict:output_type -> headrace.v1.EvictResponse
+	74, // 101: headrace.v1.DataService.Cache:output_type -> headrace.v1.CacheChunk
+	77, // 102: headrace.v1.DataService.Disks:output_type -> headrace.v1.DisksSample
+	32, // 103: headrace.v1.HostService.Prepare:output_type -> headrace.v1.PrepareResponse
+	34, // 104: headrace.v1.HostService.Application:output_type -> headrace.v1.ApplicationResponse
+	37, // 105: headrace.v1.ManagerService.Join:output_type -> headrace.v1.NodeOrder
+	41, // 106: headrace.v1.ManagerService.Report:output_type -> headrace.v1.NodeReportResponse
+	44, // 107: headrace.v1.ManagerService.Preempt:output_type -> headrace.v1.PreemptResponse
+	47, // 108: headrace.v1.ManagerService.Price:output_type -> headrace.v1.PriceResponse
+	50, // 109: headrace.v1.ManagerService.Resume:output_type -> headrace.v1.ResumeResponse
+	52, // 110: headrace.v1.ManagerService.Release:output_type -> headrace.v1.ReleaseResponse
+	55, // 111: headrace.v1.ManagerService.Containers:output_type -> headrace.v1.ContainersResponse
+	57, // 112: headrace.v1.ManagerService.Ended:output_type -> headrace.v1.EndedResponse
+	59, // 113: headrace.v1.ManagerService.Nodes:output_type -> headrace.v1.NodesResponse
+	61, // 114: headrace.v1.ManagerService.Drain:output_type -> headrace.v1.DrainResponse
+	63, // 115: headrace.v1.ManagerService.Forget:output_type -> headrace.v1.ForgetNodeResponse
+	27, // 116: headrace.v1.NodeService.Info:output_type -> headrace.v1.NodeInfo
+	86, // [86:117] is the sub-list for method output_type
+	55, // [55:86] is the sub-list for method input_type
 	55, // [55:55] is the sub-list for extension type_name
 	55, // [55:55] is the sub-list for extension extendee
 	0,  // [0:55] is the sub-list for field type_name
@@ -6975,7 +7083,7 @@ func file_headrace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_headrace_proto_rawDesc), len(file_headrace_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   74,
+			NumMessages:   76,
 			NumExtensions: 0,
 			NumServices:   5,
 		},

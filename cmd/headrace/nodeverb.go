@@ -129,6 +129,7 @@ func (a clusterVerbs) node(ctx context.Context, f *nodeFlags, s *settings.Settin
 	filesystem.WarnOfAccounts(log)
 	s.Keep(ctx, log)
 	if mover != nil {
+		mover.Ended = far.agent.Ended
 		sweeping, stop := context.WithCancel(ctx)
 		defer stop()
 		go mover.Watch(sweeping, log)

@@ -26,9 +26,8 @@ type cluster struct {
 	t      testing.TB
 	nodes  []*peerNode
 	upkeep time.Duration
-	// dataTime and prepare are for what a test wants to be otherwise.
-	dataTime time.Duration
-	prepare  func(*peerNode)
+	// prepare is for what a test wants to be otherwise.
+	prepare func(*peerNode)
 
 	warned atomic.Int64 // how often a block could not be recovered
 
@@ -219,7 +218,7 @@ func (p *peerNode) reopen() {
 	if os.Getenv("HEADRACE_TEST_LOG") != "" {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
-	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, DataTime: c.dataTime, Reconcile: time.Second, Memory: 50 * time.Millisecond, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
+	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: 50 * time.Millisecond, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
 	p.admitted = false
 	if p.i > 0 && p.number == 0 {
 		who, err := dfs.Prepare(config)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,6 +98,7 @@ func TestNodesKilledInAWrite(t *testing.T) {
 type hanging struct {
 	xfer.Store
 	hangs func() bool
+	began func() // it hangs, and somebody waits for it
 	end   <-chan struct{}
 }
 
@@ -112,21 +114,67 @@ type hangingWriter struct {
 
 func (w hangingWriter) Write(ctx context.Context, offset int64, data, sums []byte) error {
 	if w.hanging.hangs() {
+		w.hanging.began()
 		<-w.hanging.end
 	}
 	return w.Writer.Write(ctx, offset, data, sums)
 }
 
-// TestNodeThatHangs: the node that stands still is left out of a pipeline, and none of those before it, which wait for it.
+// patientConn waits for what it reads until the test says that the time is over, however long that takes.
+type patientConn struct {
+	net.Conn
+	mu     sync.Mutex
+	asked  time.Duration // the longest that it was to wait
+	isOver bool
+}
+
+func (c *patientConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = max(c.asked, time.Until(t))
+	if c.isOver {
+		return nil
+	}
+	return c.Conn.SetReadDeadline(time.Time{})
+}
+
+// over ends its patience.
+func (c *patientConn) over() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isOver = true
+	c.Conn.SetReadDeadline(time.Unix(1, 0))
+}
+
+func (c *patientConn) wait() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+// TestNodeThatHangs: the node that stands still is left out of a pipeline, and none of those before it, which wait for it: each
+// waits longer than the one behind it. That the time is over is said by the test.
 func TestNodeThatHangs(t *testing.T) {
-	const short = 4 * time.Second // and yet longer than a node that does not hang takes on a busy machine
 	var hung atomic.Pointer[peerNode]
-	end := make(chan struct{})
+	began, end := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	onward := map[*peerNode]*patientConn{} // of the latest pipeline
 	c := startCluster(t, 3, func(c *cluster) {
-		c.dataTime = short
 		c.prepare = func(p *peerNode) {
-			p.g.data.Limits = xfer.Limits{Connect: short, Answer: short}
-			p.g.data.Store = hanging{p.g.data.Store, func() bool { return hung.Load() == p }, end}
+			data := &p.g.data
+			data.Store = hanging{data.Store, func() bool { return hung.Load() == p }, sync.OnceFunc(func() { close(began) }), end}
+			dial := data.Dial
+			data.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+				nc, err := dial(ctx, address)
+				if err != nil {
+					return nil, err
+				}
+				patient := &patientConn{Conn: nc}
+				mu.Lock()
+				defer mu.Unlock()
+				onward[p] = patient
+				return patient, nil
+			}
 		}
 	})
 	defer close(end)
@@ -136,13 +184,26 @@ func TestNodeThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	nodes := c.writing("/f")
+	mu.Lock()
+	first, second := onward[nodes[0]], onward[nodes[1]]
+	mu.Unlock()
 	hung.Store(nodes[2])
+	go func() {
+		select {
+		case <-began:
+			second.over()
+		case <-end:
+		}
+	}()
 	c.put(w, 300_000, 600_000)
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if left := c.writing("/f"); !slices.Equal(left, nodes[:2]) {
 		t.Errorf("%d nodes write on, not the first two", len(left))
+	}
+	if a, b := first.wait(), second.wait(); b < xfer.PerNode || a < b+xfer.PerNode/2 {
+		t.Errorf("the first waits %v for the second, and that %v for the one that hangs", a, b)
 	}
 	c.close(w)
 	c.wantFile("/f", 600_000)

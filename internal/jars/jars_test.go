@@ -1,9 +1,12 @@
 package jars
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -48,5 +51,52 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestClean: the Makefile knows where copies are kept. What was built goes with make clean, which names them; they go when that is
+// asked for, and nothing beside them.
+func TestClean(t *testing.T) {
+	if _, err := exec.LookPath("make"); err != nil {
+		t.Skip("there is no make")
+	}
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, caches := t.TempDir(), t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", caches)
+	lib, beside := filepath.Join(tree, "lib"), filepath.Join(caches, "another")
+	built := filepath.Join(tree, "bin")
+	if err := errors.Join(os.WriteFile(filepath.Join(tree, "Makefile"), makefile, 0o600), os.Mkdir(built, 0o700), os.Mkdir(beside, 0o700),
+		os.Mkdir(lib, 0o700), os.WriteFile(filepath.Join(lib, "a.jar"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := Keep(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	run := func(target string) string {
+		t.Helper()
+		cmd := exec.Command("make", "GO=false", "MVN=false", target)
+		cmd.Dir = tree
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("make %s: %v\n%s", target, err, out)
+		}
+		return string(out)
+	}
+	if said := run("clean"); !strings.Contains(said, caches+"/headrace") || !strings.Contains(said, "make clean-kept") || there(built) || !there(kept[0]) {
+		t.Errorf("make clean says %q; built is there: %v, kept: %v", said, there(built), there(kept[0]))
+	}
+	if run("clean-kept"); there(kept[0]) || !there(beside) {
+		t.Errorf("after make clean-kept what was kept is there: %v, what is beside it: %v", there(kept[0]), there(beside))
+	}
+	if said := run("clean"); strings.Contains(said, "stay") {
+		t.Errorf("make clean, where nothing is kept, says %q", said)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -183,6 +184,50 @@ func TestHistoryIsBounded(t *testing.T) {
 			t.Fatalf("event %d is followed by %d", r.History[i-1].AtMs, r.History[i].AtMs)
 		}
 	}
+}
+
+// TestReasonsOfTheEndedAreBounded: of a task that has ended the longest reasons in the history are cut, all together to a bound, but
+// for the last; records of older daemons too.
+func TestReasonsOfTheEndedAreBounded(t *testing.T) {
+	long := strings.Repeat("ä", mostReason/2)
+	r := &Record{State: headrace.Failed}
+	for i := range 2 * maxHistory {
+		r.Note(Event{State: Trouble, Reason: []string{"short", long}[i%2]})
+	}
+	r.Note(Event{State: "failed", Reason: long})
+	old, err := r.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := slices.Clone(r.History)
+	shown := r.History
+	r.Condense()
+	again, err := decode(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(shown, before) {
+		t.Error("what somebody may be reading was changed")
+	}
+	if !slices.Equal(again.History, r.History) {
+		t.Error("the record of an older daemon is not cut, or otherwise")
+	}
+	n, last := 0, len(r.History)-1
+	for i, e := range r.History[:last] {
+		n += len(e.Reason)
+		if want := "short"; before[i].Reason == want && e.Reason != want || e.Reason != want && !strings.HasSuffix(e.Reason, "ä"+cutShort) || !utf8.ValidString(e.Reason) {
+			t.Errorf("event %d: %q", i, e.Reason)
+		}
+	}
+	if n > mostEnded || n < mostEnded/3 || r.History[last].Reason != long || last+1 != len(before) {
+		t.Errorf("%d events, their reasons have %d bytes, the last %d", last+1, n, len(r.History[last].Reason))
+	}
+	few := &Record{State: headrace.Failed, History: []Event{{Reason: long}, {Reason: long}}}
+	few.Condense()
+	if few.History[0].Reason != long {
+		t.Error("what is not too much is cut")
+	}
+	(&Record{}).Condense()
 }
 
 // TestReserve fills a real file system and looks that records can be written

@@ -316,6 +316,9 @@ func decode(data []byte) (*Record, error) {
 		return nil, err
 	}
 	r.State = state
+	if state.Final() {
+		r.Condense() // older daemons did not
+	}
 	r.Name = serve.Label(r.Name) // older daemons gave tasks the name of their program, however long
 	return r, nil
 }
@@ -325,12 +328,15 @@ const maxHistory = 400
 // mostReason bounds the reason for something, in bytes: it may come from a user's process, and many are kept.
 const mostReason = 4 << 10
 
+// cutShort ends a reason that was cut.
+const cutShort = " ..."
+
 // Short returns what is kept of a reason, as the protocol can carry it: it may have the name of a user's file.
 func Short(reason string) string {
 	if len(reason) <= mostReason {
 		return serve.Shown(reason)
 	}
-	return strings.ToValidUTF8(reason[:mostReason], "") + " ..."
+	return strings.ToValidUTF8(reason[:mostReason], "") + cutShort
 }
 
 // Note appends to the history. Old entries in the middle go when it gets long;
@@ -345,6 +351,34 @@ func (r *Record) Note(e Event) {
 	h = append(h, r.History[:16]...)
 	h = append(h, r.History[len(r.History)/4:]...)
 	r.History = append(h, e)
+}
+
+// mostEnded bounds the reasons in the history of a task that has ended, in bytes: many such tasks are kept, and reasons may come
+// from users' processes.
+const mostEnded = 16 << 10
+
+// Condense cuts the longest reasons in the history of a task that has ended, but for the last, which says why.
+func (r *Record) Condense() {
+	total := func(most int) (n int) {
+		for _, e := range r.History[:max(0, len(r.History)-1)] {
+			n += min(len(e.Reason), most)
+		}
+		return n
+	}
+	most := mostReason + len(cutShort)
+	if total(most) <= mostEnded {
+		return
+	}
+	for total(most) > mostEnded {
+		most /= 2
+	}
+	short := slices.Clone(r.History) // others may read what there was
+	for i := range short[:len(short)-1] {
+		if reason := short[i].Reason; len(reason) > most {
+			short[i].Reason = strings.ToValidUTF8(reason[:most-len(cutShort)], "") + cutShort
+		}
+	}
+	r.History = short
 }
 
 // HasImagesIn tells whether a directory may hold images of the task.

@@ -154,11 +154,16 @@ func TestCheckpoint(t *testing.T) {
 	d.path = filepath.Join(w.dir, "stream.sock")
 	want := string(d.expected(d.all()))
 	d.listen()
-	s := w.spec(d, slowCat(16<<10, 5*time.Millisecond)...)
+	const times, first = 4, 100000 // checkpoints, and where the first is taken
+	g, step := newGate(t), len(want)/times
+	s := w.spec(d, slowCatTo(first+(times-1)*step, g, 16<<10, 5*time.Millisecond)...)
 	task, err := w.rt.Start(w.ctx, s)
 	must(t, err)
-	n := 0
-	for at := 100000; w.awaitOutput(task, at); at += len(want) / 4 {
+	for i := range times {
+		if !w.awaitOutput(task, first+i*step) {
+			t.Fatalf("it has ended: %+v", task.Exit())
+		}
+		d.await("a connection", func() bool { return len(d.links) > 0 })
 		res, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
 		must(t, err)
 		d.await("the end of the connection", func() bool { return len(d.links) == 0 })
@@ -168,13 +173,10 @@ func TestCheckpoint(t *testing.T) {
 		t.Logf("checkpoint of %.1f MB at byte %d in %v", float64(res.Total)/1e6, before, res.Took)
 		task, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
 		must(t, err)
-		n++
 	}
+	g.open(t)
 	if e := w.end(task); e.Code != 0 {
 		t.Errorf("ended with %+v", e)
-	}
-	if n < 3 {
-		t.Errorf("only %d checkpoints were taken", n)
 	}
 	if got := strings.TrimPrefix(w.output(), "ready\n"); got != want {
 		t.Errorf("it wrote %d bytes, want %d", len(got), len(want))
@@ -191,7 +193,8 @@ func TestCheckpointWhileWaiting(t *testing.T) {
 	w.needCRIU()
 	d := newDealer(t, testUnit{path: "/a", data: []byte("x\n")})
 	d.path = filepath.Join(w.dir, "stream.sock")
-	s := w.spec(d, "sh", "-c", "cat; sleep 0.3; exit 5")
+	g := newGate(t)
+	s := w.spec(d, "sh", "-c", `cat; echo read; until [ -e "$0" ]; do sleep 0.01; done; exit 5`, string(g))
 	task, err := w.rt.Start(w.ctx, s)
 	must(t, err)
 	again := func() {
@@ -204,11 +207,13 @@ func TestCheckpointWhileWaiting(t *testing.T) {
 	testkit.Await(t, "a runner that waits for a daemon", func() bool { return catches(t, w.runnerPID(d), unix.SIGTSTP) })
 	again()
 	d.listen()
-	a := d.attemptOfLocked(0, 1)
-	d.await("the end of the input", func() bool { return len(a.units) == 1 && a.whole })
+	if !w.awaitOutput(task, len("x\nread\n")) {
+		t.Fatalf("it has ended: %+v", task.Exit())
+	}
 	again() // it waits for the command
 	d.stop()
-	time.Sleep(400 * time.Millisecond)
+	g.open(t)
+	testkit.Await(t, "the end of the command", func() bool { return len(childrenOf(w.runnerPID(d))) == 0 })
 	again() // it waits for the daemon, to tell the end
 	d.listen()
 	if e := w.end(task); e.Code != 5 {
@@ -222,10 +227,14 @@ func TestCheckpointWhileWaiting(t *testing.T) {
 // Suspending and resuming by the supervisor itself, also of a command that starts
 // processes all the time: the supervisor may have to let these go on for a moment.
 func TestSuspendedBySupervisor(t *testing.T) {
+	g := newGate(t)
 	for name, command := range map[string][]string{
-		"one process": slowCat(32<<10, 5*time.Millisecond),
-		"many": {"sh", "-c", `echo ready; while dd bs=32k count=1 of="$0" 2>/dev/null && test -s "$0"; do cat "$0"; /bin/true; done`,
-			filepath.Join(t.TempDir(), "block")},
+		"one process": slowCatTo(500_000, g+"1", 32<<10, 5*time.Millisecond),
+		"many": {"sh", "-c", `echo ready; n=0
+			while dd bs=32k count=1 iflag=fullblock of="$0" 2>/dev/null && test -s "$0"; do
+				cat "$0"; /bin/true
+				n=$((n+1)); [ $n -lt 16 ] || until [ -e "$1" ]; do sleep 0.01; done
+			done`, filepath.Join(t.TempDir(), "block"), string(g + "2")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTaskWorld(t)
@@ -242,7 +251,9 @@ func TestSuspendedBySupervisor(t *testing.T) {
 					break // it has just ended
 				}
 				must(t, err)
-				took = append(took, res.Took)
+				if took = append(took, res.Took); len(took) == 5 {
+					gate(command[len(command)-1]).open(t)
+				}
 				if pid := w.runnerPID(d); pid != 0 {
 					if held := holds(t, pid); len(held) > 0 {
 						t.Errorf("suspended the runner holds %q", held)

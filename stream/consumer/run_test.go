@@ -80,9 +80,11 @@ func runnerEnviron() []string {
 	return append(os.Environ(), runnerEnv+"=1", "GORACE=atexit_sleep_ms=0 exitcode=66")
 }
 
-// children returns those of all of its threads.
-func (r *running) children() (pids []int) {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.cmd.Process.Pid))
+func (r *running) children() []int { return childrenOf(r.cmd.Process.Pid) }
+
+// childrenOf returns those of all threads of a process.
+func childrenOf(pid int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, l := range lists {
 		b, _ := os.ReadFile(l)
 		for _, f := range strings.Fields(string(b)) {

@@ -105,19 +105,39 @@ func (r *running) over() bool {
 	return err != nil || linux.Dead(st.State)
 }
 
+// gate is a file that a command waits for in the middle of its input, so that it
+// cannot end before the test has done with it what it is about, however slow the
+// machine is.
+type gate string
+
+func newGate(t testing.TB) gate { return gate(filepath.Join(t.TempDir(), "gate")) }
+
+// open lets the command go on.
+func (g gate) open(t testing.TB) {
+	t.Helper()
+	must(t, os.WriteFile(string(g), nil, 0o600))
+}
+
 // slowCat returns a command that says ready and then copies its input, with pauses.
 // It is one process: a shell would be in the middle of starting another now and
 // then, and the supervisor stops it only after continuing all for a moment.
-func slowCat(block int, pause time.Duration) []string {
+func slowCat(block int, pause time.Duration) []string { return slowCatTo(0, "", block, pause) }
+
+// slowCatTo is a slowCat that waits for a gate when it has copied so many bytes.
+func slowCatTo(at int, g gate, block int, pause time.Duration) []string {
 	return []string{"python3", "-c", `
 import os, sys, time
+block, pause, at, gate = int(sys.argv[1]), float(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 os.write(1, b"ready\n")
+done = 0
 while True:
-    b = os.read(0, int(sys.argv[1]))
+    b = os.read(0, block)
     if not b: break
+    done += len(b)
     while b: b = b[os.write(1, b):]
-    time.sleep(float(sys.argv[2]))
-`, fmt.Sprint(block), fmt.Sprint(pause.Seconds())}
+    time.sleep(pause)
+    while gate and done >= at and not os.path.exists(gate): time.sleep(0.01)
+`, fmt.Sprint(block), fmt.Sprint(pause.Seconds()), fmt.Sprint(at), string(g)}
 }
 
 // A runner that is suspended holds nothing that could not be checkpointed, and
@@ -127,15 +147,18 @@ func TestSuspend(t *testing.T) {
 	d := newDealer(t, testUnit{data: lines(r, 400000), inFile: true}, testUnit{data: lines(r, 50000)},
 		testUnit{path: "/z", codec: protocol.Gzip, data: gzipped(t, "", lines(r, 900000)), piece: 100})
 	// A command that is slow, so that the runner waits for it.
-	run := start(t, d.listen(), slowCat(64<<10, 3*time.Millisecond)...)
+	want, g := string(d.expected(d.all())), newGate(t)
+	run := start(t, d.listen(), slowCatTo(len(want)/2, g, 64<<10, 3*time.Millisecond)...)
 	run.awaitOutput("ready")
 	times := 0
 	for !run.over() {
-		if held := holds(t, run.cmd.Process.Pid); times == 0 && len(held) == 0 {
+		if times == 0 && len(holds(t, run.cmd.Process.Pid)) == 0 {
 			continue // it has just started
 		}
 		if run.suspend(20 * time.Second) {
-			times++
+			if times++; times == 2 {
+				g.open(t)
+			}
 			if held := holds(t, run.cmd.Process.Pid); len(held) > 0 {
 				t.Fatalf("suspended it holds %q", held)
 			}
@@ -150,8 +173,8 @@ func TestSuspend(t *testing.T) {
 	if times < 2 {
 		t.Errorf("suspended only %d times", times)
 	}
-	if got := strings.TrimPrefix(run.output(), "ready\n"); got != string(d.expected(d.all())) {
-		t.Errorf("the command wrote %d bytes, want %d", len(got), len(d.expected(d.all())))
+	if got := strings.TrimPrefix(run.output(), "ready\n"); got != want {
+		t.Errorf("the command wrote %d bytes, want %d", len(got), len(want))
 	}
 }
 
@@ -187,9 +210,13 @@ func TestSuspendIsQuick(t *testing.T) {
 func TestStopCalledOff(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 10))
 	d := newDealer(t, testUnit{data: lines(r, 300000)}, testUnit{data: lines(r, 300000)})
-	run := start(t, d.listen(), slowCat(16<<10, 2*time.Millisecond)...)
+	want, g := string(d.expected(d.all())), newGate(t)
+	run := start(t, d.listen(), slowCatTo(len(want)/2, g, 16<<10, 2*time.Millisecond)...)
 	run.awaitOutput("ready")
-	for i := 0; !run.over() && i < 40; i++ {
+	for i := range 40 {
+		if i == 30 {
+			g.open(t)
+		}
 		run.try(unix.SIGTSTP)
 		for end := time.Now().Add(time.Duration(r.IntN(1000)) * time.Microsecond); time.Now().Before(end); {
 		}
@@ -202,8 +229,8 @@ func TestStopCalledOff(t *testing.T) {
 	if code := run.wait(); code != 0 {
 		t.Errorf("code %d: %s", code, run.says())
 	}
-	if got := strings.TrimPrefix(run.output(), "ready\n"); got != string(d.expected(d.all())) {
-		t.Errorf("the command wrote %d bytes, want %d", len(got), len(d.expected(d.all())))
+	if got := strings.TrimPrefix(run.output(), "ready\n"); got != want {
+		t.Errorf("the command wrote %d bytes, want %d", len(got), len(want))
 	}
 }
 
@@ -234,11 +261,15 @@ func TestSuspendFiles(t *testing.T) {
 	d := newDealer(t, units...)
 	d.kind = protocol.Files
 	d.fault = randomFaults(13, 40)
-	run := start(t, d.listen(), "sh", "-c", "echo $1; grep SigIgn /proc/self/status; sleep 0.002", "sh")
+	g := newGate(t)
+	run := start(t, d.listen(), "sh", "-c", `echo $1; grep SigIgn /proc/self/status; sleep 0.002
+		[ $1 != /file15 ] || until [ -e "$0" ]; do sleep 0.01; done`, string(g))
 	times := 0
 	for !run.over() {
 		if run.suspend(20 * time.Second) {
-			times++
+			if times++; times == 2 {
+				g.open(t)
+			}
 			if held := holds(t, run.cmd.Process.Pid); len(held) > 0 {
 				t.Fatalf("suspended it holds %q", held)
 			}

@@ -107,6 +107,8 @@ const (
 	// ManagerServiceContainersProcedure is the fully-qualified name of the ManagerService's Containers
 	// RPC.
 	ManagerServiceContainersProcedure = "/headrace.v1.ManagerService/Containers"
+	// ManagerServiceEndedProcedure is the fully-qualified name of the ManagerService's Ended RPC.
+	ManagerServiceEndedProcedure = "/headrace.v1.ManagerService/Ended"
 	// ManagerServiceNodesProcedure is the fully-qualified name of the ManagerService's Nodes RPC.
 	ManagerServiceNodesProcedure = "/headrace.v1.ManagerService/Nodes"
 	// ManagerServiceDrainProcedure is the fully-qualified name of the ManagerService's Drain RPC.
@@ -880,6 +882,9 @@ type ManagerServiceClient interface {
 	// Containers tells what the containers are doing. With the version of the last
 	// answer it waits until something has changed, at most as long as asked.
 	Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error)
+	// Ended tells a node which of some applications have ended for good, as far as their scheduler
+	// has said: nobody asks for the archived checkpoints of these any more.
+	Ended(context.Context, *wire.EndedRequest) (*wire.EndedResponse, error)
 	// Nodes is for people.
 	Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error)
 	// Drain has all containers go on, whether their scheduler has room for them or not,
@@ -943,6 +948,12 @@ func NewManagerServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithSchema(managerServiceMethods.ByName("Containers")),
 			connect.WithClientOptions(opts...),
 		),
+		ended: connect.NewClient[wire.EndedRequest, wire.EndedResponse](
+			httpClient,
+			baseURL+ManagerServiceEndedProcedure,
+			connect.WithSchema(managerServiceMethods.ByName("Ended")),
+			connect.WithClientOptions(opts...),
+		),
 		nodes: connect.NewClient[wire.NodesRequest, wire.NodesResponse](
 			httpClient,
 			baseURL+ManagerServiceNodesProcedure,
@@ -973,6 +984,7 @@ type managerServiceClient struct {
 	resume     *connect.Client[wire.ResumeRequest, wire.ResumeResponse]
 	release    *connect.Client[wire.ReleaseRequest, wire.ReleaseResponse]
 	containers *connect.Client[wire.ContainersRequest, wire.ContainersResponse]
+	ended      *connect.Client[wire.EndedRequest, wire.EndedResponse]
 	nodes      *connect.Client[wire.NodesRequest, wire.NodesResponse]
 	drain      *connect.Client[wire.DrainRequest, wire.DrainResponse]
 	forget     *connect.Client[wire.ForgetNodeRequest, wire.ForgetNodeResponse]
@@ -1037,6 +1049,15 @@ func (c *managerServiceClient) Containers(ctx context.Context, req *wire.Contain
 	return nil, err
 }
 
+// Ended calls headrace.v1.ManagerService.Ended.
+func (c *managerServiceClient) Ended(ctx context.Context, req *wire.EndedRequest) (*wire.EndedResponse, error) {
+	response, err := c.ended.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Nodes calls headrace.v1.ManagerService.Nodes.
 func (c *managerServiceClient) Nodes(ctx context.Context, req *wire.NodesRequest) (*wire.NodesResponse, error) {
 	response, err := c.nodes.CallUnary(ctx, connect.NewRequest(req))
@@ -1091,6 +1112,9 @@ type ManagerServiceHandler interface {
 	// Containers tells what the containers are doing. With the version of the last
 	// answer it waits until something has changed, at most as long as asked.
 	Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error)
+	// Ended tells a node which of some applications have ended for good, as far as their scheduler
+	// has said: nobody asks for the archived checkpoints of these any more.
+	Ended(context.Context, *wire.EndedRequest) (*wire.EndedResponse, error)
 	// Nodes is for people.
 	Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error)
 	// Drain has all containers go on, whether their scheduler has room for them or not,
@@ -1150,6 +1174,12 @@ func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.Handler
 		connect.WithSchema(managerServiceMethods.ByName("Containers")),
 		connect.WithHandlerOptions(opts...),
 	)
+	managerServiceEndedHandler := connect.NewUnaryHandlerSimple(
+		ManagerServiceEndedProcedure,
+		svc.Ended,
+		connect.WithSchema(managerServiceMethods.ByName("Ended")),
+		connect.WithHandlerOptions(opts...),
+	)
 	managerServiceNodesHandler := connect.NewUnaryHandlerSimple(
 		ManagerServiceNodesProcedure,
 		svc.Nodes,
@@ -1184,6 +1214,8 @@ func NewManagerServiceHandler(svc ManagerServiceHandler, opts ...connect.Handler
 			managerServiceReleaseHandler.ServeHTTP(w, r)
 		case ManagerServiceContainersProcedure:
 			managerServiceContainersHandler.ServeHTTP(w, r)
+		case ManagerServiceEndedProcedure:
+			managerServiceEndedHandler.ServeHTTP(w, r)
 		case ManagerServiceNodesProcedure:
 			managerServiceNodesHandler.ServeHTTP(w, r)
 		case ManagerServiceDrainProcedure:
@@ -1225,6 +1257,10 @@ func (UnimplementedManagerServiceHandler) Release(context.Context, *wire.Release
 
 func (UnimplementedManagerServiceHandler) Containers(context.Context, *wire.ContainersRequest) (*wire.ContainersResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Containers is not implemented"))
+}
+
+func (UnimplementedManagerServiceHandler) Ended(context.Context, *wire.EndedRequest) (*wire.EndedResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("headrace.v1.ManagerService.Ended is not implemented"))
 }
 
 func (UnimplementedManagerServiceHandler) Nodes(context.Context, *wire.NodesRequest) (*wire.NodesResponse, error) {

@@ -35,6 +35,8 @@ import javax.net.ssl.SSLException;
 public final class ManagerClient {
     /** How many victims the manager takes in a question. */
     public static final int MOST_VICTIMS = 20_000;
+    /** How many applications that have ended the manager is told of at a time. */
+    public static final int MOST_ENDED = 20_000;
 
     private static final int HTTP_UNAUTHORIZED = 401;
     /** Bytes of an answer at most: some 300,000 containers. */
@@ -101,6 +103,15 @@ public final class ManagerClient {
                 queue = queue.substring(0, Character.isHighSurrogate(queue.charAt(LONGEST - 1)) ? LONGEST - 1 : LONGEST);
             }
         }
+    }
+
+    /**
+     * What a scheduler tells of applications.
+     *
+     * @param live all that wait or run
+     * @param ended such as have ended for good and are never attempted again, at most {@link #MOST_ENDED}
+     */
+    public record Applications(Map<String, Application> live, Set<String> ended) {
     }
 
     /** The containers that do not only run; those of an older manager are all that have not ended. */
@@ -177,14 +188,16 @@ public final class ManagerClient {
      *
      * @param version of the last answer; 0: answer at once
      * @param wait how long to wait for something newer
-     * @param applications all that wait or run; null: as before
+     * @param applications null: as before
      */
-    public Answer containers(long version, Duration wait, Map<String, Application> applications) throws IOException {
+    public Answer containers(long version, Duration wait, Applications applications) throws IOException {
         ObjectNode request = json.createObjectNode().put("aside", true);
         if (applications != null) {
             request.put("allApplications", true); // an empty map says nothing
             ObjectNode map = request.putObject("applications");
-            applications.forEach((id, app) -> map.putObject(id).put("queue", app.queue()).put("priority", app.priority()));
+            applications.live().forEach((id, app) -> map.putObject(id).put("queue", app.queue()).put("priority", app.priority()));
+            ArrayNode ended = request.putArray("endedApplications");
+            applications.ended().forEach(ended::add);
         }
         if (version != 0) {
             request.put("version", Long.toUnsignedString(version));

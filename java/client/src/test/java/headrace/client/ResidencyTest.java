@@ -1,5 +1,6 @@
 package headrace.client;
 
+import static headrace.client.Await.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -15,7 +16,6 @@ import java.util.Map;
 import java.util.Random;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
-import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -42,7 +42,7 @@ class ResidencyTest {
     }
 
     private Residency start(Residency.Timing timing) {
-        return Residency.start(dir.resolve("s"), "app-1", timing, this::changed);
+        return Residency.start(dir.resolve("s"), "app-1", timing, () -> { });
     }
 
     @AfterEach
@@ -50,16 +50,6 @@ class ResidencyTest {
         residency.close();
         node.close();
         assertTrue(residency.ends(Duration.ofSeconds(10)));
-    }
-
-    private synchronized void changed() {
-        notifyAll();
-    }
-
-    private synchronized void await(BooleanSupplier what) throws InterruptedException {
-        while (!what.getAsBoolean()) {
-            wait(20);
-        }
     }
 
     private static Block block(long number) {

@@ -1,5 +1,6 @@
 package headrace.client;
 
+import static headrace.client.Await.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -23,7 +24,6 @@ import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
-import java.util.function.LongSupplier;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -75,12 +75,6 @@ class WarmingTest {
             asked.warm();
         }
         return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
-    }
-
-    private static void await(LongSupplier count, long want) throws InterruptedException {
-        while (count.getAsLong() != want) { // else the test's time is over
-            Thread.sleep(1);
-        }
     }
 
     @Test
@@ -165,7 +159,7 @@ class WarmingTest {
         try (UnixServer node = silentNode()) {
             warming.ask(job(LONG, LONG), System.nanoTime(), () -> FILES);
             over.countDown();
-            await(warming::failed, 1); // the connection was closed
+            await(() -> warming.failed() == 1); // the connection was closed
         }
     }
 
@@ -182,7 +176,7 @@ class WarmingTest {
             assertEquals(1, warming.late());
             assertEquals(0, warming.asked());
             answer.countDown(); // it goes on without the job
-            await(warming::asked, 1);
+            await(() -> warming.asked() == 1);
         }
     }
 
@@ -203,11 +197,11 @@ class WarmingTest {
             for (int job = 0; job < 50; job++) {
                 refusing.ask(job(PATIENCE, Duration.ZERO), System.nanoTime(), inputs);
             }
-            await(refusing::failed, 50);
+            await(() -> refusing.failed() == 50);
             assertEquals(1, asked.get());
             assertEquals(1, listed.get());
             soon.ask(job(PATIENCE, Duration.ZERO), System.nanoTime(), inputs);
-            await(soon::failed, 1);
+            await(() -> soon.failed() == 1);
             over.countDown();
         }
         try (UnixServer node = node("200 OK", "{}")) {
@@ -250,11 +244,11 @@ class WarmingTest {
             assertEquals(200, passing.failed());
             await(() -> {
                 System.gc();
-                return queries.stream().filter(query -> !query.refersTo(null)).count();
-            }, 100);
+                return queries.stream().filter(query -> !query.refersTo(null)).count() == 100;
+            });
             passing.ask(job(LONG, Duration.ZERO), System.nanoTime(), () -> FILES); // of those that stay more may wait
             over.countDown();
-            await(passing::asked, 2);
+            await(() -> passing.asked() == 2);
             assertEquals(300, passing.failed());
         }
     }
@@ -277,7 +271,7 @@ class WarmingTest {
         over.countDown();
         assertTrue(took < 2_000, "took " + took + " ms");
         assertEquals(1, warming.late());
-        await(warming::failed, 2); // nobody was there to be asked how it stands, and to be asked for it
+        await(() -> warming.failed() == 2); // nobody was there to be asked how it stands, and to be asked for it
     }
 
     @Test

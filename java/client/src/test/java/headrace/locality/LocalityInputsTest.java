@@ -1,5 +1,6 @@
 package headrace.locality;
 
+import static headrace.client.Await.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -17,7 +18,6 @@ import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.FileStatus;
@@ -144,12 +144,6 @@ class LocalityInputsTest {
     private WeakReference<Object> addAndForget(StageInputs.Stage stage) {
         inputs.add(stage);
         return new WeakReference<>(stage);
-    }
-
-    private static void await(BooleanSupplier what) throws InterruptedException {
-        while (!what.getAsBoolean()) {
-            Thread.sleep(5);
-        }
     }
 
     @Test

@@ -1,5 +1,6 @@
 package headrace.mapreduce;
 
+import static headrace.client.Await.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -19,7 +20,6 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.function.BooleanSupplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.BlockLocation;
 import org.apache.hadoop.fs.FileStatus;
@@ -243,12 +243,6 @@ class MapLocalityTest {
 
     private void memory(int block, String host) {
         manager.set(new Block("BP-1", block), host, 100);
-    }
-
-    private static void await(BooleanSupplier what) throws InterruptedException {
-        while (!what.getAsBoolean()) { // the test has a time-out
-            Thread.sleep(5);
-        }
     }
 
     /** Returns when the policy orders by what is in memory of so many blocks. */

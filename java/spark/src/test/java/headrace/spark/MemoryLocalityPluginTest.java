@@ -1,5 +1,6 @@
 package headrace.spark;
 
+import static headrace.client.Await.await;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -20,7 +21,6 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
-import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
 import org.apache.hadoop.io.LongWritable;
 import org.apache.hadoop.io.Text;
@@ -89,7 +89,6 @@ class MemoryLocalityPluginTest {
                     if (!event.taskInfo().speculative()) {
                         STARTED.add(new Start(event.taskInfo().host(), event.taskInfo().index()));
                     }
-                    STARTED.notifyAll();
                 }
             }
         });
@@ -126,16 +125,6 @@ class MemoryLocalityPluginTest {
 
     private static void memory(long block, String host, boolean there) {
         MANAGER.set(new Block("BP-1", block), host, there ? 100 : 0);
-    }
-
-    private static void await(BooleanSupplier what) throws InterruptedException {
-        long deadline = System.nanoTime() + 60_000_000_000L;
-        synchronized (STARTED) {
-            while (!what.getAsBoolean()) {
-                assertTrue(System.nanoTime() < deadline, "it has not come to that within a minute");
-                STARTED.wait(20);
-            }
-        }
     }
 
     private static List<Integer> on(String host) {
@@ -325,7 +314,11 @@ class MemoryLocalityPluginTest {
         assertEquals(all(), run(input("old")));
         Thread change = new Thread(() -> {
             try {
-                await(() -> !STARTED.isEmpty());
+                await(() -> {
+                    synchronized (STARTED) {
+                        return !STARTED.isEmpty();
+                    }
+                });
                 memory(6, TwoHosts.A, true);
                 memory(7, TwoHosts.B, true);
             } catch (InterruptedException e) {

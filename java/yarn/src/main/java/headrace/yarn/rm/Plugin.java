@@ -4,6 +4,7 @@ import headrace.client.ManagerClient;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -34,6 +35,9 @@ final class Plugin {
     // Those that wait, too: their input is wanted, and after a restart of this ResourceManager all do until their masters are back.
     private static final Set<RMAppState> WAITS_OR_RUNS =
         Set.of(RMAppState.NEW, RMAppState.NEW_SAVING, RMAppState.SUBMITTED, RMAppState.ACCEPTED, RMAppState.RUNNING);
+
+    // For good: it is written down, and a ResourceManager that starts again does not attempt them again.
+    private static final Set<RMAppState> ENDED = Set.of(RMAppState.FINISHED, RMAppState.FAILED, RMAppState.KILLED);
 
     private final HeadraceScheduler scheduler;
     private final SchedulerBooks books;
@@ -105,12 +109,19 @@ final class Plugin {
                 CapacitySchedulerConfiguration.DEFAULT_PREEMPTION_WAIT_TIME_BEFORE_KILL));
     }
 
-    private Map<String, ManagerClient.Application> applications() {
-        Map<String, ManagerClient.Application> applications = new HashMap<>();
-        scheduler.getRMContext().getRMApps().values().stream().filter(app -> WAITS_OR_RUNS.contains(app.getState()))
-            .forEach(app -> applications.put(app.getApplicationId().toString(),
-                new ManagerClient.Application(app.getQueue(), Headroom.onOurScale(app.getApplicationPriority()))));
-        return applications;
+    private ManagerClient.Applications applications() {
+        Map<String, ManagerClient.Application> live = new HashMap<>();
+        Set<String> ended = new HashSet<>();
+        for (RMApp app : scheduler.getRMContext().getRMApps().values()) {
+            RMAppState state = app.getState();
+            String id = app.getApplicationId().toString();
+            if (WAITS_OR_RUNS.contains(state)) {
+                live.put(id, new ManagerClient.Application(app.getQueue(), Headroom.onOurScale(app.getApplicationPriority())));
+            } else if (ENDED.contains(state) && ended.size() < ManagerClient.MOST_ENDED) {
+                ended.add(id);
+            }
+        }
+        return new ManagerClient.Applications(live, ended);
     }
 
     void run(String name, Runnable work) {

@@ -3,7 +3,9 @@ package headrace.yarn.rm;
 import headrace.client.ManagerClient;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
@@ -22,18 +24,18 @@ final class Watch implements Runnable {
     private final LongSupplier clock;
     private final Consumer<ManagerState> listener;
     private final AtomicBoolean stopping;
-    private final Supplier<Map<String, ManagerClient.Application>> applications;
+    private final Supplier<ManagerClient.Applications> applications;
     private final Warnings warnings = new Warnings(LoggerFactory.getLogger(Watch.class),
         "What the containers are doing is not known; none is suspended or resumed meanwhile");
 
     private long version;
     private long read; // containers in the last answer
     private Map<ContainerId, RemoteContainer> containers = Map.of();
-    private Map<String, ManagerClient.Application> toldApplications = Map.of();
+    private ManagerClient.Applications toldApplications = new ManagerClient.Applications(Map.of(), Set.of());
 
-    /** @param applications all that wait or run */
+    /** @param applications all that there are */
     Watch(ManagerClient manager, Timing timing, LongSupplier clock, Consumer<ManagerState> listener,
-            AtomicBoolean stopping, Supplier<Map<String, ManagerClient.Application>> applications) {
+            AtomicBoolean stopping, Supplier<ManagerClient.Applications> applications) {
         this.manager = manager;
         this.timing = timing;
         this.clock = clock;
@@ -60,9 +62,8 @@ final class Watch implements Runnable {
 
     private boolean ask() {
         try {
-            Map<String, ManagerClient.Application> now = applications.get();
-            boolean news = version == 0 || !now.equals(toldApplications);
-            ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(timing.poll()), news ? now : null);
+            ManagerClient.Applications now = applications.get();
+            ManagerClient.Answer answer = manager.containers(version, Duration.ofMillis(timing.poll()), news(now));
             toldApplications = now;
             read = answer.containers().size();
             if (version == 0 || answer.version() != version) {
@@ -80,6 +81,16 @@ final class Watch implements Runnable {
             version = 0;
             return false;
         }
+    }
+
+    // A manager that is told of an application that has ended remembers it. Null: nothing is new.
+    private ManagerClient.Applications news(ManagerClient.Applications now) {
+        if (version == 0) {
+            return now;
+        }
+        Set<String> ended = new HashSet<>(now.ended());
+        ended.removeAll(toldApplications.ended());
+        return ended.isEmpty() && now.live().equals(toldApplications.live()) ? null : new ManagerClient.Applications(now.live(), ended);
     }
 
     private static void pause(long millis) { // or until the plug-in stops

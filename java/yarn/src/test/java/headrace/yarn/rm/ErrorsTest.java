@@ -13,6 +13,7 @@ import java.net.URI;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -89,7 +90,7 @@ class ErrorsTest extends OneApplication {
             if (left.getAndDecrement() == 1) {
                 Unlinkable.use();
             }
-            return Map.of();
+            return new ManagerClient.Applications(Map.of(), Set.of());
         }));
         watch.setUncaughtExceptionHandler((thread, error) -> told.add(ManagerState.NOTHING));
         watch.start();

@@ -51,6 +51,7 @@ final class FakeManager implements AutoCloseable {
     private final List<String> asked = new ArrayList<>();
     private final List<Integer> claims = new ArrayList<>();
     private final List<Map<String, ManagerClient.Application>> applications = new ArrayList<>();
+    private final List<String> ended = new ArrayList<>();
     private final List<String> resumed = new ArrayList<>();
     private final List<String> released = new ArrayList<>();
     private final Map<String, Double> costs = new HashMap<>();
@@ -190,6 +191,11 @@ final class FakeManager implements AutoCloseable {
         return List.copyOf(applications);
     }
 
+    /** The applications that it was told have ended, each as often as it was. */
+    synchronized List<String> ended() {
+        return List.copyOf(ended);
+    }
+
     synchronized List<String> resumed() {
         return List.copyOf(resumed);
     }
@@ -326,6 +332,7 @@ final class FakeManager implements AutoCloseable {
             request.path("applications").properties().forEach(app -> told.put(app.getKey(),
                 new ManagerClient.Application(app.getValue().path("queue").asText(), app.getValue().path("priority").asInt())));
             applications.add(told);
+            request.path("endedApplications").forEach(app -> ended.add(app.asText()));
         }
         long known = request.path("version").asLong();
         if (known != 0 && known < first) {

@@ -77,7 +77,7 @@ class ManagerClientTest {
     void aQueueWithALongNameIsToldCut() throws IOException {
         String name = "q".repeat(254);
         ManagerClient.Application app = new ManagerClient.Application(name + "\uD83D\uDE00".repeat(1000), 3);
-        client.containers(0, Duration.ZERO, Map.of("application_1_0001", app));
+        client.containers(0, Duration.ZERO, new ManagerClient.Applications(Map.of("application_1_0001", app), Set.of()));
         assertEquals(name, manager.applications().get("application_1_0001").queue());
     }
 

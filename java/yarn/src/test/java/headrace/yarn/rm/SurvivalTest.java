@@ -239,6 +239,28 @@ class SurvivalTest {
     }
 
     @Test
+    void theManagerHearsOnceWhichApplicationsHaveEndedAndAgainWhenItIsAnother() throws Exception {
+        run(false);
+        String app = am.getApplicationAttemptId().getApplicationId().toString();
+        int before = manager.allApplications().size();
+        node.nodeHeartbeat(am.getApplicationAttemptId(), 1, ContainerState.COMPLETE);
+        RMApp running = cluster.rm.getRMContext().getRMApps().get(am.getApplicationAttemptId().getApplicationId());
+        cluster.await("a second attempt", () -> running.getAppAttempts().size() == 2);
+        TestCluster next = new TestCluster(conf, cluster);
+        cluster.close();
+        cluster = next;
+        cluster.await("a ResourceManager that starts again to tell", () -> manager.allApplications().size() > before);
+        assertEquals(List.of(), manager.ended(), "an application that is attempted again has not ended");
+        cluster.rm.killApp(am.getApplicationAttemptId().getApplicationId());
+        cluster.await("it is told of the end", () -> manager.ended().equals(List.of(app)));
+        cluster.application("low", cluster.node("127.0.0.1:1001", 8)); // which is told, and the end not again
+        cluster.await("it is told of another", () -> manager.applications().size() == 1);
+        assertEquals(List.of(app), manager.ended());
+        manager.restart();
+        cluster.await("another manager is told as well", () -> manager.ended().equals(List.of(app, app)));
+    }
+
+    @Test
     void aContainerOutlivesTheAttemptThatItWasPutAsideIn() throws Exception {
         run(true);
         ContainerId id = ids.get(2);
