@@ -77,9 +77,8 @@ type Inputs struct {
 	parts  map[string]*parts // of nodes that are about to join
 	// caughtUp is rung when a node has told more of what it was asked for, or looked at more.
 	caughtUp bell
-	// sessions counts those of nodes, holds the requests of users without a job, from where no manager before has come, looks those
-	// of CachedInputs.
-	sessions, holds, looks uint64
+	// sessions counts those of nodes, looks those of CachedInputs.
+	sessions, looks uint64
 	// paths are what jobs were asked for with. running are the applications that run as far as
 	// is known, ran those that have been named as such and have a job here.
 	paths   paths
@@ -136,7 +135,7 @@ func New(c Config) (*Inputs, error) {
 	now := time.Now()
 	in := &Inputs{
 		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, places: budget.Slots[string]{Most: 1, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
-		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell), holds: uint64(now.UnixMicro()),
+		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell),
 		asking: budget.SharedTiers{Tiers: budget.Tiers{What: "bytes of paths that are looked up", Owner: userBytes, All: allBytes}},
 		paths:  newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
 		memory: residency.New(c.Residency, now),
