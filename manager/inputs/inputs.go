@@ -270,19 +270,19 @@ func (in *Inputs) over(now time.Time) {
 			in.ran[name.Job] = true // it has by now, if it ever will
 		}
 	}
+	ended := map[headrace.JobID]bool{}
 	for job := range in.ran {
 		if !in.running[job] {
-			in.ended(job, now)
+			ended[job] = true
+			delete(in.ran, job)
 		}
 	}
-}
-
-// ended ends the jobs of an application. in.mu is held.
-func (in *Inputs) ended(job headrace.JobID, now time.Time) {
-	delete(in.ran, job)
-	for _, s := range in.master.End(job, now) {
+	if len(ended) == 0 {
+		return
+	}
+	for _, s := range in.master.End(func(job headrace.JobID) bool { return ended[job] }, now) {
 		in.paths.forget(s.Name)
-		in.log.Info("the job has ended, its input is not kept in memory any more", "job", job, "user", s.Owner, "bytes", s.Pinned)
+		in.log.Info("the job has ended, its input is not kept in memory any more", "job", s.Job, "user", s.Owner, "bytes", s.Pinned)
 	}
 }
 
