@@ -4,21 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
 	"strings"
+	"unicode/utf8"
 )
 
 // glob is Hadoop's pattern for one name in a directory ("FileSystem.globStatus" in its
 // API documentation): ? one character, * any, [ab], [a-z], [^a] or [!a] one of a set,
 // {ab,c*} one of several, \c the character c.
 type glob struct {
-	literal string         // what it stands for, where it is no pattern
-	names   *regexp.Regexp // that it matches; nil where it is no pattern
+	literal string // what it stands for, where it is no pattern
+	names   *names // that it matches; nil where it is no pattern
 }
 
-// maxPatterns bounds what a pattern with slashes in braces stands for.
-const maxPatterns = 1000
+const (
+	// MaxPath is how many bytes a path or pattern may have. HDFS takes none of more than 8000 characters, and each has three bytes at most.
+	MaxPath = 3 * 8000
+	// maxPatterns and maxExpanded, in bytes, bound what a pattern with slashes in braces stands for, and what is between it and that.
+	maxPatterns = 1000
+	maxExpanded = 4 << 20
+	// maxSteps is how much work one name may be: tenths of a millisecond. A regexp of so long a pattern may need hundreds of milliseconds.
+	maxSteps = 20_000
+)
 
-var errPattern = errors.New("it is no pattern")
+var (
+	errLong    = fmt.Errorf("it is longer than a path can be, %d bytes", MaxPath)
+	errPattern = errors.New("it is no pattern")
+	errSteps   = badPattern("comparing names with it takes too long; give several that are simpler")
+)
 
 func badPattern(format string, args ...any) error {
 	return fmt.Errorf("%w: %w; put \\ before a character that stands for itself", errPattern, fmt.Errorf(format, args...))
@@ -30,12 +43,9 @@ func IsPattern(path string) bool { return strings.ContainsAny(path, `*?[{\`) }
 // expand returns patterns without slashes in braces that together are the same as one
 // with them.
 func expand(pattern string) ([]string, error) {
-	todo := []string{pattern}
+	todo, room := []string{pattern}, maxExpanded
 	var done []string
 	for len(todo) > 0 {
-		if len(todo)+len(done) > maxPatterns {
-			return nil, badPattern("it stands for more than %d patterns", maxPatterns)
-		}
 		p := todo[0]
 		before, alternatives, after, err := slashedBraces(p)
 		if err != nil {
@@ -45,8 +55,12 @@ func expand(pattern string) ([]string, error) {
 			done = append(done, p)
 			continue
 		}
-		var all []string
+		all := make([]string, 0, len(alternatives)+len(todo))
 		for _, a := range alternatives {
+			room -= len(before) + len(a) + len(after)
+			if len(todo)+len(done)+len(alternatives) > maxPatterns || room < 0 {
+				return nil, badPattern("it stands for more than %d patterns, or %d bytes of them", maxPatterns, maxExpanded)
+			}
 			all = append(all, before+a+after)
 		}
 		todo = append(all, todo...)
@@ -136,11 +150,76 @@ func newGlob(pattern string) (glob, error) {
 	if !wild {
 		return glob{literal: literal.String()}, nil
 	}
-	re, err := regexp.Compile(`^(?s:` + names.String() + `)$`)
+	is, err := compile(names.String())
 	if err != nil {
-		return glob{}, badPattern("%v", err)
+		return glob{}, badPattern("%.200v", err)
 	}
-	return glob{names: re}, nil
+	return glob{names: is}, nil
+}
+
+// names are those that an expression matches. They are for one goroutine at a time.
+type names struct {
+	prog      *syntax.Prog
+	now, next places
+}
+
+// places are those in an expression where a name may have come to, each once.
+type places struct{ list, index []uint32 }
+
+func (s *places) add(place uint32) {
+	if i := s.index[place]; int(i) < len(s.list) && s.list[i] == place {
+		return
+	}
+	s.index[place] = uint32(len(s.list))
+	s.list = append(s.list, place)
+}
+
+func compile(expression string) (*names, error) {
+	re, err := syntax.Parse(expression, syntax.Perl|syntax.DotNL)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := syntax.Compile(re.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	n := &names{prog: prog}
+	n.now.index, n.next.index = make([]uint32, len(prog.Inst)), make([]uint32, len(prog.Inst))
+	return n, nil
+}
+
+// have reports whether a name is one of them. It fails with errSteps.
+func (n *names) have(name string) (is bool, err error) {
+	n.now.list = n.now.list[:0]
+	n.now.add(uint32(n.prog.Start))
+	steps := 0
+	for len(n.now.list) > 0 {
+		r, size := utf8.DecodeRuneInString(name)
+		n.next.list = n.next.list[:0]
+		for i := 0; i < len(n.now.list); i++ { // it grows
+			if steps++; steps > maxSteps {
+				return false, errSteps
+			}
+			switch in := &n.prog.Inst[n.now.list[i]]; in.Op {
+			case syntax.InstMatch:
+				if size == 0 {
+					return true, nil
+				}
+			case syntax.InstAlt, syntax.InstAltMatch:
+				n.now.add(in.Out)
+				n.now.add(in.Arg)
+			case syntax.InstCapture, syntax.InstNop:
+				n.now.add(in.Out)
+			default:
+				if size > 0 && in.MatchRune(r) {
+					n.next.add(in.Out)
+				}
+			}
+		}
+		name = name[size:]
+		n.now, n.next = n.next, n.now
+	}
+	return false, nil
 }
 
 // quoted returns the expression of a byte that stands for itself, or is one of several

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func matches(pattern, name string) (bool, error) {
 	if g.names == nil {
 		return g.literal == name, nil
 	}
-	return g.names.MatchString(name), nil
+	return g.names.have(name)
 }
 
 func TestGlob(t *testing.T) {
@@ -93,6 +94,44 @@ func TestExpand(t *testing.T) {
 	for _, pattern := range []string{"/{a/b", `/{a/b}\`, strings.Repeat("{a/a,b}", 11)} {
 		if _, err := expand(pattern); !errors.Is(err, errPattern) {
 			t.Errorf("%s: %v", pattern, err)
+		}
+	}
+}
+
+// TestExpandTakesLittle: what a pattern would stand for takes no more memory and time before it is known to be too much.
+func TestExpandTakesLittle(t *testing.T) {
+	for name, pattern := range map[string]string{
+		"many of one long path":             "/" + strings.Repeat("A", 10_000) + "{/" + strings.Repeat(",", 10_000) + "}z",
+		"as many as may be":                 "/" + strings.Repeat("A", 20_000) + "{/" + strings.Repeat(",", maxPatterns-2) + "}z",
+		"many in between":                   strings.Repeat("{a/,b/}", 9) + strings.Repeat("{c/}", 5000),
+		"many in between with little to do": strings.Repeat("{c/}", 5000),
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := expand(pattern)
+		if runtime.ReadMemStats(&after); !errors.Is(err, errPattern) || after.TotalAlloc-before.TotalAlloc > 4*maxExpanded {
+			t.Errorf("%s: %d bytes were allocated, %v", name, after.TotalAlloc-before.TotalAlloc, err)
+		}
+	}
+}
+
+// TestGlobEnds: a name is not compared for long with a pattern that may be any number of things at each character, but is with one that names many files.
+func TestGlobEnds(t *testing.T) {
+	name := strings.Repeat("a", 255)
+	for _, pattern := range []string{strings.Repeat("{,?}", 2000), strings.Repeat("{*,*}", 1600), strings.Repeat("*a", 4000)} {
+		if is, err := matches(pattern, name); is || !errors.Is(err, errPattern) {
+			t.Errorf("%.20s... of %d bytes: %v, %v", pattern, len(pattern), is, err)
+		}
+	}
+	var parts []string
+	for i := range 500 {
+		parts = append(parts, fmt.Sprintf("part-%05d", 7919*i%100_000))
+	}
+	for _, pattern := range []string{"{" + strings.Join(parts, ",") + "}", "*{" + strings.Join(parts[:100], ",") + "}*", strings.Repeat("*a", 10) + "*"} {
+		for _, name := range append(parts[:10:10], name) {
+			if _, err := matches(pattern, name); err != nil {
+				t.Errorf("%.20s... of %d bytes, %s: %v", pattern, len(pattern), name, err)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package hdfs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,8 @@ type Visitor struct {
 // as the input formats of MapReduce do it: a directory means all files below it, those of
 // each directory sorted by name; what begins with _ or . is hidden, below a directory and
 // among what a pattern matches, and found only where a path names it. A path with one of
-// * ? [ { \ is a pattern of Hadoop's, also if there is a file of that name. A
+// * ? [ { \ is a pattern of Hadoop's, also if there is a file of that name; one that
+// stands for very many, or takes very long to compare with names, is a problem. A
 // file that several paths lead to is found once.
 //
 // What vanishes meanwhile is passed over. A directory that the user may not read is a
@@ -79,6 +81,9 @@ func (f *finder) problem(path string, err error) error {
 }
 
 func (f *finder) path(p string) error {
+	if len(p) > MaxPath {
+		return f.problem(fmt.Sprintf("%.40q...", p), errLong)
+	}
 	if !path.IsAbs(p) {
 		return f.problem(p, errPath)
 	}
@@ -149,7 +154,9 @@ func (f *finder) match(dir string, parts []glob) (any bool, err error) {
 			}
 			return true, f.problem(at, err)
 		}
-		if !parts[0].names.MatchString(info.Name) {
+		if is, err := parts[0].names.have(info.Name); err != nil || f.ctx.Err() != nil {
+			return true, cmp.Or(f.ctx.Err(), err)
+		} else if !is {
 			continue
 		}
 		one, sub := false, path.Join(at, info.Name)

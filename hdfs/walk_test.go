@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestFind looks for files in a real tree, whose directories come in several answers.
@@ -92,7 +93,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q: problems %v, want %v", q.paths, problems, q.problem)
 		}
 	}
-	if _, problems := search(t, c, "relative"); !errors.Is(problems["relative"], errPath) {
+	if _, problems := search(t, c, "relative"); !errors.Is(problems["relative"], errLong) {
 		t.Errorf("a relative path: %v", problems)
 	}
 	err := c.Find(ctx, []string{dir + "/none", dir}, Visitor{})
@@ -156,6 +157,20 @@ func TestFindEnds(t *testing.T) {
 	c = newClient(t, Options{NameNodes: []string{stuck.URL}, User: "u"})
 	if list, err := c.ReadDir(t.Context(), "/"); err == nil || !strings.Contains(err.Error(), "go on") {
 		t.Errorf("a list that goes in circles: %d, %v", len(list), err)
+	}
+}
+
+// TestFindTakesNoLongPaths: nobody is asked about a path that is longer than one can be, and it is not taken apart.
+func TestFindTakesNoLongPaths(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked: %.100s", r.URL) }))
+	defer server.Close()
+	c := newClient(t, Options{NameNodes: []string{server.URL}, User: "u"})
+	for _, path := range []string{"/" + strings.Repeat("日", 8000), "/" + strings.Repeat("A", MaxPath) + "{/,,}", "/" + strings.Repeat("*a", MaxPath)} {
+		var problems []*Problem
+		err := c.Find(t.Context(), []string{path}, Visitor{Problem: func(p *Problem) error { problems = append(problems, p); return nil }})
+		if err != nil || len(problems) != 1 || !errors.Is(problems[0], errLong) || len(problems[0].Error()) > 500 || !utf8.ValidString(problems[0].Path) {
+			t.Errorf("%.20s...: %d problems, %v", path, len(problems), err)
+		}
 	}
 }
 

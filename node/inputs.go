@@ -37,7 +37,7 @@ func (a *Agent) Exchange(ctx context.Context, blocks Blocks) {
 		q.Report = number
 		q.Node, q.Session, q.Watched, q.Ordered = a.cfg.Name, session, watched, ordered
 		q.Wait, q.Full = a.cfg.timing.every.Seconds(), all
-		answer, err := a.exchange(ctx, inParts(q, mostBlocks))
+		answer, err := a.exchange(ctx, inParts(q, mostBlocks, mostText))
 		if err == nil {
 			blocks.Answered(answer)
 			watched, ordered = cmp.Or(answer.Watch.GetNumber(), watched), cmp.Or(answer.Read.GetNumber(), ordered)

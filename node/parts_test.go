@@ -2,6 +2,8 @@ package node
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -53,7 +55,7 @@ func TestParts(t *testing.T) {
 			return all
 		}
 		want := lines(whole)
-		parts := inParts(proto.CloneOf(whole), 7)
+		parts := inParts(proto.CloneOf(whole), 7, mostText)
 		for i, p := range parts {
 			these := lines(p)
 			if len(these) > 7 || p.Part != uint32(i) || p.More != (i < len(parts)-1) || !p.Full || p.Session != 3 || p.Node != "n" || p.Budget != 5 || p.Speed != 6 {
@@ -67,5 +69,35 @@ func TestParts(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) || len(parts) != max(1, (len(want)+6)/7) {
 			t.Errorf("%v: %d parts\n%v\n%v", sizes, len(parts), got, want)
 		}
+	}
+}
+
+// TestPartsOfText: what a manager would not read in one message, because of the names of jobs and the reasons, is told in several.
+func TestPartsOfText(t *testing.T) {
+	const most = 1000
+	whole := &wire.ExchangeRequest{Node: "n", Session: 3, Full: true, Hosts: []string{"h"}}
+	for i := range 100 {
+		job := &wire.JobRef{User: "u", Job: fmt.Sprint("job", i)}
+		whole.Jobs = append(whole.Jobs, &wire.JobFacts{Job: job})
+		whole.Reads = append(whole.Reads, &wire.JobReads{Job: job, Disk: int64(i)})
+		whole.Kept = append(whole.Kept, &wire.KeptBlocks{
+			Job: job, State: wire.KeptState_KEPT_STATE_FAILED, Reason: strings.Repeat("r", 300),
+			Blocks: &wire.BlocksToKeep{Blocks: &wire.BlockList{Pool: "p", Numbers: []int64{1}}, Generations: []int64{1}, Bytes: []int64{1}, Places: []uint32{1}},
+		})
+	}
+	whole.Kept[50].Reason = strings.Repeat("r", 2*most) // more than there is room for at all
+	got := &wire.ExchangeRequest{}
+	parts := inParts(proto.CloneOf(whole), mostBlocks, most)
+	for i, p := range parts {
+		if size := proto.Size(p); size > most+100 && !slices.ContainsFunc(p.Kept, func(k *wire.KeptBlocks) bool { return len(k.Reason) > most }) {
+			t.Errorf("part %d has %d bytes", i, size)
+		}
+		if p.More != (i < len(parts)-1) || p.Part != uint32(i) || p.Session != 3 || !p.Full {
+			t.Errorf("part %d: %v", i, p)
+		}
+		got.Jobs, got.Reads, got.Kept = append(got.Jobs, p.Jobs...), append(got.Reads, p.Reads...), append(got.Kept, p.Kept...)
+	}
+	if want := (&wire.ExchangeRequest{Jobs: whole.Jobs, Reads: whole.Reads, Kept: whole.Kept}); !proto.Equal(got, want) {
+		t.Errorf("together they are %v, want %v", got, want)
 	}
 }

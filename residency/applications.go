@@ -45,7 +45,13 @@ func (m *Map) Add(id App, blocks []headrace.Block, now time.Time) error {
 	} else {
 		n++
 	}
-	if err := m.quota.Take(id.Owner, had, n); err != nil {
+	err := m.quota.Take(id.Owner, had, n)
+	if err == nil && a == nil {
+		if err = m.many.Take(id.Owner, 0, 1); err != nil {
+			m.quota.Give(id.Owner, n)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("application %s registers %d blocks: %w", id, len(blocks), err)
 	}
 	if a == nil {
@@ -153,6 +159,7 @@ func (m *Map) Tidy(blocks int) (more bool) {
 			m.leave(e.id, e.app, b)
 		}
 		m.quota.Give(e.id.Owner, 1)
+		m.many.Give(e.id.Owner, 1)
 	}
 	m.ended = nil
 	return false

@@ -25,6 +25,9 @@ type Config struct {
 	// applications of an owner together, and all together. An application counts as a block
 	// itself. Defaults 500,000, 1,000,000 and 2,000,000.
 	PerApplication, PerOwner, All int64
+	// OwnerApplications and AllApplications are how many of these there may be: what is done for a block goes over all that
+	// are interested in it. Defaults 2000 and 20,000.
+	OwnerApplications, AllApplications int64
 	// Forget is how long an application may stay away until it is forgotten. Default 10
 	// minutes.
 	Forget time.Duration
@@ -33,8 +36,9 @@ type Config struct {
 // Map is what is in memory where. See the comment of the package.
 type Map struct {
 	cfg    Config
-	first  uint64 // numbers of answers begin here
-	quota  budget.Tiers
+	first  uint64       // numbers of answers begin here
+	quota  budget.Tiers // of blocks
+	many   budget.Tiers // applications
 	blocks map[key]*block
 	apps   map[App]*app
 	ended  []ended
@@ -55,12 +59,15 @@ func New(c Config, now time.Time) *Map {
 	defaults(&c.PerApplication, 500_000)
 	defaults(&c.PerOwner, 1_000_000)
 	defaults(&c.All, 2_000_000)
+	defaults(&c.OwnerApplications, 2000)
+	defaults(&c.AllApplications, 20_000)
 	if c.Forget == 0 {
 		c.Forget = 10 * time.Minute
 	}
 	return &Map{
 		cfg: c, first: uint64(now.UnixMicro()),
 		quota:  budget.Tiers{What: "blocks", Each: c.PerApplication, Owner: c.PerOwner, All: c.All},
+		many:   budget.Tiers{What: "applications", Owner: c.OwnerApplications, All: c.AllApplications},
 		names:  budget.Tiers{What: "names of machines", Owner: perOwnerNames, All: 10 * perOwnerNames},
 		blocks: map[key]*block{}, apps: map[App]*app{}, hosts: map[string]*host{}, nodes: map[string]*node{},
 	}

@@ -148,6 +148,34 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestManyApplications: there are so many of an owner's and of all, those that have ended and were not tidied up among them.
+func TestManyApplications(t *testing.T) {
+	m := New(Config{OwnerApplications: 2, AllApplications: 3}, t0)
+	add := func(owner, name string) error { return m.Add(App{owner, name}, []headrace.Block{on(1, "n1")}, t0) }
+	must(t, add("anna", "a1"))
+	must(t, add("anna", "a2"))
+	must(t, add("anna", "a2"))
+	must(t, add("bob", "b1"))
+	for _, owner := range []string{"anna", "bob"} {
+		if err := add(owner, "more"); !errors.Is(err, budget.ErrOver) || !strings.Contains(err.Error(), "applications") {
+			t.Errorf("one more of %s: %v", owner, err)
+		}
+	}
+	m.Forget(App{"anna", "a1"})
+	if err := add("anna", "more"); !errors.Is(err, budget.ErrOver) {
+		t.Errorf("before the one that has ended is tidied up: %v", err)
+	}
+	m.Tidy(10)
+	must(t, add("anna", "more"))
+	for _, app := range []App{{"anna", "a2"}, {"anna", "more"}, {"bob", "b1"}} {
+		m.Forget(app)
+	}
+	m.Tidy(10)
+	if n, owners := m.many.Taken(); n != 0 || owners != 0 || m.Totals().Interests != 0 {
+		t.Errorf("%d applications of %d owners, %+v", n, owners, m.Totals())
+	}
+}
+
 func TestBounds(t *testing.T) {
 	blocks := func(from, to int) (all []headrace.Block) {
 		for i := from; i < to; i++ {

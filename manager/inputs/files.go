@@ -61,8 +61,9 @@ func (f *FileSystem) as(user string) (*hdfs.Client, error) {
 }
 
 const (
-	// maxPaths, maxPathBytes, maxFiles and maxFound (blocks, unless a job may have another number) bound
+	// maxJobs is about how many jobs one question may be. maxPaths, maxPathBytes, maxFiles and maxFound (blocks, unless a job may have another number) bound
 	// what one request may be about; maxProblems is how many files an answer names with what is wrong with them.
+	maxJobs      = 10_000
 	maxPaths     = 10_000
 	maxPathBytes = 8 << 20
 	maxFiles     = 100_000

@@ -77,9 +77,8 @@ type Inputs struct {
 	parts  map[string]*parts // of nodes that are about to join
 	// caughtUp is rung when a node has told more of what it was asked for, or looked at more.
 	caughtUp bell
-	// sessions counts those of nodes, holds the requests of users without a job, from where no manager before has come, looks those
-	// of CachedInputs.
-	sessions, holds, looks uint64
+	// sessions counts those of nodes, looks those of CachedInputs.
+	sessions, looks uint64
 	// paths are what jobs were asked for with. running are the applications that run as far as
 	// is known, ran those that have been named as such and have a job here.
 	paths   paths
@@ -136,7 +135,7 @@ func New(c Config) (*Inputs, error) {
 	now := time.Now()
 	in := &Inputs{
 		requests: budget.Slots[string]{Most: userRequests, Waiting: maxWaiting}, places: budget.Slots[string]{Most: 1, Waiting: maxWaiting}, lookups: make(chan struct{}, maxLookups),
-		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell), holds: uint64(now.UnixMicro()),
+		cfg: c, log: c.Log, stopping: make(chan struct{}), started: now, nodes: map[string]*node{}, parts: map[string]*parts{}, caughtUp: make(bell),
 		asking: budget.SharedTiers{Tiers: budget.Tiers{What: "bytes of paths that are looked up", Owner: userBytes, All: allBytes}},
 		paths:  newPaths(), leases: leases{}, ran: map[headrace.JobID]bool{}, asked: map[master.Name]time.Time{},
 		memory: residency.New(c.Residency, now),
@@ -271,19 +270,19 @@ func (in *Inputs) over(now time.Time) {
 			in.ran[name.Job] = true // it has by now, if it ever will
 		}
 	}
+	ended := map[headrace.JobID]bool{}
 	for job := range in.ran {
 		if !in.running[job] {
-			in.ended(job, now)
+			ended[job] = true
+			delete(in.ran, job)
 		}
 	}
-}
-
-// ended ends the jobs of an application. in.mu is held.
-func (in *Inputs) ended(job headrace.JobID, now time.Time) {
-	delete(in.ran, job)
-	for _, s := range in.master.End(job, now) {
+	if len(ended) == 0 {
+		return
+	}
+	for _, s := range in.master.End(func(job headrace.JobID) bool { return ended[job] }, now) {
 		in.paths.forget(s.Name)
-		in.log.Info("the job has ended, its input is not kept in memory any more", "job", job, "user", s.Owner, "bytes", s.Pinned)
+		in.log.Info("the job has ended, its input is not kept in memory any more", "job", s.Job, "user", s.Owner, "bytes", s.Pinned)
 	}
 }
 

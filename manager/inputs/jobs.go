@@ -2,8 +2,10 @@ package inputs
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -57,7 +59,7 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	defer seen()
 	near(in, q, f)
 	now := time.Now()
-	name := jobNameOf(in, q)
+	name := jobNameOf(q)
 	hold, submitted := q.Job == "" || q.Hold, now
 	if q.SubmittedMs > 0 {
 		submitted = time.UnixMilli(q.SubmittedMs)
@@ -85,16 +87,19 @@ func (in *Inputs) Warm(ctx context.Context, q *wire.WarmInputsRequest) (*wire.In
 	return m, nil
 }
 
-// jobNameOf returns what the job of a request is called; one without a job has a new name.
-func jobNameOf(in *Inputs, q *wire.WarmInputsRequest) master.Name {
-	if q.Job != "" {
-		return master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}
+// jobNameOf returns what the job of a request is called. Without a job it is called by its paths: who asks for the same again and
+// again, as cron does, has it once, also after the manager was started again.
+func jobNameOf(q *wire.WarmInputsRequest) master.Name {
+	job := q.Job
+	if job == "" {
+		sum := sha256.Sum256([]byte(strings.Join(unique(q.Paths), "\x00")))
+		job = fmt.Sprintf("hold-%x", sum[:8])
 	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.holds++
-	return master.Name{Owner: q.User, Job: headrace.JobID(fmt.Sprintf("hold-%d", in.holds))}
+	return master.Name{Owner: q.User, Job: headrace.JobID(job)}
 }
+
+// unique returns each name once, in their order.
+func unique(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // migrate has the master take in a job, and lets others go between.
 func migrate(in *Inputs, q master.Job) error {
@@ -128,6 +133,9 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 	if err := checkUser(q.User); err != nil {
 		return nil, err
 	}
+	if len(q.Jobs) > maxJobs {
+		return nil, invalid("%d jobs; at most %d are allowed: ask about fewer at a time", len(q.Jobs), maxJobs)
+	}
 	lease, err := leaseOf(q.Lease)
 	if err != nil {
 		return nil, err
@@ -149,7 +157,7 @@ func (in *Inputs) Inputs(_ context.Context, q *wire.InputsRequest) (*wire.Inputs
 		}
 		res.Inputs = append(res.Inputs, m)
 	}
-	for _, job := range q.Jobs {
+	for _, job := range unique(q.Jobs) {
 		name := master.Name{Owner: q.User, Job: headrace.JobID(job)}
 		if _, known := in.asked[name]; known {
 			in.asked[name] = now
@@ -174,7 +182,7 @@ func (in *Inputs) Places(ctx context.Context, q *wire.PlacesRequest) (*wire.Plac
 		return nil, coded(err)
 	}
 	defer end()
-	p := placing{in: in, name: master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}, files: slices.Compact(slices.Sorted(slices.Values(q.Paths)))}
+	p := placing{in: in, name: master.Name{Owner: q.User, Job: headrace.JobID(q.Job)}, files: unique(q.Paths)}
 	for len(p.files) > 0 {
 		if err := p.next(); err != nil {
 			return nil, coded(err)

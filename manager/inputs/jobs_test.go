@@ -64,6 +64,7 @@ func TestWarmWhat(t *testing.T) {
 		"an endless lease":  {&wire.WarmInputsRequest{User: "u", Job: "j", Lease: math.Inf(1), Paths: []string{"hdfs://c/d"}}, connect.CodeInvalidArgument, "lease"},
 		"no path":           {&wire.WarmInputsRequest{User: "u"}, connect.CodeInvalidArgument, "no path"},
 		"many paths":        {&wire.WarmInputsRequest{User: "u", Paths: make([]string, maxPaths+1)}, connect.CodeInvalidArgument, "10001 paths"},
+		"a long path":       {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://c/d", "hdfs://c/" + strings.Repeat("A", 30_000) + "{/,,}x"}}, connect.CodeInvalidArgument, "a path of 30015 bytes, \"hdfs://c/AAA"},
 		"no URL":            {&wire.WarmInputsRequest{User: "u", Paths: []string{"/d"}}, connect.CodeInvalidArgument, "hdfs://cluster/data"},
 		"an odd URL":        {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://a@c/d"}}, connect.CodeInvalidArgument, "not the name"},
 		"another one":       {&wire.WarmInputsRequest{User: "u", Paths: []string{"hdfs://other/d"}}, connect.CodeFailedPrecondition, "--hdfs other="},
@@ -251,8 +252,8 @@ func TestLookUpsAreBounded(t *testing.T) {
 		t.Errorf("the name node was asked %d times", n)
 	}
 	f.mu.Unlock()
-	_, err = in.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{"hdfs://c/" + strings.Repeat("/", maxPathBytes)}})
-	wantCode(t, "a long path", err, connect.CodeInvalidArgument, "bytes")
+	_, err = in.Warm(t.Context(), &wire.WarmInputsRequest{User: "u", Job: "j", Paths: slices.Repeat([]string{"hdfs://c/" + strings.Repeat("/", maxPathBytes/400)}, 400)})
+	wantCode(t, "long paths", err, connect.CodeInvalidArgument, "bytes")
 
 	var ends []func()
 	for range userRequests {
@@ -268,13 +269,13 @@ func TestLookUpsAreBounded(t *testing.T) {
 	wantCode(t, "one more", err, connect.CodeCanceled)
 	warmJob(t, in, "v", "j", "hdfs://c/d/1")
 	// What waits is bounded in bytes as well, since each may have megabytes of paths.
-	large := "hdfs://c/" + strings.Repeat("/", maxPathBytes-100) + "d/1"
+	large := slices.Repeat([]string{"hdfs://c/" + strings.Repeat("/", maxPathBytes/400-20) + "d/1"}, 400)
 	waits, over := context.WithCancel(t.Context())
 	defer over()
 	refused := make(chan error, 10)
 	for range cap(refused) {
 		go func() {
-			_, err := in.Warm(waits, &wire.WarmInputsRequest{User: "u", Job: "j", Paths: []string{large}})
+			_, err := in.Warm(waits, &wire.WarmInputsRequest{User: "u", Job: "j", Paths: large})
 			refused <- err
 		}()
 	}
@@ -302,27 +303,28 @@ func TestLookUpsAreBounded(t *testing.T) {
 // TestPathsAreBounded: of paths as many are kept as there is room for, which others get when jobs end.
 func TestPathsAreBounded(t *testing.T) {
 	in, _, _, _ := warmTwo(t)
-	long := "hdfs://c/" + strings.Repeat("/", 300_000) + "data/x"
-	q := &wire.WarmInputsRequest{User: "bob", Paths: []string{long, long[:10] + "/" + long[10:], long[:10] + "//" + long[10:], long[:10] + "///" + long[10:]}}
-	for range 10 {
-		if _, err := in.Warm(t.Context(), q); err != nil {
-			t.Fatal(err)
+	var paths []string
+	for i := range 60 {
+		paths = append(paths, "hdfs://c/"+strings.Repeat("/", 20_000+i)+"data/x")
+	}
+	hold := func(first, n int, paths []string) {
+		t.Helper()
+		for i := range n {
+			if _, err := in.Warm(t.Context(), &wire.WarmInputsRequest{User: "bob", Job: fmt.Sprint("j", first+i), Hold: true, Paths: paths}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+	hold(0, 10, paths)
 	if all, _ := in.paths.quota.Taken(); all > 10<<20 || all < 9_000_000 {
 		t.Errorf("%d bytes of paths are kept", all)
 	}
 	in.paths.quota.Owner = 11 << 20
-	q.Paths = q.Paths[:3]
-	for range 3 {
-		if _, err := in.Warm(t.Context(), q); err != nil {
-			t.Fatal(err)
-		}
-	}
+	hold(10, 3, paths[:45])
 	if all, _ := in.paths.quota.Taken(); all > 12<<20 {
 		t.Errorf("%d bytes of paths are kept", all)
 	}
-	if _, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "bob", Paths: []string{long}}); err != nil {
+	if _, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "bob", Paths: paths[:1]}); err != nil {
 		t.Error(err)
 	}
 	if all, owners := in.paths.quota.Taken(); all > 2<<20 || owners > 2 {
@@ -375,6 +377,40 @@ func TestAskedInParts(t *testing.T) {
 	wantEqual(t, "what the other knows", b.facts["alice/j"].Input, first.Bytes+100)
 }
 
+// TestHeldOnce: who asks for the same paths again and again without a job has asked once, also at a manager that was started again.
+func TestHeldOnce(t *testing.T) {
+	in, f, _, _ := warmTwo(t)
+	hold := warmJob(t, in, "alice", "", "hdfs://c/data", "hdfs://c/data/x")
+	for what, st := range map[string]*wire.InputsStatus{
+		"again": warmJob(t, in, "alice", "", "hdfs://c/data", "hdfs://c/data/x"), "in another order": warmJob(t, in, "alice", "", "hdfs://c/data/x", "hdfs://c/data", "hdfs://c/data"),
+		"another manager": warmJob(t, newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}}), "alice", "", "hdfs://c/data", "hdfs://c/data/x"),
+	} {
+		wantEqual(t, what, st.Job, hold.Job)
+	}
+	for _, other := range []*wire.InputsStatus{warmJob(t, in, "alice", "", "hdfs://c/data"), warmJob(t, in, "alice", "", "hdfs://c/data/x"), warmJob(t, in, "alice", "", "hdfs://c/data", "hdfs://c/data/y")} {
+		if other.Job == hold.Job {
+			t.Errorf("of other paths it is the same: %v", other)
+		}
+	}
+	wantEqual(t, "jobs", in.master.Totals().Jobs, 5)
+}
+
+// TestAskedAboutMany: one question is about so many jobs, and about each once.
+func TestAskedAboutMany(t *testing.T) {
+	in, _, _, _ := warmTwo(t)
+	warmJob(t, in, "alice", "j", "hdfs://c/data")
+	if _, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "alice", Jobs: []string{"j"}}); err != nil {
+		t.Fatal(err)
+	}
+	q := &wire.InputsRequest{User: "alice", Jobs: slices.Repeat([]string{"j"}, maxJobs)}
+	if res, err := in.Inputs(t.Context(), q); err != nil || len(res.Inputs) != 1 || res.Inputs[0].State != "ended" {
+		t.Errorf("%d answers, %v", len(res.GetInputs()), err)
+	}
+	q.Jobs = append(q.Jobs, "j")
+	_, err := in.Inputs(t.Context(), q)
+	wantCode(t, "more", err, connect.CodeInvalidArgument, "10001 jobs")
+}
+
 // TestCool ends jobs by their names, and what was asked for without a job by its paths.
 func TestCool(t *testing.T) {
 	in, _, a, b := warmTwo(t)
@@ -425,7 +461,7 @@ func TestCoolAdopted(t *testing.T) {
 	f.mu.Lock()
 	f.files["/more"] = nameFile{blocks: blocksOf(50, 1, "a.example")}
 	f.mu.Unlock()
-	data, more, bobs := warmJob(t, in, "alice", "", "hdfs://c/data"), warmJob(t, in, "alice", "", "hdfs://c/more"), warmJob(t, in, "bob", "", "hdfs://c/more")
+	data, more, bobs := warmJob(t, in, "alice", "", "hdfs://c/data"), warmJob(t, in, "alice", "", "hdfs://c/more"), warmJob(t, in, "bob", "", "hdfs://c/more/")
 	settle(a, b)
 	in = newInputs(t, Config{FileSystems: in.cfg.FileSystems})
 	a.in, b.in = in, in
@@ -436,7 +472,7 @@ func TestCoolAdopted(t *testing.T) {
 	again := warmJob(t, in, "alice", "", "hdfs://c/data/x") // its paths are known, and these alone end it
 	settle(a, b)
 	_, err := cool("hdfs://c/none")
-	wantCode(t, "no file", err, connect.CodeNotFound, "none", data.Job+", "+more.Job, "--job")
+	wantCode(t, "no file", err, connect.CodeNotFound, "none", data.Job, more.Job, "--job")
 	if strings.Contains(err.Error(), bobs.Job) || strings.Contains(err.Error(), again.Job) {
 		t.Errorf("it names others: %v", err)
 	}

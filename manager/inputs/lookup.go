@@ -59,7 +59,9 @@ type meaning struct {
 func (in *Inputs) find(ctx context.Context, user string, paths []string) (f *found, done func(), err error) {
 	bytes := 0
 	for _, p := range paths {
-		bytes += len(p)
+		if bytes += len(p); len(p) > maxName+hdfs.MaxPath { // the file system's name stands before
+			return nil, nil, invalid("a path of %d bytes, %.40q...: no path in HDFS has more than %d", len(p), p, hdfs.MaxPath)
+		}
 	}
 	switch {
 	case len(paths) == 0:

@@ -66,7 +66,7 @@ func TestPlace(t *testing.T) {
 		{"an empty block", Replicated{Copies: []Copy{{Host: 0}}}, with(free("a"), 0, func(h *Host) { h.Room = 0 }), none, Choice{Refer, 0, 0, "already"}},
 	}
 	for _, c := range cases {
-		got := Place([]Replicated{c.block}, c.hosts, c.limit)[0]
+		got := Place([]Replicated{c.block}, c.hosts, Limits{c.limit, -1})[0]
 		if got.Do != c.want.Do || got.Host != c.want.Host || math.Abs(got.Done-c.want.Done) > 1e-9 || !strings.Contains(got.Reason, c.want.Reason) {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
@@ -81,7 +81,7 @@ func TestPlaceLeavesWhatIsInMemory(t *testing.T) {
 		blocks[i] = Replicated{Bytes: 10 * mb, Copies: []Copy{{Resident: map[bool]int64{true: 10 * mb}[i >= 3]}}}
 	}
 	var got []Do
-	for _, c := range Place(blocks, hosts, -1) {
+	for _, c := range Place(blocks, hosts, Limits{-1, -1}) {
 		got = append(got, c.Do)
 	}
 	if want := []Do{Migrate, Skip, Skip, Refer, Refer}; !slices.Equal(got, want) {
@@ -104,14 +104,14 @@ func TestPlaceSpreads(t *testing.T) {
 			b.Copies = append(b.Copies, Copy{Host: h})
 		}
 		blocks = append(blocks, b)
-		first := Place([]Replicated{b}, hosts, -1)[0].Host
+		first := Place([]Replicated{b}, hosts, Limits{-1, -1})[0].Host
 		slices.Reverse(b.Copies)
-		if again := Place([]Replicated{b}, hosts, -1)[0].Host; again != first {
+		if again := Place([]Replicated{b}, hosts, Limits{-1, -1})[0].Host; again != first {
 			t.Fatalf("block %d goes to %d or %d, by the order of its replicas", i, first, again)
 		}
 		alone[first]++
 	}
-	for _, c := range Place(blocks, hosts, -1) {
+	for _, c := range Place(blocks, hosts, Limits{-1, -1}) {
 		counts[c.Host]++
 	}
 	for h := range hosts {
@@ -136,6 +136,7 @@ func scenePlaced(r *rand.Rand, nodes, blocks int) ([]Replicated, []Host) {
 		all[i] = Replicated{ID: headrace.BlockID{Number: r.Int64()}, Bytes: r.Int64N(10) * mb, Busy: r.IntN(10) == 0}
 		for _, h := range r.Perm(nodes)[:r.IntN(min(3, nodes)+1)] {
 			c := Copy{Host: h, Kept: r.IntN(10) == 0, Near: r.IntN(8) == 0}
+			c.Own = c.Kept && r.IntN(2) == 0
 			switch r.IntN(6) {
 			case 0:
 				c.Resident = all[i].Bytes
@@ -154,13 +155,16 @@ func TestPlaceKeepsToRules(t *testing.T) {
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		blocks, hosts := scenePlaced(r, 1+r.IntN(6), r.IntN(30))
-		limit := int64(-1)
+		most := Limits{-1, -1}
 		if r.IntN(2) == 0 {
-			limit = r.Int64N(60) * mb
+			most.Job = r.Int64N(60) * mb
+		}
+		if r.IntN(2) == 0 {
+			most.Owner = r.Int64N(60) * mb
 		}
 		before := slices.Clone(hosts)
-		taken, stays, held := make([]int64, len(hosts)), make([]int64, len(hosts)), int64(0)
-		choices := Place(blocks, hosts, limit)
+		taken, stays, held, owns := make([]int64, len(hosts)), make([]int64, len(hosts)), int64(0), int64(0)
+		choices := Place(blocks, hosts, most)
 		for i, c := range choices {
 			seen[c.Do]++
 			b := blocks[i]
@@ -172,7 +176,7 @@ func TestPlaceKeepsToRules(t *testing.T) {
 				t.Fatalf("seed %d: no reason for %+v", seed, c)
 			}
 			if c.Do == Skip || c.Do == Wait {
-				if warm && limit < 0 {
+				if warm && most == (Limits{-1, -1}) {
 					t.Fatalf("seed %d: block %d is in memory, and is not referred to", seed, i)
 				}
 				continue
@@ -199,15 +203,23 @@ func TestPlaceKeepsToRules(t *testing.T) {
 			if c.Do == Migrate || k.Kept {
 				held += b.Bytes
 			}
+			if (c.Do == Migrate || k.Kept) && !k.Own {
+				owns += b.Bytes
+			}
 		}
 		// What was taken only grew: what is skipped would not fit at the end either.
+		rest := most
+		rest.take(held, true)
+		if rest.Owner >= 0 {
+			rest.Owner -= owns
+		}
 		for i, c := range choices {
 			near := slices.ContainsFunc(blocks[i].Copies, func(k Copy) bool { return k.Near && !hosts[k.Host].Away })
 			fits := func(k Copy) bool {
 				h := hosts[k.Host]
-				return !h.Away && ((k.Near || !near) && h.Room-taken[k.Host]-stays[k.Host] >= blocks[i].Bytes && !h.Busy && !blocks[i].Busy || k.Kept)
+				return !h.Away && ((k.Near || !near) && h.Room-taken[k.Host]-stays[k.Host] >= blocks[i].Bytes && !h.Busy && !blocks[i].Busy || k.Kept) && rest.fit(blocks[i].Bytes, k.Own)
 			}
-			if (c.Do == Skip || c.Do == Wait) && slices.ContainsFunc(blocks[i].Copies, fits) && (limit < 0 || held+blocks[i].Bytes <= limit) {
+			if (c.Do == Skip || c.Do == Wait) && slices.ContainsFunc(blocks[i].Copies, fits) {
 				t.Fatalf("seed %d: block %d was skipped (%s), and there is room for it", seed, i, c.Reason)
 			}
 		}
@@ -216,8 +228,8 @@ func TestPlaceKeepsToRules(t *testing.T) {
 				t.Fatalf("seed %d: node %d has room for %d, has %d in memory, and gets %d", seed, i, hosts[i].Room, stays[i], n)
 			}
 		}
-		if limit >= 0 && held > limit {
-			t.Fatalf("seed %d: a job with a limit of %d gets %d", seed, limit, held)
+		if most.Job >= 0 && held > most.Job || most.Owner >= 0 && owns > most.Owner {
+			t.Fatalf("seed %d: a job with limits of %v gets %d and %d", seed, most, held, owns)
 		}
 		if !slices.Equal(before, hosts) {
 			t.Fatalf("seed %d: its arguments were changed", seed)
@@ -267,7 +279,7 @@ func TestPlaceAgainstOracle(t *testing.T) {
 			}
 		}
 		greedy := make([]int, len(blocks))
-		for i, c := range Place(blocks, hosts, -1) {
+		for i, c := range Place(blocks, hosts, Limits{-1, -1}) {
 			greedy[i] = slices.IndexFunc(blocks[i].Copies, func(k Copy) bool { return k.Host == c.Host })
 		}
 		last, mean := finish(blocks, hosts, greedy)
@@ -342,7 +354,7 @@ func TestPlaceAgainstRandom(t *testing.T) {
 				}
 			}
 			to, at := make([]int, len(blocks)), make([]int, len(blocks))
-			for i, c := range Place(blocks, hosts, -1) {
+			for i, c := range Place(blocks, hosts, Limits{-1, -1}) {
 				to[i] = slices.IndexFunc(blocks[i].Copies, func(k Copy) bool { return k.Host == c.Host })
 				at[i] = r.IntN(3)
 			}
@@ -370,7 +382,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		Place(blocks, hosts, -1)
+		Place(blocks, hosts, Limits{-1, -1})
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(blocks)), "ns/block")
 }

@@ -10,7 +10,8 @@
 // room is tried again when some has become free, or another job begins to keep the block where it can
 // be shared, jobs with the smallest input first. What a job
 // and an owner may have is a share of the memory that all nodes have for warming (Config), of which
-// what is in memory anyhow takes nothing until a node has to lock it; within an owner's share smaller jobs take what has not been read yet for larger ones.
+// what is in memory anyhow takes nothing until a node has to lock it; within an owner's share smaller jobs take what has not been read yet for larger ones,
+// and what several jobs of the owner share on a node counts once.
 //
 // A job lets go of its blocks when it is evicted or has ended (Evict, End), of each when it has
 // read it if it asked for that (Facts.Implicit), and of all when memory is short and nobody

@@ -83,6 +83,7 @@ func (m *Master) amend(j *job, f Facts) {
 		for _, w := range j.wants { // whose a block of several jobs is may change
 			if w.node != nil && len(w.block.wants) > 1 {
 				m.charge(w.block, w.node, sign)
+				w.block.use(m, w.node, j.Owner, sign)
 			}
 		}
 	}
@@ -176,28 +177,36 @@ func (b *block) found(m *Master) {
 
 // renew changes the size of a block that has been appended to. Whoever keeps it is told, and
 // where it could not be kept it is tried again.
-func (b *block) renew(m *Master, of *headrace.Block) {
-	on := map[*node]bool{}
+func (b *block) renew(m *Master, is *headrace.Block) {
+	type account struct {
+		node  *node
+		owner string
+	}
+	on, of := map[*node]bool{}, map[account]bool{}
 	for _, w := range b.wants {
 		if w.node != nil {
-			on[w.node] = true
+			on[w.node], of[account{w.node, w.job.Owner}] = true, true
 			w.node.log.Touch(w)
 		}
 	}
-	for n := range on {
-		m.charge(b, n, -1)
-	}
-	for _, w := range b.wants {
-		w.waitFor(m, false, time.Time{})
-		w.job.bytes[w.state] += of.Bytes - b.bytes
-		if w.state == Pinned {
-			w.node.lock(w.job, of.Bytes-b.bytes)
+	charge := func(sign int64) {
+		for n := range on {
+			m.charge(b, n, sign)
+		}
+		for a := range of {
+			b.use(m, a.node, a.owner, sign)
 		}
 	}
-	b.generation, b.bytes, m.freed = of.Generation, of.Bytes, true
-	for n := range on {
-		m.charge(b, n, 1)
+	charge(-1)
+	for _, w := range b.wants {
+		w.waitFor(m, false, time.Time{})
+		w.job.bytes[w.state] += is.Bytes - b.bytes
+		if w.state == Pinned {
+			w.node.lock(w.job, is.Bytes-b.bytes)
+		}
 	}
+	b.generation, b.bytes, m.freed = is.Generation, is.Bytes, true
+	charge(1)
 	for _, w := range b.wants {
 		w.tried, w.attempts, w.locks = 0, 0, false
 		w.again(m)
@@ -217,11 +226,11 @@ func (m *Master) Evict(name Name, now time.Time) (Status, error) {
 	return s, nil
 }
 
-// End ends a job that whoever runs the jobs says has ended, whoever asked for its input, and returns how
-// that stood. Those that users hold stay.
-func (m *Master) End(id headrace.JobID, now time.Time) (stood []Status) {
+// End ends the jobs of which whoever runs them says that they have ended, whoever asked for their input, and returns how
+// they stood. Those that users hold stay.
+func (m *Master) End(ended func(headrace.JobID) bool, now time.Time) (stood []Status) {
 	for name, j := range m.jobs {
-		if name.Job == id && !j.Hold {
+		if !j.Hold && ended(name.Job) {
 			s, _ := m.Evict(name, now)
 			stood = append(stood, s)
 		}
@@ -232,6 +241,7 @@ func (m *Master) End(id headrace.JobID, now time.Time) (stood []Status) {
 // end takes a job out. Of a large one the last blocks are let go by Tidy.
 func (m *Master) end(j *job, now time.Time) {
 	m.quota.Give(j.Owner, j.open()+1)
+	m.many.Give(j.Owner, 1)
 	delete(m.jobs, j.Name)
 	m.ended[j.Name] = now
 	if m.resume == j {
@@ -286,7 +296,7 @@ func (j *job) forget(m *Master) {
 const endedAtOnce = 2_000
 
 // Tidy lets go of so many blocks of jobs that have ended, and reports whether there are more. Until then they count against the
-// room of their nodes, and not against owners.
+// room of their nodes and the share of their owners, and not against the bounds of these.
 func (m *Master) Tidy(most int) (more bool) {
 	for ; most > 0 && len(m.leaving) > 0; most-- {
 		j := m.leaving[0]

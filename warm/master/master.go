@@ -1,9 +1,9 @@
 package master
 
 import (
+	"cmp"
 	"errors"
 	"math/bits"
-	"strings"
 	"time"
 	"unique"
 
@@ -34,6 +34,8 @@ type Config struct {
 	// PerJob, PerOwner and All are how many blocks there may be that are still wanted. A job counts as one itself.
 	// Defaults 500,000, 1,000,000 and 2,000,000.
 	PerJob, PerOwner, All int64
+	// OwnerJobs and AllJobs are how many jobs there may be. Defaults 2000 and 20,000.
+	OwnerJobs, AllJobs int64
 	// Grace is how long a job counts as alive after it was migrated or adopted: whoever runs the
 	// jobs may not know it yet. Default a minute.
 	Grace time.Duration
@@ -101,13 +103,16 @@ func (s State) spent() bool { return s >= Read }
 // Master knows jobs, blocks and nodes. See the comment of the package.
 type Master struct {
 	cfg    Config
-	first  uint64 // numbers of answers begin here
-	quota  budget.Tiers
+	first  uint64       // numbers of answers begin here
+	quota  budget.Tiers // of blocks
+	many   budget.Tiers // jobs
+	owners map[string]*owner
+	budget int64 // what all nodes have for warming together
 	blocks map[key]*block
 	jobs   map[Name]*job
 	nodes  map[string]*node
 	hosts  map[unique.Handle[string]]*node
-	ended  map[Name]time.Time
+	ended  ended
 	// freed: since the last Look there may be room, replicas, or others that share it, for blocks that do not fit.
 	freed bool
 	// resume is the job that the next Look begins with, at its want from; nil: the first.
@@ -131,8 +136,9 @@ func New(c Config, now time.Time) *Master {
 	return &Master{
 		cfg: c, first: uint64(now.UnixMicro()),
 		quota:  budget.Tiers{What: "blocks", Each: or(c.PerJob, 500_000), Owner: or(c.PerOwner, 1_000_000), All: or(c.All, 2_000_000)},
-		blocks: map[key]*block{}, jobs: map[Name]*job{}, nodes: map[string]*node{},
-		hosts: map[unique.Handle[string]]*node{}, ended: map[Name]time.Time{}, tries: triedAtOnce, spare: spentAnyhow,
+		many:   budget.Tiers{What: "jobs", Owner: or(c.OwnerJobs, 2000), All: or(c.AllJobs, 20_000)},
+		owners: map[string]*owner{}, blocks: map[key]*block{}, jobs: map[Name]*job{}, nodes: map[string]*node{},
+		hosts: map[unique.Handle[string]]*node{}, ended: ended{}, tries: triedAtOnce, spare: spentAnyhow,
 	}
 }
 
@@ -290,15 +296,20 @@ func (c *Config) before(a, b *job) bool {
 	case c.Policy.Before(&b.rank, &a.rank):
 		return false
 	}
-	return strings.Compare(string(a.Job)+"\x00"+a.Owner, string(b.Job)+"\x00"+b.Owner) < 0
+	return cmp.Or(cmp.Compare(a.Job, b.Job), cmp.Compare(a.Owner, b.Owner)) < 0
 }
 
 // charged returns how a block counts on a node: Pinned, Planned or, if it is in memory there anyhow, Resident, and of the last two
 // for which job, the first in order. NotFit: not at all.
 func (n *node) charged(m *Master, b *block) (first *job, as State) {
+	return b.charged(m, func(w *want) bool { return w.node == n })
+}
+
+// charged is that of a node, for those of the wants.
+func (b *block) charged(m *Master, these func(*want) bool) (first *job, as State) {
 	as = NotFit
 	for _, w := range b.wants {
-		if w.node != n {
+		if !these(w) {
 			continue
 		}
 		if w.state == Pinned {
@@ -351,9 +362,11 @@ func (m *Master) move(w *want, n *node, s State) {
 	both := func(sign int64) {
 		if from != nil {
 			m.charge(b, from, sign)
+			b.use(m, from, j.Owner, sign)
 		}
 		if n != nil && n != from {
 			m.charge(b, n, sign)
+			b.use(m, n, j.Owner, sign)
 		}
 	}
 	both(-1)

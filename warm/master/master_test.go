@@ -75,6 +75,11 @@ func (f *fixture) migrate(name Name, change func(*Facts), files ...File) {
 	f.must(f.Migrate(j, f.now))
 }
 
+// end ends the jobs of that name.
+func (f *fixture) end(job headrace.JobID) {
+	f.End(func(id headrace.JobID) bool { return id == job }, f.now)
+}
+
 // tell has a node ask for its orders, and returns what it is to keep, as "job:block".
 func (f *fixture) tell(node string) []string {
 	f.Helper()
@@ -199,9 +204,126 @@ func TestShares(t *testing.T) {
 			t.Errorf("job %s: %d do not fit: %s", s.Job, s.NotFit, s.NotFitReason)
 		}
 	}
-	f.End("a", f.now)
+	f.end("a")
 	f.Look(f.now)
 	f.keeps("n1", "b:4 b:5 c:6")
+}
+
+// TestSharedCountsOnce: what several jobs of an owner share is there once, and takes so much of the owner's share; of each job's own it takes all.
+func TestSharedCountsOnce(t *testing.T) {
+	f := with(t, Config{JobShare: 0.5, OwnerShare: 0.75}, "n1")
+	same := file("/hot", "1:25@n1", "2:25@n1")
+	for i := range 8 {
+		f.migrate(anna(fmt.Sprint("hot", i)), nil, same)
+		f.report("n1", anna(fmt.Sprint("hot", i)), 1, Pinned, "")
+		f.report("n1", anna(fmt.Sprint("hot", i)), 2, Pinned, "")
+	}
+	f.migrate(anna("cold"), func(x *Facts) { x.Input = 1000 }, file("/cold", "3:25@n1", "4:1@n1"))
+	if s := f.status(anna("cold")); s.Left != 25 || s.NotFit != 1 || !strings.Contains(s.NotFitReason, "share") {
+		t.Errorf("with 50 of 75 used by eight jobs together: %+v", s)
+	}
+	f.migrate(anna("more"), nil, file("/hot", "1:25@n1", "2:25@n1", "5:1@n1"))
+	if s := f.status(anna("more")); s.Left != 50 || s.NotFit != 1 {
+		t.Errorf("one that shares all that it may have itself: %+v", s)
+	}
+	f.migrate(Name{"bob", "hot"}, nil, same)
+	for i := range 8 {
+		f.end(headrace.JobID(fmt.Sprint("hot", i)))
+	}
+	f.end("more")
+	f.Look(f.now)
+	f.keeps("n1", "cold:3 cold:4 hot:1 hot:2")
+}
+
+// TestSharedIsLockedLater: a node that has to lock what was in memory for a job whose owner has it there already takes nothing more.
+func TestSharedIsLockedLater(t *testing.T) {
+	m := memory{}
+	f := with(t, Config{JobShare: 1, OwnerShare: 0.5, Resident: m.resident}, "n1")
+	f.migrate(anna("first"), nil, file("/hot", "1:50@n1"))
+	f.report("n1", anna("first"), 1, Pinned, "")
+	f.migrate(anna("second"), nil, file("/hot", "1:50@n1"))
+	f.report("n1", anna("second"), 1, Resident, "")
+	f.report("n1", anna("second"), 1, Pinned, "")
+	f.keeps("n1", "first:1 second:1")
+}
+
+// TestSharedIsNotTakenBack: what is planned for a larger job stays while the owner's jobs together have no more than the share.
+func TestSharedIsNotTakenBack(t *testing.T) {
+	f := with(t, Config{JobShare: 1, OwnerShare: 0.75}, "n1")
+	f.migrate(anna("a"), nil, file("/hot", "1:30@n1"))
+	f.migrate(anna("b"), nil, file("/hot", "1:30@n1"))
+	f.migrate(anna("large"), nil, file("/large", "1:30@n1", "2:40@n1"))
+	f.keeps("n1", "a:1 b:1 large:1 large:2")
+	f.migrate(anna("small"), nil, file("/small", "1:30@n1", "3:4@n1"))
+	f.keeps("n1", "a:1 b:1 large:1 large:2 small:1 small:3")
+	f.migrate(anna("tiny"), nil, file("/tiny", "4:2@n1"))
+	f.keeps("n1", "a:1 b:1 large:1 small:1 small:3 tiny:4")
+}
+
+// TestManyJobs: there are so many of an owner's, and so many of all, also of those that nodes tell of.
+func TestManyJobs(t *testing.T) {
+	f := with(t, Config{OwnerJobs: 3, AllJobs: 5}, "n1")
+	try := func(owner, job string) error {
+		return f.Migrate(Job{Facts: Facts{Name: Name{owner, headrace.JobID(job)}, Submitted: f.now, Hold: true}, Files: []File{file("/f", "1:1@n1")}}, f.now)
+	}
+	for i := range 3 {
+		f.must(try("anna", fmt.Sprint("j", i)))
+	}
+	f.must(try("anna", "j1"))
+	for i, who := range []string{"anna", "bob", "bob", "bob"} {
+		if err := try(who, fmt.Sprint("k", i)); (i == 0 || i == 3) != errors.Is(err, budget.ErrOver) || err != nil && !strings.Contains(err.Error(), "jobs") {
+			t.Errorf("%s has one more: %v", who, err)
+		}
+	}
+	f.join("n2", held(Name{"bob", "told"}, 2, 1, Pinned))
+	f.keeps("n2", "")
+	if n := f.Totals(); n.Jobs != 5 {
+		t.Errorf("%+v", n)
+	}
+	f.end("told")
+	_, err := f.Evict(anna("j0"), f.now)
+	f.must(err)
+	f.must(try("bob", "k3"))
+	if all, owners := f.many.Taken(); all != 5 || owners != 2 {
+		t.Errorf("%d jobs of %d owners", all, owners)
+	}
+}
+
+// TestLookIsBounded: with very many jobs on the same nodes a Look leaves some of them to the next ones.
+func TestLookIsBounded(t *testing.T) {
+	const many, larger = 1000, 20
+	f := with(t, Config{JobShare: 1, OwnerShare: 1})
+	f.must(f.Join("n1", 1, nil, Load{Budget: many, Speed: 10}, nil, nil, f.now))
+	for i := range many {
+		f.migrate(Name{fmt.Sprint("u", i%10), headrace.JobID(fmt.Sprint("j", i))}, nil, file("/f", fmt.Sprintf("%d:1@n1", i)))
+	}
+	for i := range larger {
+		f.migrate(anna(fmt.Sprint("large", i)), func(x *Facts) { x.Input = 1 << 40 }, file("/f", fmt.Sprintf("%d:2@n1", many+i)))
+	}
+	f.tries, f.freed = 20, true
+	looks := 1
+	for f.Look(f.now); f.resume != nil || f.freed; f.Look(f.now) {
+		if looks++; looks > 10*larger {
+			t.Fatal("it does not end")
+		}
+	}
+	if looks < larger/2 {
+		t.Errorf("%d Looks of 20 tries have looked at all %d entries for %d jobs", looks, many, larger)
+	}
+}
+
+// TestManyHaveEnded: of an owner with very many jobs it is not remembered for as long that they have ended.
+func TestManyHaveEnded(t *testing.T) {
+	f := with(t, Config{Remember: time.Hour}, "n1")
+	f.ended[Name{"bob", "j"}] = f.now
+	for i := range 3 * manyEnded {
+		f.ended[anna(fmt.Sprint("j", i))] = f.now.Add(time.Duration(i) * 30 * time.Minute / (3 * manyEnded))
+	}
+	f.now = f.now.Add(30 * time.Minute)
+	f.Look(f.now)
+	if n := len(f.ended); !f.Ended(Name{"bob", "j"}) || !f.Ended(anna(fmt.Sprint("j", 3*manyEnded-1))) || f.Ended(anna("j0")) || n > 2*manyEnded {
+		t.Errorf("%d are remembered", n)
+	}
 }
 
 // TestSmallestFirst: what larger jobs have not been given yet is free for smaller ones.
@@ -216,7 +338,7 @@ func TestSmallestFirst(t *testing.T) {
 	f.report("n1", anna("large"), 1, Pinned, "")
 	f.migrate(bob("tiny"), nil, file("/c", "5:51@n1"))
 	f.keeps("n1", "large:1 large:2 small:3")
-	f.End("large", f.now)
+	f.end("large")
 	f.Look(f.now)
 	f.keeps("n1", "tiny:5")
 	f.Look(f.now)
@@ -253,7 +375,7 @@ func TestRestartOfTheMaster(t *testing.T) {
 	f := with(t, Config{JobShare: 1, OwnerShare: 1})
 	j := anna("sort")
 	f.migrate(anna("ended"), nil, file("/z", "9:1@n1"))
-	f.End("ended", f.now)
+	f.end("ended")
 	f.join("n1", held(j, 1, 40, Pinned), held(j, 2, 40, Planned), held(anna("ended"), 9, 1, Pinned), held(j, 3, -1, Pinned), held(j, 4, 1, Failed))
 	f.keeps("n1", "sort:1 sort:2")
 	s := f.status(j)
@@ -525,7 +647,7 @@ func TestCleanUp(t *testing.T) {
 		t.Errorf("asked %d times, want about the two jobs that may have ended", asked)
 	}
 	f.keeps("n1", "asked:3 lives:2 new:4")
-	if f.End("asked", f.now); len(f.List(f.now, func(Name) bool { return true })) != 3 {
+	if f.end("asked"); len(f.List(f.now, func(Name) bool { return true })) != 3 {
 		t.Errorf("what a user holds has ended with a job of that name")
 	}
 }
@@ -761,6 +883,7 @@ func TestLargeJob(t *testing.T) {
 	for f.Tidy(endedAtOnce / 3) {
 	}
 	f.Look(f.now)
+	f.Look(f.now) // blocks that two jobs have wanted are more work
 	planned(len(blocks), false)
 	if n := f.Totals(); n.Blocks != len(blocks) || len(f.nodes["n1"].wants) != len(blocks) {
 		t.Errorf("in the end: %+v, %d on the node", n, len(f.nodes["n1"].wants))
@@ -817,7 +940,7 @@ func TestMigrationInSteps(t *testing.T) {
 				f.read(3, 4)
 				f.migrate(anna("other"), nil, file("c", "5:40@n1"))
 			case 10:
-				f.End("other", f.now)
+				f.end("other")
 			}
 		}, false, 3},
 		"it is forgotten what the job has read since": {func(f *fixture, step int) {

@@ -32,6 +32,7 @@ func (m *Master) Changed(name string, all []Change, now time.Time) {
 	if n == nil {
 		return
 	}
+	begun := map[*job]bool{}
 	for _, c := range all {
 		b := m.blocks[keyOf(c.Block)]
 		switch {
@@ -41,11 +42,14 @@ func (m *Master) Changed(name string, all []Change, now time.Time) {
 				b.dropped(m, n)
 			}
 		case c.Now > c.Before && c.Now >= b.bytes/leastRead && !b.on(n):
-			b.readAt(m, n, now)
+			b.readAt(m, n, now, begun)
 			if c.Now >= b.bytes {
 				b.readAll(m, now)
 			}
 		}
+	}
+	for _, w := range n.plannedFor(begun) {
+		w.leave(m, now)
 	}
 }
 
@@ -58,9 +62,9 @@ func (b *block) dropped(m *Master, n *node) {
 	}
 }
 
-// readAt notes that somebody reads a block on a node that is not to keep it: the jobs that want it, or one of them. What is
-// planned there for these is left to their own reading, and so is the block, wherever it is planned.
-func (b *block) readAt(m *Master, n *node, now time.Time) {
+// readAt notes that somebody reads a block on a node that is not to keep it: the jobs that want it, or one of them. The block is
+// left to their own reading, wherever it is planned, and so is what is planned there for those of them that have begun: of which that is news.
+func (b *block) readAt(m *Master, n *node, now time.Time, begun map[*job]bool) {
 	b.read = now.UnixMilli()
 	for _, w := range b.wants {
 		switch w.state {
@@ -74,19 +78,19 @@ func (b *block) readAt(m *Master, n *node, now time.Time) {
 		if j.busy == nil {
 			j.busy = map[*node]time.Time{}
 		}
-		if j.busy[n] = now; was {
-			continue
-		}
-		for _, o := range n.plannedFor(j) {
-			o.leave(m, now)
+		if j.busy[n] = now; !was {
+			begun[j] = true
 		}
 	}
 }
 
-// plannedFor returns what a node has not read yet of what it is to keep for a job.
-func (n *node) plannedFor(j *job) (all []*want) {
+// plannedFor returns what a node has not read yet of what it is to keep for jobs.
+func (n *node) plannedFor(jobs map[*job]bool) (all []*want) {
+	if len(jobs) == 0 {
+		return nil
+	}
 	for w := range n.wants {
-		if w.job == j && w.state == Planned {
+		if jobs[w.job] && w.state == Planned {
 			all = append(all, w)
 		}
 	}

@@ -111,13 +111,19 @@ func (g *Migration) admit(m *Master, now time.Time) error {
 	} else {
 		n++
 	}
-	err := m.quota.Take(q.Owner, had, n)
+	take := func() error {
+		if j == nil {
+			return m.takeJob(q.Owner, n)
+		}
+		return m.quota.Take(q.Owner, had, n)
+	}
+	err := take()
 	if err != nil && m.cleanUp(now, true) {
 		if j != nil && j.gone {
 			g.fresh = nil
 			return nil
 		}
-		err = m.quota.Take(q.Owner, had, n)
+		err = take()
 	}
 	if err != nil {
 		return fmt.Errorf("job %s of %s: %w", q.Job, q.Owner, err)
@@ -133,6 +139,18 @@ func (g *Migration) admit(m *Master, now time.Time) error {
 	g.job, g.fresh, g.admitted, g.taken, g.file, g.block = j, nil, true, n, 0, 0
 	g.known = make(map[string]uint32, len(j.files)+len(q.Files))
 	return nil
+}
+
+// takeJob takes a job for its owner, with n blocks, itself as one of them.
+func (m *Master) takeJob(owner string, n int64) error {
+	if err := m.many.Take(owner, 0, 1); err != nil {
+		return err
+	}
+	err := m.quota.Take(owner, 0, n)
+	if err != nil {
+		m.many.Give(owner, 1)
+	}
+	return err
 }
 
 // enter enters blocks, and reports whether there are more.

@@ -51,7 +51,8 @@ func (m *Master) Join(name string, session uint64, hosts []string, load Load, jo
 		return fmt.Errorf("node %s joins with session %d after %d: %w", name, session, n.session, ErrStale)
 	}
 	m.first += 1 << 20
-	n.session, n.load, n.log = session, load, delta.New[*want](m.first)
+	n.session, n.log = session, delta.New[*want](m.first)
+	n.stands(m, load)
 	m.rename(n, append([]string{name}, hosts...))
 	facts := map[Name]Facts{}
 	for _, f := range jobs {
@@ -111,7 +112,7 @@ func (m *Master) take(n *node, h *Held, facts map[Name]Facts, now time.Time) *wa
 func (m *Master) adopt(n *node, h *Held, facts map[Name]Facts, now time.Time) {
 	j := m.jobs[h.Name]
 	if j == nil {
-		if m.quota.Take(h.Owner, 0, 1) != nil {
+		if m.takeJob(h.Owner, 1) != nil {
 			return
 		}
 		f := facts[h.Name]
@@ -135,6 +136,7 @@ func (m *Master) Leave(name string) {
 		m.move(w, nil, NotFit)
 	}
 	m.rename(n, nil)
+	n.stands(m, Load{})
 	delete(m.nodes, name)
 	m.freed = true // its readers run elsewhere
 }
@@ -164,7 +166,7 @@ func (m *Master) Report(name string, session uint64, load Load, reports []Report
 		return err
 	}
 	m.freed = m.freed || load.Budget > n.load.Budget
-	n.load = load
+	n.stands(m, load)
 	for i := range reports {
 		q := &reports[i]
 		if w := m.find(m.jobs[q.Name], keyOf(q.Block)); w != nil {
@@ -204,7 +206,8 @@ func (m *Master) report(n *node, w *want, q *Report, now time.Time) {
 // lockedAs notes that the kernel has dropped a block that was in memory anyhow, or others keep it, so that its node locks it for
 // the job. From now on it counts, and where there is no share left for it it is given back.
 func (w *want) lockedAs(m *Master, s State) {
-	if w.block.bytes > m.left(w.job) {
+	left := m.left(w.job)
+	if w.block.bytes > left.Job || w.block.bytes > left.Owner && !w.block.shares(m, w.node, w.job) {
 		w.giveBack(m, prefetch.ShareUsed)
 		w.locks = true
 		return

@@ -18,17 +18,28 @@ type planning struct {
 	hosts  []prefetch.Host
 	wants  []*want
 	blocks []prefetch.Replicated
+	work   int // tryWork for each block, and how many entries of accounts were looked at
 }
 
+// tryWork is how many entries of accounts are as much work as to try to find a node for a block.
+const tryWork = 50
+
 // plan finds nodes for the blocks of a job that are on none, beginning with the want at from, for at
-// most so many. It returns at which want it stopped, and for how many it has tried.
+// most so many. It returns at which want it stopped, and for how many it has tried; where there are very many jobs
+// one may count as several.
 func (m *Master) plan(j *job, from, most int, now time.Time) (next, tried int) {
 	p := planning{m: m, j: j, now: now, index: map[*node]int{}}
 	next = from
-	for ; next < len(j.wants) && len(p.wants) < most; next++ {
+	for ; next < len(j.wants) && p.work < most*tryWork; next++ {
 		if w := j.wants[next]; w.state == NotFit {
 			p.add(w)
 		}
+	}
+	if len(p.wants) == 0 {
+		return next, 0
+	}
+	if o := m.owners[j.Owner]; o != nil {
+		p.work += len(o.planned)
 	}
 	took := false
 	for i, c := range prefetch.Place(p.blocks, p.hosts, m.left(j)) {
@@ -48,7 +59,7 @@ func (m *Master) plan(j *job, from, most int, now time.Time) (next, tried int) {
 	if took {
 		m.yield(j)
 	}
-	return next, len(p.wants)
+	return next, (p.work + tryWork - 1) / tryWork
 }
 
 // kept reports whether the copy of a block on a host is kept for other jobs.
@@ -83,8 +94,12 @@ func (p *planning) add(w *want) {
 			}
 		})
 	}
+	p.work += tryWork + len(b.wants) - 1
 	for _, o := range b.wants {
 		c := at(o.node)
+		if c != nil {
+			c.Own = c.Own || o.job.Owner == p.j.Owner && (o.state == Pinned || o.state == Planned && p.m.cfg.before(o.job, p.j))
+		}
 		switch {
 		case c == nil:
 		case o.state == Pinned:
@@ -103,6 +118,7 @@ func (p *planning) host(n *node) int {
 	if i, ok := p.index[n]; ok {
 		return i
 	}
+	p.work += len(n.queued) + len(n.resident)
 	var queued int64
 	for j, bytes := range n.queued {
 		if j == p.j || p.m.cfg.before(j, p.j) {
@@ -139,59 +155,6 @@ func (n *node) unread(m *Master, j *job) (sum int64) {
 		sum += min(bytes, int64(float64(n.load.Budget)*m.cfg.OwnerShare))
 	}
 	return sum
-}
-
-// left returns how many more bytes may be kept for a job. What has not been read yet for larger jobs
-// of its owner is free for it.
-func (m *Master) left(j *job) int64 {
-	budget := m.budget()
-	most := int64(float64(budget) * m.cfg.JobShare)
-	if j.Budget > 0 {
-		most = min(most, j.Budget)
-	}
-	owner := int64(float64(budget) * m.cfg.OwnerShare)
-	for _, o := range m.jobs {
-		if o.Owner == j.Owner {
-			owner -= o.bytes[Pinned]
-			if o == j || m.cfg.before(o, j) {
-				owner -= o.bytes[Planned]
-			}
-		}
-	}
-	return max(0, min(most-j.held(), owner))
-}
-
-// budget is what all nodes have for warming together.
-func (m *Master) budget() (all int64) {
-	for _, n := range m.nodes {
-		all += max(0, n.load.Budget)
-	}
-	return all
-}
-
-// yield has larger jobs of the same owner give back what has not been read for them yet, after a job has
-// taken it: an owner has its share, and within it the smallest job goes first.
-func (m *Master) yield(j *job) {
-	over := -int64(float64(m.budget()) * m.cfg.OwnerShare)
-	var behind []*job
-	for _, o := range m.jobs {
-		if o.Owner == j.Owner {
-			over += o.held()
-			if m.cfg.before(j, o) && o.blocks[Planned] > 0 {
-				behind = append(behind, o)
-			}
-		}
-	}
-	m.sort(behind)
-	for ; over > 0 && len(behind) > 0; behind = behind[:len(behind)-1] {
-		o := behind[len(behind)-1]
-		for pos := len(o.wants) - 1; pos >= 0 && over > 0; pos-- {
-			if w := o.wants[pos]; w.state == Planned {
-				over -= w.block.bytes
-				w.giveBack(m, "smaller jobs of its owner go first")
-			}
-		}
-	}
 }
 
 // giveBack has a job give back a block that has not been read for it yet.
@@ -239,7 +202,7 @@ func (m *Master) sort(jobs []*job) {
 	})
 }
 
-// triedAtOnce is for how many blocks a Look tries to find a node at most; the next one goes on.
+// triedAtOnce is for how many blocks a Look tries to find a node at most, or does as much work: tenths of a second. The next one goes on.
 const triedAtOnce = 50_000
 
 // Look ends what has ended without saying so, if memory is short, and finds nodes for blocks that
@@ -247,11 +210,7 @@ const triedAtOnce = 50_000
 // called every second or so.
 func (m *Master) Look(now time.Time) {
 	m.cleanUp(now, false)
-	for name, at := range m.ended {
-		if now.Sub(at) > m.cfg.Remember {
-			delete(m.ended, name)
-		}
-	}
+	m.ended.forget(now, m.cfg.Remember)
 	for _, j := range m.jobs {
 		j.forget(m)
 	}
@@ -294,6 +253,25 @@ func (m *Master) Look(now time.Time) {
 	}
 }
 
+// manyEnded is of how many of an owner's jobs it is remembered for as long as Config.Remember that they have ended.
+const manyEnded = 10_000
+
+// ended are jobs that have ended, and when.
+type ended map[Name]time.Time
+
+// forget forgets those of a while ago: of an owner with very many after a shorter time.
+func (e ended) forget(now time.Time, remember time.Duration) {
+	of := map[string]int64{}
+	for name := range e {
+		of[name.Owner]++
+	}
+	for name, at := range e {
+		if now.Sub(at) > remember/time.Duration(1+of[name.Owner]/manyEnded) {
+			delete(e, name)
+		}
+	}
+}
+
 // cleanUp ends the jobs that nobody knows any more, if memory is short (ignem, section III.A.4) or
 // at any rate, and reports whether there were any.
 func (m *Master) cleanUp(now time.Time, anyway bool) bool {
@@ -311,13 +289,13 @@ func (m *Master) cleanUp(now time.Time, anyway bool) bool {
 		jobs = append(jobs, j)
 		room.Waiting = room.Waiting || j.full && j.blocks[NotFit] > 0
 	}
-	m.sort(jobs)
 	if anyway {
 		room.Blocks = max(1, room.Blocks)
 	}
 	if !prefetch.NeedsCleanUp(room) {
 		return false
 	}
+	m.sort(jobs)
 	holders := make([]prefetch.Holder, len(jobs))
 	for i, j := range jobs {
 		alive := j.Hold || now.Sub(j.since) < m.cfg.Grace || m.cfg.Alive(j.Name)

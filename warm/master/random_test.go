@@ -357,7 +357,7 @@ func (w *world) end() error {
 	default:
 		w.did["end"]++
 		delete(w.jobs, x.Name)
-		w.m.End(x.Job.Job, w.now)
+		w.m.End(func(id headrace.JobID) bool { return id == x.Job.Job }, w.now)
 	}
 	return nil
 }
@@ -593,21 +593,34 @@ func (w *world) job(j *job, x *wish) error {
 	return nil
 }
 
+// owns returns what is locked somewhere for an owner's jobs, or is to be for one of those jobs, each once.
+func (w *world) owns(owner string, of func(*job) bool) map[place]int64 {
+	all := map[place]int64{}
+	for _, j := range w.m.jobs {
+		for _, v := range j.wants {
+			if j.Owner == owner && (v.state == Pinned || v.state == Planned && of(j)) {
+				all[place{v.block.id(), v.node.name}] = v.block.bytes
+			}
+		}
+	}
+	return all
+}
+
 // noRoom: a block that is on no node cannot be on one.
 func (w *world) noRoom(j *job, v *want) error {
-	var budget, job, owner int64
+	var budget, held int64
 	for _, n := range w.m.nodes {
 		budget += n.load.Budget
 	}
-	for _, o := range w.m.jobs {
-		for _, x := range o.wants {
-			if o == j && (x.state == Planned || x.state == Pinned) {
-				job += x.block.bytes
-			}
-			if o.Owner == j.Owner && (x.state == Pinned || x.state == Planned && !w.m.cfg.before(j, o)) {
-				owner += x.block.bytes
-			}
+	for _, x := range j.wants {
+		if x.state == Planned || x.state == Pinned {
+			held += x.block.bytes
 		}
+	}
+	owns := w.owns(j.Owner, func(o *job) bool { return !w.m.cfg.before(j, o) })
+	owner := int64(0)
+	for _, bytes := range owns {
+		owner += bytes
 	}
 	most := int64(float64(budget) * w.cfg.JobShare)
 	if j.Budget > 0 {
@@ -629,7 +642,8 @@ func (w *world) noRoom(j *job, v *want) error {
 			}
 		}
 		used += n.unread(w.m, j)
-		over := job+v.block.bytes > most || owner+v.block.bytes > int64(float64(budget)*w.cfg.OwnerShare)
+		_, own := owns[place{v.block.id(), n.name}]
+		over := held+v.block.bytes > most || !own && owner+v.block.bytes > int64(float64(budget)*w.cfg.OwnerShare)
 		switch {
 		case over:
 		case kept:
@@ -688,6 +702,19 @@ func (w *world) accounts() error {
 	}
 	if all, _ := w.m.quota.Taken(); all != held {
 		return fmt.Errorf("%d blocks are counted, there are %d", all, held)
+	}
+	for i := range 3 {
+		var owned, counted int64
+		name := fmt.Sprint("owner", i)
+		for _, bytes := range w.owns(name, func(*job) bool { return true }) {
+			owned += bytes
+		}
+		if o := w.m.owners[name]; o != nil {
+			counted = o.pinned + o.queued
+		}
+		if owned != counted {
+			return fmt.Errorf("the jobs of %s have %d, by the owner's account %d", name, owned, counted)
+		}
 	}
 	for _, n := range w.m.nodes {
 		var sums [states]int64

@@ -28,7 +28,17 @@ public final class Settings {
      * @throws IllegalArgumentException when a setting makes no sense
      */
     public static Warming.Job job(String id, Configuration conf) {
-        return new Warming.Job(socket(conf), id,
+        return job(socket(conf), id, conf);
+    }
+
+    /**
+     * How the input of a job is to be warmed.
+     *
+     * @param socket where the daemon of this machine listens, whatever the configuration says
+     * @throws IllegalArgumentException when a setting makes no sense
+     */
+    public static Warming.Job job(Path socket, String id, Configuration conf) {
+        return new Warming.Job(socket, id,
             Duration.ofMillis(conf.getTimeDuration(Warming.PATIENCE, Warming.USUAL_PATIENCE, TimeUnit.MILLISECONDS)),
             Duration.ofMillis(conf.getTimeDuration(Warming.LEAD, 0, TimeUnit.SECONDS, TimeUnit.MILLISECONDS)),
             conf.getBoolean(Warming.IMPLICIT, false));

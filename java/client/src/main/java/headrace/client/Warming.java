@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadPoolExecutor;
@@ -49,7 +50,7 @@ public final class Warming {
     private static final Set<String> OF_FILES = Set.of("failed_precondition", "permission_denied");
     /** For an answer that no job waits for. */
     private static final Duration UNHURRIED = Duration.ofMinutes(1);
-    /** After a silence whoever would ask is refused for so long. What waits else keeps what it would ask about, for very long. */
+    /** After a silence whoever would ask that daemon is refused for so long. What waits else keeps what it would ask about, for very long. */
     private static final Duration REFUSAL = Duration.ofSeconds(10);
     /** Between questions how it stands, in milliseconds: the first ones, and after twice as long each time. */
     private static final long PAUSE = 100;
@@ -130,8 +131,8 @@ public final class Warming {
     private final Duration unhurried;
     private final Duration refusal;
     private final Duration passing;
-    /** By System.nanoTime; null: nobody is refused. Tasks of the thread use it. */
-    private volatile Long refusedUntil;
+    /** Of daemons that were silent, by System.nanoTime. */
+    private final Map<Path, Long> refusedUntil = new ConcurrentHashMap<>();
     private boolean failing;
 
     public Warming() {
@@ -307,7 +308,7 @@ public final class Warming {
     private Asked ask(Job job, Duration lease, long began, Inputs inputs) {
         long submitted = System.currentTimeMillis();
         CompletableFuture<Long> left = run(inputs.passes() ? PASSING_QUEUE : QUEUE, () -> {
-            refuse();
+            refuse(job);
             long waited = System.nanoTime() - began;
             if (inputs.passes() && waited > Math.max(passing.toNanos(), job.lead.toNanos())) {
                 throw new IOException("what a query reads was not asked for within " + waited / 1_000_000_000 + " s");
@@ -349,11 +350,16 @@ public final class Warming {
     }
 
     /** Keeps nobody waiting while there are no answers. */
-    private void refuse() throws IOException {
-        if (refusedUntil != null && System.nanoTime() - refusedUntil < 0) {
+    private void refuse(Job job) throws IOException {
+        Long until = refusedUntil.get(job.socket);
+        if (until != null && System.nanoTime() - until < 0) {
             throw new IOException("Headrace's daemon was silent a moment ago");
         }
-        refusedUntil = null;
+        refusedUntil.remove(job.socket);
+    }
+
+    private void silent(Job job) {
+        refusedUntil.put(job.socket, System.nanoTime() + refusal.toNanos());
     }
 
     /** Returns how many bytes are still to be read. */
@@ -364,7 +370,7 @@ public final class Warming {
             LOG.info("The input of {} is warmed: {} bytes, {} to be read", job.id, status.bytes(), status.left());
             return status.left();
         } catch (SilentException e) {
-            refusedUntil = System.nanoTime() + refusal.toNanos();
+            silent(job);
             throw e;
         } catch (RefusedException e) {
             if (!e.code().equals("not_found")) {
@@ -390,13 +396,19 @@ public final class Warming {
         leases.remove(job);
         try {
             run(QUEUE, () -> {
-                client(job, unhurried).cool(job.id);
+                refuse(job);
+                try {
+                    client(job, unhurried).cool(job.id);
+                } catch (SilentException e) {
+                    silent(job);
+                    throw e;
+                }
                 return null;
             }).get(patience.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException e) {
             LOG.debug("Headrace has not answered yet at the end of {}", job.id);
         } catch (ExecutionException e) {
-            // Others let it go, too: the scheduler when the job has ended, the manager when memory is short.
+            // Others let it go, too: the scheduler when the job has ended, the manager when its lease is over or memory is short.
             LOG.debug("At the end of {}: {}", job.id, e.getCause().getMessage());
         }
     }

@@ -211,6 +211,38 @@ class WarmingTest {
         }
     }
 
+    @Test
+    void whatASilentNodeIsToLetGoKeepsNobodyWaitingEither() throws Exception {
+        Warming refusing = new Warming(LONG, PATIENCE, LONG, LONG);
+        AtomicInteger asked = new AtomicInteger();
+        AtomicInteger listed = new AtomicInteger();
+        Path answering = dir.resolve("answering");
+        Warming.Job other = new Warming.Job(answering, "application_1_0002", LONG, Duration.ZERO, false);
+        try (UnixServer silent = new UnixServer(socket, (in, out) -> {
+            asked.incrementAndGet();
+            over.await();
+        }); UnixServer node = UnixServer.answering(answering, request -> {
+            requests.add(request);
+            return UnixServer.http("200 OK", "{}");
+        })) {
+            for (int i = 0; i < 3; i++) {
+                refusing.end(job(LONG, Duration.ZERO));
+            }
+            refusing.ask(job(LONG, Duration.ZERO), System.nanoTime(), () -> {
+                listed.incrementAndGet();
+                return FILES;
+            }).answered();
+            assertEquals(1, asked.get());
+            assertEquals(0, listed.get());
+            assertEquals(1, refusing.failed());
+            refusing.ask(other, System.nanoTime(), () -> FILES).answered(); // of another node
+            refusing.end(other);
+            assertEquals(1, refusing.asked());
+            over.countDown();
+        }
+        assertEquals(2, requests.size());
+    }
+
     /** Such as the plans of queries, each of which may have a list of all files of a table. */
     @Test
     void whatPassesDoesNotWaitForLong() throws Exception {

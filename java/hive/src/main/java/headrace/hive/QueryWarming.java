@@ -2,12 +2,14 @@ package headrace.hive;
 
 import headrace.client.Settings;
 import headrace.client.Warming;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Set;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hive.common.metrics.common.Metrics;
 import org.apache.hadoop.hive.common.metrics.common.MetricsFactory;
 import org.apache.hadoop.hive.common.metrics.common.MetricsVariable;
+import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hadoop.hive.ql.QueryPlan;
 import org.apache.hadoop.hive.ql.hooks.HookContext;
 import org.slf4j.Logger;
@@ -43,6 +45,17 @@ final class QueryWarming {
         }
     }
 
+    /** The server's own node, whatever a session sets: all its queries share one Warming, whose time a daemon that is silent takes. */
+    private static final class Server {
+        static final Path SOCKET;
+
+        static {
+            Configuration own = new Configuration();
+            own.setClassLoader(QueryWarming.class.getClassLoader()); // that of a session has what it has added
+            SOCKET = Settings.socket(new HiveConf(own, QueryWarming.class));
+        }
+    }
+
     /** What a query reads. With many queries at once it would be much that waits, and be read by then. */
     private record Paths(Set<String> files) implements Warming.Inputs {
         @Override
@@ -73,7 +86,8 @@ final class QueryWarming {
         long began = System.nanoTime();
         QueryPlan plan = query.getQueryPlan();
         Configuration conf = query.getConf();
-        Warming.Job job = Settings.job(name(plan.getQueryId()), conf);
+        String id = name(plan.getQueryId());
+        Warming.Job job = query.isHiveServerQuery() ? Settings.job(Server.SOCKET, id, conf) : Settings.job(id, conf);
         Set<String> tasks = PlanPaths.ofTasks(plan, conf);
         Set<String> paths = tasks.isEmpty() ? PlanPaths.ofFetch(plan, conf) : tasks;
         if (paths.isEmpty()) {
