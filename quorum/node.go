@@ -432,7 +432,7 @@ func (n *Node) apply(rounds []*round) error {
 		if r.commands = r.g.take(r.ready.CommittedEntries); len(r.commands) == 0 {
 			continue
 		}
-		if n.config.Workers == 1 {
+		if n.config.Workers == 1 || len(rounds) == 1 {
 			r.answers, r.err = r.g.machine.Apply(r.commands)
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -22,10 +23,11 @@ import (
 
 // conn is a connection of a client. One goroutine reads it, one more of the crew runs each call.
 type conn struct {
-	s   *Server
-	net *accept.Member
-	r   *bufio.Reader
-	ctx context.Context
+	s    *Server
+	net  *accept.Member
+	near netip.AddrPort // this end; zero for one without a port, of which nothing is proved
+	r    *bufio.Reader
+	ctx  context.Context
 
 	user       User // set once introduced
 	introduced bool
@@ -37,7 +39,15 @@ type conn struct {
 	draining atomic.Bool
 	active   atomic.Int64 // when it last did something: Unix time, in ns
 
-	write sync.Mutex
+	write   sync.Mutex // of what follows
+	unsent  []answered
+	sending bool
+}
+
+// answered is an answer to be sent.
+type answered struct {
+	frame []byte
+	sent  func() // is called when it was sent, or never will be
 }
 
 func newConn(s *Server) *conn {
@@ -80,7 +90,9 @@ func (c *conn) serve() {
 		cancel()
 	}
 	if e := (*Exception)(nil); errors.As(err, &e) {
-		c.answer(&pb.RpcRequestHeaderProto{CallId: proto.Int32(callUnknown)}, nil, e, nil)
+		sent := make(chan struct{})
+		c.answer(&pb.RpcRequestHeaderProto{CallId: proto.Int32(callUnknown)}, nil, e, nil, func() { close(sent) })
+		<-sent
 		c.linger()
 	}
 	if !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
@@ -140,8 +152,8 @@ func (c *conn) readHeader() error {
 	switch string(h[:4]) {
 	case "hrpc":
 	case "GET ", "POST", "PUT ", "HEAD":
-		c.send([]byte("HTTP/1.1 404 Not Found\r\nContent-type: text/plain\r\n\r\n" +
-			"This is a port of Hadoop RPC. Web pages and WebHDFS have another port.\r\n"))
+		c.send(answered{[]byte("HTTP/1.1 404 Not Found\r\nContent-type: text/plain\r\n\r\n" +
+			"This is a port of Hadoop RPC. Web pages and WebHDFS have another port.\r\n"), func() {}})
 		return errors.New("a request of HTTP")
 	default:
 		return errors.New("not a client of Hadoop RPC")
@@ -222,7 +234,7 @@ func (c *conn) negotiate(q request) error {
 		return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED,
 			"this server has simple authentication only, and no state %v of SASL", m.GetState())
 	}
-	c.answer(q.header, &pb.RpcSaslProto{State: pb.RpcSaslProto_SUCCESS.Enum()}, nil, nil)
+	c.answer(q.header, &pb.RpcSaslProto{State: pb.RpcSaslProto_SUCCESS.Enum()}, nil, nil, func() {})
 	return nil
 }
 
@@ -248,7 +260,7 @@ func (c *conn) introduce(q request) error {
 	if c.s.Unproved[m.GetProtocol()] {
 		c.only = m.GetProtocol()
 	} else if c.s.Prove != nil {
-		if err := c.s.Prove(cmp.Or(u.Real, u.Name), c.net.Remote, c.local()); err != nil {
+		if err := c.s.Prove(cmp.Or(u.Real, u.Name), c.net.Remote, c.near); err != nil {
 			return fatal(ClassAccess, pb.RpcResponseHeaderProto_FATAL_UNAUTHORIZED, "%s", err)
 		}
 	}
@@ -268,12 +280,6 @@ func (c *conn) introduce(q request) error {
 // mostUser is how many bytes the name of a user may have.
 const mostUser = 255
 
-// local is this end, of which nothing is proved if it has no port.
-func (c *conn) local() netip.AddrPort {
-	a, _ := netip.ParseAddrPort(c.net.LocalAddr().String())
-	return a
-}
-
 // begin has a call served, beside the others of the connection; done is called afterwards. It
 // waits while the connection has too many.
 func (c *conn) begin(q request, done func()) error {
@@ -286,7 +292,7 @@ func (c *conn) begin(q request, done func()) error {
 		done()
 		return fatal(ClassServer, pb.RpcResponseHeaderProto_FATAL_DESERIALIZING_REQUEST, "%s", err)
 	}
-	call.User, call.Remote, call.Local = c.user, c.net.Remote, c.local()
+	call.User, call.Remote, call.Local = c.user, c.net.Remote, c.near
 	leave := c.s.Enter(call)
 	select {
 	case c.calls <- struct{}{}:
@@ -296,9 +302,8 @@ func (c *conn) begin(q request, done func()) error {
 	}
 	c.serving.Add(1)
 	c.s.crew.run(func() {
-		defer func() { c.touch(); <-c.calls; done(); c.serving.Done() }()
 		m, err := c.call(call)
-		c.answer(q.header, m, err, leave)
+		c.answer(q.header, m, err, leave, func() { c.touch(); <-c.calls; done(); c.serving.Done() })
 	})
 	return nil
 }
@@ -321,8 +326,8 @@ func (c *conn) call(call *Call) (m proto.Message, err error) {
 	return h.Serve(c.ctx, call)
 }
 
-// answer sends the answer of a call, and calls encoded before it does. One that cannot be sent ends the connection.
-func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, encoded func()) {
+// answer sends the answer of a call: it calls encoded before it does, and sent afterwards. One that cannot be sent ends the connection.
+func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, encoded, sent func()) {
 	h := &pb.RpcResponseHeaderProto{Status: pb.RpcResponseHeaderProto_SUCCESS.Enum()}
 	if err != nil {
 		h, m = ExceptionOf(err).response(), nil
@@ -335,20 +340,23 @@ func (c *conn) answer(to *pb.RpcRequestHeaderProto, m proto.Message, err error, 
 		encoded()
 	}
 	if encodeErr != nil && err == nil {
-		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr), encoded)
+		c.answer(to, nil, Throw(ClassServer, "the answer: %v", encodeErr), encoded, sent)
 		return
 	}
 	// They wait for those before them: a client that asks and does not read would fill the memory.
 	if err := c.s.memory.take(c.net.Remote.Addr(), len(b), len(b)); err != nil {
 		c.s.Log.Info("an answer is not sent, and the connection ends", "from", c.net.Remote, "err", err)
 		c.net.Close()
+		sent()
 		return
 	}
-	defer c.s.memory.give(c.net.Remote.Addr(), len(b), len(b))
-	c.send(b)
-	if h.GetStatus() == pb.RpcResponseHeaderProto_FATAL && to.GetCallId() >= 0 {
-		c.net.Close()
-	}
+	c.send(answered{b, func() {
+		c.s.memory.give(c.net.Remote.Addr(), len(b), len(b))
+		if h.GetStatus() == pb.RpcResponseHeaderProto_FATAL && to.GetCallId() >= 0 {
+			c.net.Close()
+		}
+		sent()
+	}})
 }
 
 // How long, and how many bytes, a client that was refused may go on sending.
@@ -365,12 +373,43 @@ func (c *conn) linger() {
 	}
 }
 
-// send writes bytes, in one piece among those of other calls.
-func (c *conn) send(b []byte) {
+// send writes an answer, or leaves that to who is writing others. What is ready at the same time goes out at once: a write
+// costs the server about as much as all else that it does for a look at the names, and each piece that comes wakes the client.
+func (c *conn) send(a answered) {
+	c.write.Lock()
+	c.unsent = append(c.unsent, a)
+	first := !c.sending
+	c.sending = true
+	c.write.Unlock()
+	if !first {
+		return
+	}
+	runtime.Gosched() // whose call ended with this one, as those of one round of the log do, is to come along
+	for all := c.take(); len(all) > 0; all = c.take() {
+		b := all[0].frame
+		for _, a := range all[1:] {
+			b = append(b, a.frame...)
+		}
+		c.net.SetWriteDeadline(time.Now().Add(c.s.Limits.Answer))
+		if _, err := c.net.Write(b); err != nil {
+			c.net.Close()
+		}
+		for _, a := range all {
+			a.sent()
+		}
+	}
+}
+
+// take returns what is to be sent next, so much that a slow client has taken it in time. When there is nothing, nobody sends any more.
+func (c *conn) take() (all []answered) {
 	c.write.Lock()
 	defer c.write.Unlock()
-	c.net.SetWriteDeadline(time.Now().Add(c.s.Limits.Answer))
-	if _, err := c.net.Write(b); err != nil {
-		c.net.Close()
+	n, bytes := 0, 0
+	for n < len(c.unsent) && (n == 0 || bytes+len(c.unsent[n].frame) <= usual) {
+		bytes += len(c.unsent[n].frame)
+		n++
 	}
+	all, c.unsent = c.unsent[:n:n], c.unsent[n:]
+	c.sending = n > 0
+	return all
 }

@@ -6,7 +6,7 @@
 // messages stand one after another, each with its length before it. The client may negotiate
 // (SASL; this server offers simple authentication alone, as an HDFS without Kerberos does),
 // then says who it is and for whom it acts (the connection context), then calls. Calls of a
-// connection run beside each other, and are answered as they end; goroutines that have served one wait for the next, of any connection. See Hadoop's RpcHeader.proto,
+// connection run beside each other, and are answered as they end, with one write for all that end at the same time; goroutines that have served one wait for the next, of any connection. See Hadoop's RpcHeader.proto,
 // and ipc/Server.java and ipc/Client.java, which are all the specification there is.
 //
 // A protocol is served by a [Handler]; a [Service] is one that finds a method's messages in the

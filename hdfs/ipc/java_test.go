@@ -129,6 +129,8 @@ func TestHadoopsClient(t *testing.T) {
 	if !slices.Equal(got, want) || err != nil {
 		t.Errorf("%v: got\n%s\nwant\n%s", err, out, strings.Join(want, "\n"))
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	var again []Call
 	for _, c := range n.calls {
 		if c.Method == "mkdirs" && strings.Contains(string(c.Request), "/again") {

@@ -111,6 +111,7 @@ func (s *Server) begin(nc net.Conn) {
 		nc.Close()
 		return
 	}
+	c.near, _ = netip.ParseAddrPort(nc.LocalAddr().String())
 	c.r.Reset(c.net)
 	if !s.member(c, true) {
 		nc.Close()

@@ -1,6 +1,7 @@
 package xfer
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +20,7 @@ type mortal struct {
 	net.Listener
 	reads  int  // bytes that are read before it dies; those of the operation, or, with begun, those after it
 	begun  bool // it dies after its pipeline was built
-	writes int  // with reads < 0: writes before it dies
+	writes int  // with reads < 0: answers that are written before it dies
 
 	die  func()
 	once sync.Once
@@ -78,12 +79,20 @@ func (c *mortalConn) Read(p []byte) (int, error) {
 func (c *mortalConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.m.reads < 0 && c.writes == c.m.writes {
-		return 0, c.kill()
-	}
-	c.writes++
 	c.begun = true
-	return c.Conn.Write(p)
+	if c.m.reads >= 0 {
+		return c.Conn.Write(p)
+	}
+	rest := p
+	for ; len(rest) > 0 && c.writes < c.m.writes; c.writes++ {
+		n, k := binary.Uvarint(rest)
+		rest = rest[k+int(n):]
+	}
+	n, err := c.Conn.Write(p[:len(p)-len(rest)])
+	if len(rest) > 0 {
+		err = c.kill()
+	}
+	return n, err
 }
 
 // TestKilledNode kills a node of a pipeline of three at each of many points: the client gets the answers from

@@ -203,16 +203,17 @@ func (n *node) take(ctx context.Context, p *packet) error {
 	return nil
 }
 
-// answer answers packets in their order, each after the next node has. It returns after the last one, or
-// when there are no more to come.
-func (n *node) answer(ctx context.Context) error {
+// answer answers packets in their order, each after the next node has; answers that need not wait for each other go out at once. It
+// returns after the last one, or when there are no more to come.
+func (n *node) answer(ctx context.Context) (err error) {
+	var answers []byte // that are not sent
 	for a := range n.acks {
 		statuses := []pb.Status{a.status}
 		if n.next != nil && a.status == pb.Status_SUCCESS { // the next one was sent what is bad here, too
 			statuses = append(statuses, n.next.statuses(a.seqno)...)
 			if statuses[1] == pb.Status_ERROR_CHECKSUM {
 				// What left this node was bad. The one before finds it gone, not the next one (BlockReceiver.PacketResponder).
-				return errors.New("the next node found that what it was sent is corrupt")
+				return errors.Join(errors.New("the next node found that what it was sent is corrupt"), n.send(answers))
 			}
 		}
 		if success(statuses) {
@@ -220,16 +221,32 @@ func (n *node) answer(ctx context.Context) error {
 		}
 		if a.last {
 			if err := n.w.Finalize(ctx); err != nil {
-				return err
+				return errors.Join(err, n.send(answers))
 			}
 		}
-		n.c.net.SetWriteDeadline(time.Now().Add(n.c.s.Limits.Send))
-		if err := n.c.answer(&pb.PipelineAckProto{Seqno: &a.seqno, Reply: statuses, DownstreamAckTimeNanos: proto.Uint64(0)}); err != nil {
+		if answers, err = appendMessage(answers, &pb.PipelineAckProto{Seqno: &a.seqno, Reply: statuses, DownstreamAckTimeNanos: proto.Uint64(0)}); err != nil {
 			return err
 		}
+		if !a.last && n.answered() {
+			continue
+		}
+		if err := n.send(answers); err != nil {
+			return err
+		}
+		answers = answers[:0]
 	}
 	return nil
 }
+
+// send sends answers to the node before, or to the client.
+func (n *node) send(answers []byte) error {
+	n.c.net.SetWriteDeadline(time.Now().Add(n.c.s.Limits.Send))
+	_, err := n.c.net.Write(answers)
+	return err
+}
+
+// answered reports whether the next packet is answered here, and by the next node.
+func (n *node) answered() bool { return len(n.acks) > 0 && (n.next == nil || n.next.r.Buffered() > 0) }
 
 func success(statuses []pb.Status) bool {
 	for _, s := range statuses {
