@@ -23,8 +23,7 @@ import (
 	"headrace/proc/shim"
 )
 
-// counter prints numbers until its standard input, a file, says how many; it is
-// slow enough to be caught in the middle and quick enough for a test.
+// counter prints numbers, and is caught in the middle: the last ones when it is to end.
 const counter = `
 import os, sys, time
 n = 0
@@ -32,6 +31,7 @@ while n < 40:
     n += 1
     print(n, os.getpid(), open("/proc/%d/comm" % os.getpid()).read().strip(), flush=True)
     time.sleep(0.02)
+    while n == 30 and not os.path.exists(os.environ["GO_ON"]): time.sleep(0.01)
 sys.exit(9)
 `
 
@@ -196,10 +196,10 @@ func TestNotCheckpointable(t *testing.T) {
 		}
 	}()
 	task := w.start(w.spec("sock", "python3", "-uc", `
-import socket, time, sys
+import os, socket, time, sys
 s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
 print("ready")
-for i in range(20): time.sleep(0.02); print(i)
+while not os.path.exists(os.environ["GO_ON"]): time.sleep(0.02)
 s.send(b"x"); print("fine")
 `, path))
 	w.awaitOutput(task, "ready")
@@ -639,7 +639,10 @@ func TestCheckpointOutlivesItsDevicesNumber(t *testing.T) {
 
 func TestPIDsTakenAtRestore(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
-	s := w.spec("forks", "/bin/bash", "-c", `echo $$ > /dev/null; for i in $(seq 30); do /bin/sleep 0.02 & wait $!; echo $i; done; exit 4`)
+	s := w.spec("forks", "/bin/bash", "-c", `echo $$ > /dev/null; for i in $(seq 30); do
+		/bin/sleep 0.02 & wait $!; echo $i
+		[ $i != 22 ] || until [ -e "$GO_ON" ]; do /bin/sleep 0.02 & wait $!; done
+	done; exit 4`)
 	task := w.start(s)
 	for _, at := range []string{"\n3\n", "\n8\n", "\n13\n", "\n18\n"} {
 		w.awaitOutput(task, at)

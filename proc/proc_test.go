@@ -94,10 +94,14 @@ func (w *world) needCheckpoints() *world {
 func (w *world) spec(id string, argv ...string) proc.Spec {
 	return proc.Spec{
 		ID: headrace.TaskID(id), Argv: argv, Cwd: "/", Umask: 0o22,
-		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LANG=C.UTF-8"},
+		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LANG=C.UTF-8", "GO_ON=" + w.goOn()},
 		UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
 	}
 }
+
+// goOn is a file that commands wait for which must not end before the test has done with them what it is about,
+// however slow the machine is: end makes it. They find its name in $GO_ON.
+func (w *world) goOn() string { return filepath.Join(filepath.Dir(w.store), "go-on") }
 
 func (w *world) start(s proc.Spec) *proc.Task {
 	w.Helper()
@@ -117,8 +121,11 @@ func (w *world) counting() (proc.Spec, *proc.Task) {
 	return s, task
 }
 
+// end has a task end, if it waits for that, and returns how.
 func (w *world) end(t *proc.Task) proc.Exit {
 	w.Helper()
+	w.must(os.WriteFile(w.goOn(), nil, 0o644))
+	defer os.Remove(w.goOn())
 	select {
 	case <-t.Exited():
 		return t.Exit()
@@ -552,7 +559,7 @@ func TestProgressFromInput(t *testing.T) {
 
 func TestAttachAfterDaemonRestart(t *testing.T) {
 	w := newWorld(t)
-	task := w.start(w.spec("t", "/bin/sh", "-c", `echo ready; read x < /dev/null; sleep 0.3; exit 5`))
+	task := w.start(w.spec("t", "/bin/sh", "-c", `echo ready; until [ -e "$GO_ON" ]; do sleep 0.01; done; exit 5`))
 	w.awaitOutput(task, "ready")
 	task.Close()
 	again, err := w.rt.Attach(w.ctx, "t")

@@ -66,7 +66,8 @@ func TestScript(t *testing.T) {
 	w := newWorld(t).needCheckpoints()
 	const lines, cycles = 300, 6
 	s := w.spec("script", script, "-qec",
-		fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "line $i of many"; sleep 0.01; done`, lines), "/dev/null")
+		fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo "line $i of many"; sleep 0.01
+			[ $i != %d ] || until [ -e "$GO_ON" ]; do sleep 0.01; done; done`, lines, lines*2/3), "/dev/null")
 	task := w.start(s)
 	w.awaitOutput(task, "line 3 of")
 	done := 0
