@@ -73,19 +73,29 @@ func TestJobControl(t *testing.T) {
 			letEnd()
 			calm := w.start(undisturbed)
 			want := sync.OnceValue(func() proc.Exit { return w.end(calm) })
-			t.Run("suspend", func(t *testing.T) {
-				w := w.within(t)
-				s, letEnd := w.jobController(p, "suspended")
-				task := w.start(s)
-				for _, step := range []int{3, 8, 12} {
-					w.awaitOutput(task, fmt.Sprintf("step %d ", step))
-					_, err := task.Suspend(w.ctx, 0)
-					w.must(err)
-					w.must(task.Resume(w.ctx))
-				}
-				letEnd()
-				w.sameEnd(task, want())
-			})
+			for _, frozen := range []bool{false, true} {
+				t.Run(fmt.Sprintf("suspend, freezer=%v", frozen), func(t *testing.T) {
+					w := w.within(t)
+					if frozen {
+						w.withCgroups(hasFreezer)
+					}
+					s, letEnd := w.jobController(p, fmt.Sprintf("suspended%v", frozen))
+					task := w.start(s)
+					for _, step := range []int{3, 8, 12} {
+						w.awaitOutput(task, fmt.Sprintf("step %d ", step))
+						_, err := task.Suspend(w.ctx, 0)
+						w.must(err)
+						if frozen {
+							if is, err := w.groupOf(string(s.ID)).Frozen(); err != nil || !is {
+								t.Fatalf("suspended, it is frozen: %v, %v", is, err)
+							}
+						}
+						w.must(task.Resume(w.ctx))
+					}
+					letEnd()
+					w.sameEnd(task, want())
+				})
+			}
 			t.Run("checkpoint", func(t *testing.T) {
 				w := w.within(t).needCheckpoints()
 				s, letEnd := w.jobController(p, "checkpointed")
