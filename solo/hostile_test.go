@@ -34,7 +34,7 @@ import (
 var attacks = map[string]func(socket string) (note string){
 	"connections": holdConnections, "bodies": holdBodies, "bodies-http1": holdBodies1,
 	"watches": holdWatches, "lists": holdLists, "requests": holdRequests, "headers": holdHeaders,
-	"sockets": holdSockets, "metrics": holdMetrics,
+	"follows": holdFollows, "searches": holdSearches, "sockets": holdSockets, "metrics": holdMetrics,
 }
 
 // attack carries one out; see startAttack.
@@ -147,8 +147,23 @@ func holdBodies1(socket string) string {
 
 func holdWatches(socket string) string {
 	client := wireconnect.NewTaskServiceClient(h2(socket), wire.BaseURL)
+	return holdStreams(func() (*connect.ServerStreamForClient[wire.WatchEvent], error) {
+		return client.Watch(context.Background(), &wire.WatchRequest{})
+	})
+}
+
+// holdFollows follows the logs of a task of its own.
+func holdFollows(socket string) string {
+	client := wireconnect.NewTaskServiceClient(h2(socket), wire.BaseURL)
+	return holdStreams(func() (*connect.ServerStreamForClient[wire.LogChunk], error) {
+		return client.Logs(context.Background(), &wire.LogsRequest{Id: "t1", Follow: true, Tail: new(uint32)})
+	})
+}
+
+// holdStreams begins answers that go on, and keeps those that have begun.
+func holdStreams[Message any](begin func() (*connect.ServerStreamForClient[Message], error)) string {
 	return many(1200, func() error {
-		s, err := client.Watch(context.Background(), &wire.WatchRequest{})
+		s, err := begin()
 		if err == nil && s.Receive() {
 			keepOpen(s)
 			return nil
@@ -158,6 +173,28 @@ func holdWatches(socket string) string {
 		}
 		return err
 	})
+}
+
+// holdSearches has large directories searched, again and again.
+func holdSearches(socket string) string {
+	client := wireconnect.NewDataServiceClient(h2(socket), wire.BaseURL)
+	for range 1200 {
+		go func() {
+			for {
+				s, err := client.Cache(context.Background(), &wire.CacheRequest{Paths: []string{"/usr"}})
+				if err != nil {
+					return
+				}
+				for s.Receive() {
+				}
+				if s.Err() != nil { // refused
+					return
+				}
+			}
+		}()
+	}
+	time.Sleep(attackTime)
+	return "asked"
 }
 
 // many makes n calls at a time and tells how many went well and how the rest were
@@ -437,6 +474,7 @@ func TestCommandsOfAllTogether(t *testing.T) {
 		t.Errorf("beyond what all may have: %q", got)
 	}
 	b.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = append(q.Argv, strings.Repeat("x", 10000)) })
+	wantAnswers(t, socket, "with no room for commands")
 	asUser(t, 4001, socket, "kill "+first)
 	if got := asUser(t, 4002, socket, half); !strings.HasPrefix(got[0], "t") {
 		t.Errorf("after another has ended: %q", got)
