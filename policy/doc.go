@@ -30,10 +30,12 @@
 // has risen in the band below.
 //
 // What is promised against starvation is a bound for each band: before a task at the top of
-// its band stands none of the band that is submitted later, and the first that finds no room
-// has room kept for it (see Placement): those behind it get only what it does not need. So
+// its band begins none of the band that is submitted later, and the first that finds no room
+// has room kept for it (see Placement): those behind it get only what it does not need, or what others
+// that run and are less urgent than they are leave for them, which they come back to as tasks that have been begun. So
 // a task of priority p that came at time s is the first at the latest when all tasks of its
-// band that came before s + (top - p) * Ageing have got their service. Between bands
+// band that came before s + (top - p) * Ageing have got their service, and those that took
+// the place of one of these. With Wait nobody takes a place. Between bands
 // nothing is promised: the lower one gets what the higher ones leave.
 //
 // Among the tasks of a job that have not been begun those go first whose input is
