@@ -118,9 +118,6 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 func (p *Planner) begin(v *headrace.View) []*queue.Waiter {
 	p.load(v)
 	queue := p.queue.Order(p.fleet.Waiting)
-	for _, u := range queue {
-		p.fleet.Classify(u.Task)
-	}
 	for _, n := range p.fleet.Every {
 		p.relieve(n)
 	}
@@ -239,7 +236,8 @@ func (p *Planner) sooner(u *books.Task, s fleet.Spots, n *books.Node) *victims.P
 // hopeless reports whether it is known without looking that nothing can be done for u,
 // and that nothing is to be kept for it.
 func (p *Planner) hopeless(u *books.Task) bool {
-	if !p.keeping.anywhere || p.explain || u.Order > 0 || u.Settled {
+	keeps := p.keeping.anywhere || len(p.fleet.Every) == 1 && p.fleet.Every[0].Kept != nil && u.Whole == nil
+	if !keeps || p.explain || u.Order > 0 || u.Settled {
 		return false
 	}
 	return p.fleet.Hopeless(u)

@@ -76,7 +76,7 @@ func (f *Fleet) lowestBid(u *books.Task, s Spots, bids []asked) *books.Node {
 
 // bids says what the nodes were found to take for u, indexed as the nodes are.
 func (f *Fleet) bids(u *books.Task, s Spots, in func(*class) *[]asked) []asked {
-	if c := f.class[u.Index]; c != nil && s.several() {
+	if c := f.classOf(u); c != nil && s.several() {
 		bids := in(c)
 		if len(*bids) == 0 {
 			*bids = blank(*bids, len(f.Nodes))

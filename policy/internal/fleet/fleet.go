@@ -20,7 +20,7 @@ type Fleet struct {
 	free, coming, soon fitTree
 	versions           []uint32
 
-	class   []*class // of each task of the view that waits; nil: it has none
+	class   []*class // of each task of the view, none if it has none; nil: not looked for yet (classOf)
 	classes classes
 	failed  failures
 	scratch []asked
@@ -50,6 +50,7 @@ func (f *Fleet) Load(v *headrace.View) {
 		f.class = make([]*class, len(v.Tasks)*5/4)
 	}
 	f.class = f.class[:len(v.Tasks)]
+	clear(f.class)
 	f.free.reset(len(f.Nodes))
 	f.coming.reset(len(f.Nodes))
 	f.soon.reset(len(f.Nodes))

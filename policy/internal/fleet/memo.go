@@ -93,22 +93,35 @@ func (s *classes) of(k classKey) *class {
 	return c
 }
 
-// Classify finds the class of u, none when it can go to one node only or needs more
-// memory on some nodes than on others (books.Demand). It must be called for each task that
-// waits, once its place in the queue is known.
-func (f *Fleet) Classify(u *books.Task) {
-	f.class[u.Index] = nil
-	m := books.Measured(u.TaskView)
-	if u.State == headrace.Suspended || m > u.MemoryRequest && m > f.LeastMemory {
-		return
+// none is the class of tasks that have none.
+var none = &class{}
+
+// classOf returns the class of u, nil when it can go to one node only or needs more
+// memory on some nodes than on others (books.Demand). The place of u in the queue must be known.
+func (f *Fleet) classOf(u *books.Task) *class {
+	c := f.class[u.Index]
+	if c == nil {
+		if c = none; alikeEverywhere(f, u) {
+			c = f.classes.of(classKey{u.CPUs, u.MemoryRequest, f.leastDemand(u), u.Priority, u.Aged, u.Need, int32(u.Abreast()), int32(u.Together()), f.failed.owners.of(u)})
+		}
+		f.class[u.Index] = c
 	}
-	f.class[u.Index] = f.classes.of(classKey{u.CPUs, u.MemoryRequest, max(u.MemoryRequest, m), u.Priority, u.Aged, u.Need, int32(u.Abreast()), int32(u.Together()), f.failed.owners.of(u)})
+	if c == none {
+		return nil
+	}
+	return c
+}
+
+// alikeEverywhere reports whether u may go to several nodes and needs as much memory on each.
+func alikeEverywhere(f *Fleet, u *books.Task) bool {
+	m := books.Measured(u.TaskView)
+	return u.State != headrace.Suspended && (m <= u.MemoryRequest || m <= f.LeastMemory)
 }
 
 // leastDemand says what u needs at least, on whichever node.
 func (f *Fleet) leastDemand(u *books.Task) int64 {
-	if c := f.class[u.Index]; c != nil {
-		return c.need
+	if alikeEverywhere(f, u) {
+		return max(u.MemoryRequest, books.Measured(u.TaskView))
 	}
 	return u.MemoryRequest
 }
@@ -169,10 +182,11 @@ func (f *failures) forget() {
 	f.clear()
 }
 
-// cover reports whether u fails where one of those from the i-th on has failed.
+// cover reports whether u fails where one of those from the i-th on has failed. What failed last needs least.
 func (f *failures) cover(u *books.Task, k Kind, i int) bool {
 	abreast, owner := int32(u.Abreast()), f.owners.of(u)
-	for _, x := range f.of[k][i:] {
+	for j := len(f.of[k]) - 1; j >= i; j-- {
+		x := &f.of[k][j]
 		if k == Planned && x.owner != owner { // what room costs is another price for it
 			continue
 		}
@@ -186,12 +200,23 @@ func (f *failures) cover(u *books.Task, k Kind, i int) bool {
 	return false
 }
 
+// few is of how many failures it takes less time to compare them than to look up a class.
+const few = 4
+
 // fails reports whether u fails where another has failed before.
 func (f *Fleet) fails(u *books.Task, k Kind) bool {
-	failed, c := &f.failed, f.class[u.Index]
+	failed := &f.failed
 	if failed.muted {
 		return false
 	}
+	last := max(0, len(failed.of[k])-few)
+	if failed.cover(u, k, last) {
+		return true
+	}
+	if last == 0 {
+		return false
+	}
+	c := f.classOf(u)
 	if c == nil {
 		return failed.cover(u, k, 0)
 	}
@@ -210,7 +235,7 @@ func (f *Fleet) fails(u *books.Task, k Kind) bool {
 // all of its class that have not been begun, so that long queues of them take little
 // time.
 func (f *Fleet) Hopeless(u *books.Task) bool {
-	if f.class[u.Index] == nil || books.Begun(u.TaskView) {
+	if books.Begun(u.TaskView) || !alikeEverywhere(f, u) {
 		return false
 	}
 	return f.fails(u, Now) && f.fails(u, Later) && f.fails(u, Planned)
