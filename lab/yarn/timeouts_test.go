@@ -145,7 +145,7 @@ func tasksHad(t *testing.T, c *Cluster, r *Run, since time.Time) int {
 // A user puts containers aside for longer than time-outs, which takes little of the machine: of MapReduce, and beside that in
 // each phase of a streaming job, executors of Spark, and clients of HDFS.
 func TestPutAside(t *testing.T) {
-	parallel(t, 260)
+	parallel(t, 215)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 20480})
 	beside(t, c, map[string]func(*testing.T, *Cluster){"time-out of MapReduce": timeoutOfMapReduce, "phases of MapReduce": phasesOfStreaming,
 		"Spark": timeoutOfSpark, "HDFS": clientsOfHDFS})
