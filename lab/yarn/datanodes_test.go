@@ -18,14 +18,9 @@ import (
 	"headrace/internal/testkit"
 )
 
-// An HDFS and a YARN on three machines, each with a disk, memory and a network of its own.
-// The subtests go on with what those before them have left.
-func TestHDFS(t *testing.T) {
-	parallel(t, 80)
-	needMachines(t)
-	const memory = 2 << 30
-	c := startTest(t, Options{Machines: true, Nodes: 3, Mode: Wait, Disk: quickDisk(), LabProgram: testkit.Lab(t), MachineMemory: memory,
-		HDFS: &HDFSOptions{BlockSize: dataBlock, ShortCircuit: true, Racks: 2}})
+// onHDFS: an HDFS and a YARN on three machines, each with a disk, memory and a network of its own, are what they are to be. The
+// subtests go on with what those before them have left.
+func onHDFS(t *testing.T, c *Cluster) {
 	d := &dataTest{c: c, client: must(c.HDFS.Client())(t), text: dataText()}
 	for _, step := range []struct {
 		name string
@@ -35,10 +30,6 @@ func TestHDFS(t *testing.T) {
 			return
 		}
 	}
-	if err := c.Stop(); err != nil {
-		t.Error(err)
-	}
-	nothingOf(t, c)
 }
 
 const dataBlock = 1 << 20
@@ -155,7 +146,7 @@ func shortCircuit(t *testing.T, d *dataTest) {
 // YARN, MapReduce and HDFS have the same names for machines: each task has a replica beside
 // it, because every machine has one, and counts as such.
 func readByMapReduce(t *testing.T, d *dataTest) {
-	run := must(d.c.MapReduce(MapReduceJob{Name: "words", Queue: "low", Args: []string{"wordcount", dataPath(3), "/words"},
+	run := must(d.c.MapReduce(MapReduceJob{Name: "words", Queue: "low", Args: []string{"wordcount", dataPath(3), "/counted"},
 		Properties: map[string]string{"mapreduce.map.speculative": "false"}}))(t)
 	if err := run.Succeed(within(t, patience)); err != nil {
 		t.Fatal(err)
@@ -169,7 +160,7 @@ func readByMapReduce(t *testing.T, d *dataTest) {
 		t.Errorf("%v, want %v", counters, want)
 	}
 	lines := bytes.Count(d.text, []byte("\n"))
-	result := testkit.Content(d.client.Open(t.Context(), "/words/part-r-00000"))(t)
+	result := testkit.Content(d.client.Open(t.Context(), "/counted/part-r-00000"))(t)
 	if n := strings.Count(result, "\n"); n != lines+2 || !strings.Contains(result, fmt.Sprintf("\nline\t%d\n", lines)) {
 		t.Errorf("%d words are counted, want %d", n, lines+2)
 	}

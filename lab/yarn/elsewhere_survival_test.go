@@ -50,6 +50,7 @@ func elsewhereSurvival(t *testing.T, j *jobs) {
 		d := depart(t, j, "hdfs", distributedShell{c})
 		d.leaves.kill(t)
 		d.goesOn(t, place)
+		must(0, c.StopDaemons())(t)
 	})
 }
 

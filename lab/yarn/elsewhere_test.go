@@ -42,17 +42,16 @@ func archiveDir(t *testing.T) string {
 
 // Containers of DistributedShell leave their machine, which stays full, and go on on
 // another, whatever dies meanwhile.
-func TestElsewhere(t *testing.T) {
-	parallel(t, 140)
-	needMachines(t)
+func elsewhere(t *testing.T, j *jobs) {
 	needCRIU(t)
-	c := startTest(t, Options{Mode: Headrace, Machines: true, Nodes: 2, NoDaemons: true, ManagerFlags: []string{"--min-run", "0s"}, Properties: elsewhereSoon})
-	j, dir := startJobs(t, c), archiveDir(t)
+	c, dir := j.c, archiveDir(t)
+	c.o.ManagerFlags = []string{"--min-run", "0s"}
 	startWithArchive(t, c, dir)
 	t.Run("goes on", func(t *testing.T) { goesOnElsewhere(t, depart(t, j, "moves", distributedShell{c}), dir) })
 	t.Run("damaged", func(t *testing.T) { startsAfresh(t, depart(t, j, "damaged", distributedShell{c}), dir) })
 	must(0, c.StopDaemons())(t)
 	t.Run("survival", func(t *testing.T) { elsewhereSurvival(t, j) })
+	c.o.ManagerFlags = nil
 }
 
 // A framework runs applications with one container, which asks again for it.

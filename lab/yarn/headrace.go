@@ -94,14 +94,17 @@ func (h *headraceDaemons) startDaemons(ctx context.Context) error {
 // StopDaemons ends them in good order, so that they may be started otherwise. No
 // container should be running.
 func (h *headraceDaemons) StopDaemons() (err error) {
-	for _, p := range h.daemons() {
-		err = errors.Join(err, p.stop())
+	for _, m := range h.machines {
+		err = errors.Join(err, stop(&m.agent))
+	}
+	err = errors.Join(err, stop(&h.process))
+	for _, m := range h.machines {
+		err = errors.Join(err, stop(&m.fs))
 	}
 	return err
 }
 
-// daemons returns all of them, nil where one was killed, in the order in which they are
-// ended.
+// daemons returns all of them, nil where one was killed or stopped.
 func (h *headraceDaemons) daemons() []*process {
 	return append(append(h.machines.agents(), h.process), h.machines.fileSystems()...)
 }

@@ -221,7 +221,7 @@ func checkpointed(t *testing.T, j *jobs) {
 	needCRIU(t)
 	t.Run("in place", func(t *testing.T) { checkpointInPlace(t, j) })
 	t.Run("MapReduce", func(t *testing.T) {
-		testkit.Long(t) // TestMapReduce checkpoints maps and reduces; suspended ones give way above
+		testkit.Long(t) // TestPutAside checkpoints maps and reduces; suspended ones give way above
 		preemptMapReduce(t, j, "checkpointed")
 	})
 }

@@ -26,6 +26,10 @@ type heldJob struct {
 	copies    bool
 }
 
+// clientLooks is the property with how often, in ms, the client of a job asks its master how far it is: by our configuration five times
+// a second. seldomLooks is for jobs that stand still.
+const clientLooks, seldomLooks = "mapreduce.client.progressmonitor.pollinterval", "1000"
+
 // reduces is the property with the number of reduce tasks, each of which is a virtual machine.
 const reduces = "mapreduce.job.reduces"
 
@@ -52,6 +56,7 @@ func startHeld(t *testing.T, c *Cluster, name string, files int, hold string, pr
 		"mapreduce.input.fileinputformat.split.minsize": "1000000000",
 		"mapreduce.job.maps":                            "1",
 		reduces:                                         "1",
+		clientLooks:                                     seldomLooks,
 		"mapreduce.map.speculative":                     "false",
 	}
 	maps.Copy(given, properties)

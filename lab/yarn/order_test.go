@@ -59,7 +59,7 @@ func observeOnly(t *testing.T, j *jobs) {
 // restartRM kills the ResourceManager and starts it with other properties.
 func restartRM(t *testing.T, c *Cluster, properties map[string]string) {
 	t.Helper()
-	c.o.Properties = properties
+	c.o.Properties = seldomLooking(properties)
 	must(0, errors.Join(c.writeAll(c.machines), c.KillRM(), c.StartRM(within(t, patience))))(t)
 }
 

@@ -100,6 +100,7 @@ func startStreaming(t *testing.T, c *Cluster) *streamingJob {
 		"mapreduce.job.reduce.slowstart.completedmaps": "0.1",
 		"mapreduce.map.speculative":                    "false",
 		"mapreduce.reduce.speculative":                 "false",
+		clientLooks:                                    seldomLooks,
 	}}))(t)
 	return s
 }

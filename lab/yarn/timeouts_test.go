@@ -142,19 +142,13 @@ func tasksHad(t *testing.T, c *Cluster, r *Run, since time.Time) int {
 	return n
 }
 
-// A user puts containers of MapReduce aside: for longer than the time-out, which takes little of the machine,
-// and beside that in each phase of a streaming job.
-func TestMapReduce(t *testing.T) {
-	parallel(t, 170)
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 10240})
-	beside(t, c, map[string]func(*testing.T, *Cluster){"time-out": timeoutOfMapReduce, "phases": phasesOfStreaming})
-}
-
-// A user puts executors of Spark and clients of HDFS aside.
-func TestSparkAndHDFS(t *testing.T) {
-	parallel(t, 220)
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 10240})
-	beside(t, c, map[string]func(*testing.T, *Cluster){"Spark": timeoutOfSpark, "HDFS": clientsOfHDFS})
+// A user puts containers aside for longer than time-outs, which takes little of the machine: of MapReduce, and beside that in
+// each phase of a streaming job, executors of Spark, and clients of HDFS.
+func TestPutAside(t *testing.T) {
+	parallel(t, 215)
+	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 20480})
+	beside(t, c, map[string]func(*testing.T, *Cluster){"time-out of MapReduce": timeoutOfMapReduce, "phases of MapReduce": phasesOfStreaming,
+		"Spark": timeoutOfSpark, "HDFS": clientsOfHDFS})
 }
 
 // beside runs parts of a test at the same time. Were they parallel, they would wait for all tests that have

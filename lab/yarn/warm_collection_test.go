@@ -15,12 +15,17 @@ import (
 )
 
 // TestCollection: the input of jobs is in memory before they start, on the disks of machines, and let go
-// when they have ended, and their tasks run where it is.
+// when they have ended, and their tasks run where it is. Before that, the HDFS and the machines that this takes are tried without
+// Headrace's daemons. Nothing is left of all that in the end.
 func TestCollection(t *testing.T) {
-	parallel(t, 400)
+	parallel(t, 480)
 	needMachines(t)
-	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 3, Disk: quickDisk(), LabProgram: testkit.Lab(t),
-		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, ShortCircuit: true}})
+	c := startTest(t, Options{Mode: Headrace, NoDaemons: true, Machines: true, Nodes: 3, Disk: quickDisk(), LabProgram: testkit.Lab(t), MachineMemory: 2 << 30,
+		NodeFlags: []string{"--warm-budget", "64MB"}, HDFS: &HDFSOptions{BlockSize: dataBlock, ShortCircuit: true, Racks: 2}})
+	if !t.Run("HDFS", func(t *testing.T) { onHDFS(t, c) }) {
+		return // a daemon may be missing
+	}
+	must(0, c.StartDaemons(within(t, patience), "wait", nil))(t)
 	d := &collection{c: c, jar: frameworkJar(t, c, "mapreduce"), size: int64(2 * len(dataText()))}
 	d.write(t)
 	t.Run("MapReduce", d.mapReduce)
@@ -30,6 +35,8 @@ func TestCollection(t *testing.T) {
 	t.Run("combined", d.combined)
 	t.Run("together", d.together)
 	t.Run("without lead", d.withoutLead)
+	must(0, c.Stop())(t)
+	nothingOf(t, c)
 }
 
 // mapReduce has MapReduce's own jobs warm their input, whatever becomes of the client.

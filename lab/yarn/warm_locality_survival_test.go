@@ -179,6 +179,7 @@ func (s *stricken) startMapReduce(t *testing.T, socket string) *held {
 	run := must(s.c.MapReduce(MapReduceJob{Name: name, Queue: "low", Class: streaming, Properties: map[string]string{
 		"mapreduce.job.maps":                      "1",
 		reduces:                                   "0",
+		clientLooks:                               seldomLooks,
 		"mapreduce.job.running.map.limit":         "2",
 		"mapreduce.map.speculative":               "false",
 		"yarn.app.mapreduce.am.preemption.policy": "headrace.mapreduce.MemoryLocalityPolicy",
