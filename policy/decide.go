@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"headrace"
 	"headrace/policy/internal/books"
@@ -43,6 +44,7 @@ type Planner struct {
 	// waitsFor is how many wait for devices that are expected to be free (patient).
 	waitsFor int
 	keeping  keeping
+	passed   []passed
 	blocked  blocked
 	marks    marks
 
@@ -99,11 +101,14 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 		case w.Whole != nil && w.Whole.Done:
 			continue
 		case w.Whole != nil:
+			keepFrom(p, w.Task)
 			got = p.placeGang(w.Whole)
 		case w.Dumping != nil:
+			keepFrom(p, w.Task)
 			startSooner(p, w)
 		case !w.Served:
 			unblock(p, w)
+			keepFrom(p, w.Task)
 			if w, got = w.Next(p.fleet), nothing; !p.hopeless(w.Task) {
 				got = p.place(w)
 				w.Served = w.State == headrace.Suspended // it has had its turn (unblock)
@@ -129,7 +134,7 @@ func (p *Planner) begin(v *headrace.View) []*queue.Waiter {
 
 func (p *Planner) load(v *headrace.View) {
 	p.orders, p.notes, p.keeping, p.waitsFor = p.orders[:0], p.notes[:0], keeping{}, 0
-	p.blocked = blocked{first: p.blocked.first[:0]}
+	p.blocked, p.passed = blocked{first: p.blocked.first[:0]}, p.passed[:0]
 	p.fleet.Load(v)
 }
 
@@ -413,22 +418,62 @@ func unblock(p *Planner, w *queue.Waiter) {
 	}
 }
 
-// keep keeps what is free for u, which counts for kept (keeper), unless that is for somebody already. It
-// reports whether there is a node for that.
+// keep keeps what is free for u, which counts for kept (keeper), unless that is for somebody already: at once
+// where that depends on one node, else from those behind it that may not pass. It reports whether there is a node for that.
 func (p *Planner) keep(u *books.Task, s fleet.Spots, kept *bool) bool {
 	if kept != nil && *kept {
 		return true
 	}
 	n := p.fleet.NearestFit(u, s, false)
-	if n == nil {
+	switch {
+	case n == nil:
 		return false
-	}
-	if kept != nil {
+	case kept == nil:
+		p.keepOn(n, u)
+	default:
 		*kept = true
+		p.passed = append(p.passed, passed{u, s, kept})
 	}
+	return true
+}
+
+func (p *Planner) keepOn(n *books.Node, u *books.Task) {
 	n.Keep(u)
 	p.fleet.Touch(n)
-	return true
+}
+
+// passed is a task, or one of a gang, for which room is to be kept, which counts for kept.
+type passed struct {
+	*books.Task
+	spots fleet.Spots
+	kept  *bool
+}
+
+// mayPass reports whether w may have what would be kept for u, which stands before it: it is of its band and no less
+// urgent, and came in the first quarter of the wait of u, less ten minutes. Large ones so gather at the head of the
+// queue, where a node that was once kept is enough for many, and nodes are idle less; but one that would soon have its
+// room is not passed by all who come right behind it. The more may pass, the longer large ones wait.
+func mayPass(w, u *books.Task) bool {
+	return w.Priority >= u.Priority && w.Priority.Top() == u.Priority.Top() && w.Waiting-10*time.Minute > u.Waiting/4*3
+}
+
+// keepFrom keeps, before w has its turn, what is free for those that it may not pass.
+func keepFrom(p *Planner, w *books.Task) {
+	still := p.passed[:0]
+	for _, u := range p.passed {
+		switch {
+		case mayPass(w, u.Task):
+			still = append(still, u)
+		case u.Whole != nil:
+			*u.kept = p.claim(u.Whole)
+		default:
+			n := p.fleet.NearestFit(u.Task, u.spots, false)
+			if *u.kept = n != nil; n != nil {
+				p.keepOn(n, u.Task)
+			}
+		}
+	}
+	p.passed = still
 }
 
 // redeem gives w the room that was made for it by earlier orders, before anybody

@@ -121,8 +121,8 @@ func (p *Planner) seat(u *books.Task, how fleet.Kind) bool {
 	return true
 }
 
-// keepForGang keeps what is free for all that wait of a gang, on the nodes where the least is
-// missing, if nothing is kept yet for a task or gang that can go anywhere. One that is
+// keepForGang keeps what is free for all that wait of a gang, from those that may not pass it, if nothing
+// is kept yet for a task or gang that can go anywhere. One that is
 // suspended comes back where it is: for the first such it is kept there. For all of them it
 // would leave processors idle on most nodes.
 func (p *Planner) keepForGang(g *books.Gang) {
@@ -131,9 +131,15 @@ func (p *Planner) keepForGang(g *books.Gang) {
 	if slices.ContainsFunc(g.Waiting, func(u *books.Task) bool { return u.State != headrace.Suspended }) {
 		kept = &p.keeping.anywhere
 	}
-	if *kept {
-		return
+	if !*kept {
+		*kept = true
+		p.passed = append(p.passed, passed{Task: g.Waiting[0], kept: kept})
 	}
+}
+
+// claim keeps what is free for all that wait of g, on the nodes where the least is missing. It reports
+// false, and nothing has changed, when there is none for one.
+func (p *Planner) claim(g *books.Gang) bool {
 	trial := p.fleet.Try()
 	for _, u := range g.Waiting {
 		n := p.fleet.NearestFit(u, p.fleet.Spots(u), false)
@@ -142,13 +148,13 @@ func (p *Planner) keepForGang(g *books.Gang) {
 			for _, u := range g.Waiting {
 				u.Settled = false
 			}
-			return
+			return false
 		}
 		n.Claim(u)
 		p.fleet.Touch(n)
 	}
 	trial.CommitClaims()
-	*kept = true
+	return true
 }
 
 // creditRest enters that the rest of a gang leaves of which a part does by a: what is stalled

@@ -306,16 +306,20 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 	}
 	all := slices.Clone(left)
 	left = slices.DeleteFunc(left, func(u *queue.Waiter) bool { return u.Served && u.Dumping == nil })
+	places := slices.Clone(left)
 	for len(left) > 0 {
 		u, best := left[0], 0
+		place := places[len(places)-len(left)].Task
 		if u.Dumping != nil || u.Served {
 			left = left[1:]
 			if u.Dumping != nil {
+				keepFrom(p, place)
 				startSooner(p, u)
 			}
 			continue
 		}
 		unblock(p, u)
+		keepFrom(p, place)
 		mate := func(a, b *queue.Waiter) bool { return changeable(c, a, b) && !a.Served && !b.Served }
 		if mates := slices.DeleteFunc(slices.Clone(all), func(t *queue.Waiter) bool { return !changeable(c, u, t) }); known(mates) && !c.NoResidencyOrder {
 			for i, t := range left {
