@@ -95,20 +95,20 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 	p.marks.load(marks, v, p.ageing)
 	for i, w := range queue {
 		p.behind = queue[i+1:]
+		if !w.Served || w.Dumping != nil {
+			keepFrom(p, w.Task)
+		}
 		p.fleet.Expect(w.Priority, p.fleet.Touch)
 		got := served
 		switch {
 		case w.Whole != nil && w.Whole.Done:
 			continue
 		case w.Whole != nil:
-			keepFrom(p, w.Task)
 			got = p.placeGang(w.Whole)
 		case w.Dumping != nil:
-			keepFrom(p, w.Task)
 			startSooner(p, w)
 		case !w.Served:
 			unblock(p, w)
-			keepFrom(p, w.Task)
 			if w, got = w.Next(p.fleet), nothing; !p.hopeless(w.Task) {
 				got = p.place(w)
 				w.Served = w.State == headrace.Suspended // it has had its turn (unblock)
@@ -411,10 +411,12 @@ func unblock(p *Planner, w *queue.Waiter) {
 			if p.place(v) == roomMade {
 				p.marks.pass(w.Task, roomMade)
 			}
+			keepFrom(p, w.Task)
 		}
 	}
 	if b.first = later; len(later) == 0 {
 		p.keep(b.Task, b.spots, b.kept)
+		keepFrom(p, w.Task)
 	}
 }
 
@@ -432,7 +434,7 @@ func (p *Planner) keep(u *books.Task, s fleet.Spots, kept *bool) bool {
 		p.keepOn(n, u)
 	default:
 		*kept = true
-		p.passed = append(p.passed, passed{u, s, kept})
+		p.passed = append(p.passed, passed{u, s})
 	}
 	return true
 }
@@ -442,19 +444,18 @@ func (p *Planner) keepOn(n *books.Node, u *books.Task) {
 	p.fleet.Touch(n)
 }
 
-// passed is a task, or one of a gang, for which room is to be kept, which counts for kept.
+// passed is a task, or one of a gang, for which room is to be kept.
 type passed struct {
 	*books.Task
 	spots fleet.Spots
-	kept  *bool
 }
 
-// mayPass reports whether w may have what would be kept for u, which stands before it: it is of its band and no less
-// urgent, and came in the first quarter of the wait of u, less ten minutes. Large ones so gather at the head of the
+// mayPass reports whether w may have what would be kept for u, which stands before it: it has the same place by aged
+// priority, and came in the first quarter of the wait of u, less ten minutes. Large ones so gather at the head of the
 // queue, where a node that was once kept is enough for many, and nodes are idle less; but one that would soon have its
 // room is not passed by all who come right behind it. The more may pass, the longer large ones wait.
 func mayPass(w, u *books.Task) bool {
-	return w.Priority >= u.Priority && w.Priority.Top() == u.Priority.Top() && w.Waiting-10*time.Minute > u.Waiting/4*3
+	return w.Aged == u.Aged && w.Waiting-10*time.Minute > u.Waiting/4*3
 }
 
 // keepFrom keeps, before w has its turn, what is free for those that it may not pass.
@@ -465,10 +466,9 @@ func keepFrom(p *Planner, w *books.Task) {
 		case mayPass(w, u.Task):
 			still = append(still, u)
 		case u.Whole != nil:
-			*u.kept = p.claim(u.Whole)
+			p.claim(u.Whole, true)
 		default:
-			n := p.fleet.NearestFit(u.Task, u.spots, false)
-			if *u.kept = n != nil; n != nil {
+			if n := p.fleet.NearestFit(u.Task, u.spots, false); n != nil {
 				p.keepOn(n, u.Task)
 			}
 		}

@@ -131,30 +131,33 @@ func (p *Planner) keepForGang(g *books.Gang) {
 	if slices.ContainsFunc(g.Waiting, func(u *books.Task) bool { return u.State != headrace.Suspended }) {
 		kept = &p.keeping.anywhere
 	}
-	if !*kept {
+	if !*kept && p.claim(g, false) {
 		*kept = true
-		p.passed = append(p.passed, passed{Task: g.Waiting[0], kept: kept})
+		p.passed = append(p.passed, passed{Task: g.Waiting[0]})
 	}
 }
 
-// claim keeps what is free for all that wait of g, on the nodes where the least is missing. It reports
-// false, and nothing has changed, when there is none for one.
-func (p *Planner) claim(g *books.Gang) bool {
-	trial := p.fleet.Try()
+// claim keeps, or only would, what is free for all that wait of g, on the nodes where the least is missing. It
+// reports false, and nothing has changed, when there is none for one.
+func (p *Planner) claim(g *books.Gang, keep bool) bool {
+	trial, all := p.fleet.Try(), true
 	for _, u := range g.Waiting {
 		n := p.fleet.NearestFit(u, p.fleet.Spots(u), false)
-		if n == nil {
-			trial.Undo()
-			for _, u := range g.Waiting {
-				u.Settled = false
-			}
-			return false
+		if all = n != nil; !all {
+			break
 		}
 		n.Claim(u)
 		p.fleet.Touch(n)
 	}
-	trial.CommitClaims()
-	return true
+	if all && keep {
+		trial.CommitClaims()
+		return true
+	}
+	trial.Undo()
+	for _, u := range g.Waiting {
+		u.Settled = false
+	}
+	return all
 }
 
 // creditRest enters that the rest of a gang leaves of which a part does by a: what is stalled

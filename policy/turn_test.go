@@ -309,17 +309,16 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 	places := slices.Clone(left)
 	for len(left) > 0 {
 		u, best := left[0], 0
-		place := places[len(places)-len(left)].Task
+		place := places[len(places)-len(left)]
+		keepFrom(p, place.Task)
 		if u.Dumping != nil || u.Served {
 			left = left[1:]
 			if u.Dumping != nil {
-				keepFrom(p, place)
 				startSooner(p, u)
 			}
 			continue
 		}
-		unblock(p, u)
-		keepFrom(p, place)
+		unblock(p, place)
 		mate := func(a, b *queue.Waiter) bool { return changeable(c, a, b) && !a.Served && !b.Served }
 		if mates := slices.DeleteFunc(slices.Clone(all), func(t *queue.Waiter) bool { return !changeable(c, u, t) }); known(mates) && !c.NoResidencyOrder {
 			for i, t := range left {
