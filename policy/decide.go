@@ -431,7 +431,7 @@ func (p *Planner) keep(u *books.Task, s fleet.Spots, kept *bool) bool {
 	case n == nil:
 		return false
 	case kept == nil:
-		p.keepOn(n, u)
+		keepOn(p, n, u)
 	default:
 		*kept = true
 		p.passed = append(p.passed, passed{u, s})
@@ -439,7 +439,7 @@ func (p *Planner) keep(u *books.Task, s fleet.Spots, kept *bool) bool {
 	return true
 }
 
-func (p *Planner) keepOn(n *books.Node, u *books.Task) {
+func keepOn(p *Planner, n *books.Node, u *books.Task) {
 	n.Keep(u)
 	p.fleet.Touch(n)
 }
@@ -466,10 +466,10 @@ func keepFrom(p *Planner, w *books.Task) {
 		case mayPass(w, u.Task):
 			still = append(still, u)
 		case u.Whole != nil:
-			p.claim(u.Whole, true)
+			setAside(p, u.Whole, true)
 		default:
 			if n := p.fleet.NearestFit(u.Task, u.spots, false); n != nil {
-				p.keepOn(n, u.Task)
+				keepOn(p, n, u.Task)
 			}
 		}
 	}

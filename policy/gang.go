@@ -131,15 +131,15 @@ func (p *Planner) keepForGang(g *books.Gang) {
 	if slices.ContainsFunc(g.Waiting, func(u *books.Task) bool { return u.State != headrace.Suspended }) {
 		kept = &p.keeping.anywhere
 	}
-	if !*kept && p.claim(g, false) {
+	if !*kept && setAside(p, g, false) {
 		*kept = true
 		p.passed = append(p.passed, passed{Task: g.Waiting[0]})
 	}
 }
 
-// claim keeps, or only would, what is free for all that wait of g, on the nodes where the least is missing. It
+// setAside keeps, or only would, what is free for all that wait of g, on the nodes where the least is missing. It
 // reports false, and nothing has changed, when there is none for one.
-func (p *Planner) claim(g *books.Gang, keep bool) bool {
+func setAside(p *Planner, g *books.Gang, keep bool) bool {
 	trial, all := p.fleet.Try(), true
 	for _, u := range g.Waiting {
 		n := p.fleet.NearestFit(u, p.fleet.Spots(u), false)
