@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"headrace"
 	"headrace/policy/internal/books"
@@ -43,6 +44,7 @@ type Planner struct {
 	// waitsFor is how many wait for devices that are expected to be free (patient).
 	waitsFor int
 	keeping  keeping
+	passed   []passed
 	blocked  blocked
 	marks    marks
 
@@ -93,6 +95,9 @@ func (p *Planner) DecideFirst(v *headrace.View, marks []Mark) []headrace.Order {
 	p.marks.load(marks, v, p.ageing)
 	for i, w := range queue {
 		p.behind = queue[i+1:]
+		if !w.Served || w.Dumping != nil {
+			keepFrom(p, w.Task)
+		}
 		p.fleet.Expect(w.Priority, p.fleet.Touch)
 		got := served
 		switch {
@@ -126,7 +131,7 @@ func (p *Planner) begin(v *headrace.View) []*queue.Waiter {
 
 func (p *Planner) load(v *headrace.View) {
 	p.orders, p.notes, p.keeping, p.waitsFor = p.orders[:0], p.notes[:0], keeping{}, 0
-	p.blocked = blocked{first: p.blocked.first[:0]}
+	p.blocked, p.passed = blocked{first: p.blocked.first[:0]}, p.passed[:0]
 	p.fleet.Load(v)
 }
 
@@ -404,29 +409,69 @@ func unblock(p *Planner, w *queue.Waiter) {
 			if p.place(v) == roomMade {
 				p.marks.pass(w.Task, roomMade)
 			}
+			keepFrom(p, w.Task)
 		}
 	}
 	if b.first = later; len(later) == 0 {
 		p.keep(b.Task, b.spots, b.kept)
+		keepFrom(p, w.Task)
 	}
 }
 
-// keep keeps what is free for u, which counts for kept (keeper), unless that is for somebody already. It
-// reports whether there is a node for that.
+// keep keeps what is free for u, which counts for kept (keeper), unless that is for somebody already: at once
+// where that depends on one node, else from those behind it that may not pass. It reports whether there is a node for that.
 func (p *Planner) keep(u *books.Task, s fleet.Spots, kept *bool) bool {
 	if kept != nil && *kept {
 		return true
 	}
 	n := p.fleet.NearestFit(u, s, false)
-	if n == nil {
+	switch {
+	case n == nil:
 		return false
-	}
-	if kept != nil {
+	case kept == nil:
+		keepOn(p, n, u)
+	default:
 		*kept = true
+		p.passed = append(p.passed, passed{u, s})
 	}
+	return true
+}
+
+func keepOn(p *Planner, n *books.Node, u *books.Task) {
 	n.Keep(u)
 	p.fleet.Touch(n)
-	return true
+}
+
+// passed is a task, or one of a gang, for which room is to be kept.
+type passed struct {
+	*books.Task
+	spots fleet.Spots
+}
+
+// mayPass reports whether w may have what would be kept for u, which stands before it: it has the same place by aged
+// priority, and came in the first quarter of the wait of u, less ten minutes. Large ones so gather at the head of the
+// queue, where a node that was once kept is enough for many, and nodes are idle less; but one that would soon have its
+// room is not passed by all who come right behind it. The more may pass, the longer large ones wait.
+func mayPass(w, u *books.Task) bool {
+	return w.Aged == u.Aged && w.Waiting-10*time.Minute > u.Waiting/4*3
+}
+
+// keepFrom keeps, before w has its turn, what is free for those that it may not pass.
+func keepFrom(p *Planner, w *books.Task) {
+	still := p.passed[:0]
+	for _, u := range p.passed {
+		switch {
+		case mayPass(w, u.Task):
+			still = append(still, u)
+		case u.Whole != nil:
+			setAside(p, u.Whole, true)
+		default:
+			if n := p.fleet.NearestFit(u.Task, u.spots, false); n != nil {
+				keepOn(p, n, u.Task)
+			}
+		}
+	}
+	p.passed = still
 }
 
 // redeem gives w the room that was made for it by earlier orders, before anybody

@@ -32,10 +32,12 @@
 // What is promised against starvation is a bound for each band: before a task at the top of
 // its band begins none of the band that is submitted later, and the first that finds no room
 // has room kept for it (see Placement): those behind it get only what it does not need, or what others
-// that run and are less urgent than they are leave for them, which they come back to as tasks that have been begun. So
+// that run and are less urgent than they are leave for them, which they come back to as tasks that have been begun; but for
+// those with its aged priority that came in the first quarter of its wait, less ten minutes. So
 // a task of priority p that came at time s is the first at the latest when all tasks of its
 // band that came before s + (top - p) * Ageing have got their service, and those that took
-// the place of one of these. With Wait nobody takes a place. Between bands
+// the place of one of these; and nobody passes it at the latest when, besides, those have that came in
+// that quarter. With Wait nobody takes a place. Between bands
 // nothing is promised: the lower one gets what the higher ones leave.
 //
 // Among the tasks of a job that have not been begun those go first whose input is
@@ -84,6 +86,7 @@
 // suspended tasks hold it, and not what runs, none is kept before these have had their turn, as they have to run first:
 // on the node where the least is missing they have it before tasks that were not begun, but not before those for whom
 // they would have to leave again. What is left when all of them are back is kept.
+// Those behind it that may pass it (see Queue) have their turn before, unless it depends on one node.
 // That is done for the first such task that could go anywhere, for the first suspended one
 // that could be moved, and for one on each node that can do neither; what it does not need,
 // and all other nodes, are open to the tasks behind it, and so is what those of them that

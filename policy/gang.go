@@ -121,8 +121,8 @@ func (p *Planner) seat(u *books.Task, how fleet.Kind) bool {
 	return true
 }
 
-// keepForGang keeps what is free for all that wait of a gang, on the nodes where the least is
-// missing, if nothing is kept yet for a task or gang that can go anywhere. One that is
+// keepForGang keeps what is free for all that wait of a gang, from those that may not pass it, if nothing
+// is kept yet for a task or gang that can go anywhere. One that is
 // suspended comes back where it is: for the first such it is kept there. For all of them it
 // would leave processors idle on most nodes.
 func (p *Planner) keepForGang(g *books.Gang) {
@@ -131,24 +131,33 @@ func (p *Planner) keepForGang(g *books.Gang) {
 	if slices.ContainsFunc(g.Waiting, func(u *books.Task) bool { return u.State != headrace.Suspended }) {
 		kept = &p.keeping.anywhere
 	}
-	if *kept {
-		return
+	if !*kept && setAside(p, g, false) {
+		*kept = true
+		p.passed = append(p.passed, passed{Task: g.Waiting[0]})
 	}
-	trial := p.fleet.Try()
+}
+
+// setAside keeps, or only would, what is free for all that wait of g, on the nodes where the least is missing. It
+// reports false, and nothing has changed, when there is none for one.
+func setAside(p *Planner, g *books.Gang, keep bool) bool {
+	trial, all := p.fleet.Try(), true
 	for _, u := range g.Waiting {
 		n := p.fleet.NearestFit(u, p.fleet.Spots(u), false)
-		if n == nil {
-			trial.Undo()
-			for _, u := range g.Waiting {
-				u.Settled = false
-			}
-			return
+		if all = n != nil; !all {
+			break
 		}
 		n.Claim(u)
 		p.fleet.Touch(n)
 	}
-	trial.CommitClaims()
-	*kept = true
+	if all && keep {
+		trial.CommitClaims()
+		return true
+	}
+	trial.Undo()
+	for _, u := range g.Waiting {
+		u.Settled = false
+	}
+	return all
 }
 
 // creditRest enters that the rest of a gang leaves of which a part does by a: what is stalled

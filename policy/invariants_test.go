@@ -75,7 +75,7 @@ func checkDecision(v headrace.View, c Config, seen map[string]int) error {
 		return nil // whom room was made for may let an older task go first
 	}
 	for _, o := range Decide(underWay(v, orders), c) {
-		if o.For != "" && slices.ContainsFunc(orders, func(p headrace.Order) bool { return p.For == o.For }) {
+		if o.For != "" && slices.ContainsFunc(orders, func(p headrace.Order) bool { return p.For == o.For && !promised(&v, p) }) {
 			return fmt.Errorf("after %v, before they were carried out: %s", orders, show(o))
 		}
 	}
@@ -277,6 +277,11 @@ func atEnd(t headrace.TaskView, n *headrace.NodeView) (cpus float64, mem int64) 
 		return 0, t.Resident - t.PagingOut
 	}
 	return use(t, n)
+}
+
+// promised reports whether room on the node of o is somebody's already, who may take what o makes.
+func promised(v *headrace.View, o headrace.Order) bool {
+	return slices.ContainsFunc(v.Tasks, func(t headrace.TaskView) bool { return t.ID != o.For && t.Room == o.Node && books.Waiting(&t) })
 }
 
 // underWay is v with the orders begun.

@@ -306,8 +306,11 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 	}
 	all := slices.Clone(left)
 	left = slices.DeleteFunc(left, func(u *queue.Waiter) bool { return u.Served && u.Dumping == nil })
+	places := slices.Clone(left)
 	for len(left) > 0 {
 		u, best := left[0], 0
+		place := places[len(places)-len(left)]
+		keepFrom(p, place.Task)
 		if u.Dumping != nil || u.Served {
 			left = left[1:]
 			if u.Dumping != nil {
@@ -315,7 +318,7 @@ func dumbTurns(v headrace.View, c Config) []headrace.Order {
 			}
 			continue
 		}
-		unblock(p, u)
+		unblock(p, place)
 		mate := func(a, b *queue.Waiter) bool { return changeable(c, a, b) && !a.Served && !b.Served }
 		if mates := slices.DeleteFunc(slices.Clone(all), func(t *queue.Waiter) bool { return !changeable(c, u, t) }); known(mates) && !c.NoResidencyOrder {
 			for i, t := range left {

@@ -504,6 +504,23 @@ func TestBesideService(t *testing.T) {
 	}
 }
 
+// TestLargeInStream: a task that needs a whole node is passed by those that came soon after it, not by all
+// that come for ever, of which there are twice as many as can run.
+func TestLargeInStream(t *testing.T) {
+	w := &trace.Workload{Jobs: []string{"small", "big"}}
+	for at := time.Duration(0); at < 20*time.Hour; at += 75 * time.Second / 2 {
+		if at == time.Hour {
+			w.Tasks = append(w.Tasks, trace.Task{Job: 1, Submit: at, Run: time.Hour, CPUs: 4, Memory: mb, Priority: 4})
+		}
+		w.Tasks = append(w.Tasks, trace.Task{Submit: at, Run: 10 * time.Minute, CPUs: 1, Memory: mb, Priority: 4})
+	}
+	c := easy(2, policy.Cost)
+	c.Node.CPUs, c.Kinds = 4, nil
+	if ended := endOf(t, w, c, "big"); ended < 3*time.Hour || ended > 4*time.Hour {
+		t.Errorf("it ends after %v", ended)
+	}
+}
+
 // TestBesideMove: an urgent task that comes while a node is kept for one on its way there starts at once.
 func TestBesideMove(t *testing.T) {
 	w := workload(job{0, 5000, 1, 900 * mb, 0, 1}, job{0, 3100, 9, mb, 0, 0}, job{2000, 36000, 10, mb, 0, 0}, job{3106, 100, 9, mb, 0, 0})
