@@ -96,6 +96,10 @@ func TestHadoopsOwnTests(t *testing.T) {
 			}
 		}
 		ours = filepath.Join(dir, "classes")
+		site := "<configuration><property><name>dfs.namenode.fs-limits.min-block-size</name><value>0</value></property></configuration>" // as in Hadoop's own resources
+		if err := os.WriteFile(filepath.Join(ours, "hdfs-site.xml"), []byte(site), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	heap := "-Xmx512m"
 	if onHDFS { // whose name nodes and data nodes are in the same process
