@@ -256,7 +256,7 @@ func (in *Inputs) cached(user string, files []master.File) (list []*wire.CachedI
 		on, kept := map[string]int64{}, map[string]int64{}
 		for _, b := range f.Blocks {
 			c.Size += b.Bytes
-			if by := in.keepers(user, b.ID); len(by) > 0 {
+			if by := keepers(in.master, user, b.ID); len(by) > 0 {
 				c.Pinned += b.Bytes
 				for name := range by {
 					kept[name] += b.Bytes
@@ -282,9 +282,9 @@ func (in *Inputs) cached(user string, files []master.File) (list []*wire.CachedI
 }
 
 // keepers are the jobs for which a block is kept, as a user may know them: whoever else has asked for the same files is nobody's business but root's.
-func (in *Inputs) keepers(user string, id headrace.BlockID) map[string]bool {
+func keepers(of *master.Master, user string, id headrace.BlockID) map[string]bool {
 	var by map[string]bool
-	for name := range in.master.KeptFor(id) {
+	for name := range of.KeptFor(id) {
 		text := "others"
 		if mayEnd(user, name.Owner) {
 			text = fmt.Sprintf("%s of %s", name.Job, name.Owner)
