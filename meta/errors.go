@@ -32,6 +32,7 @@ const (
 	classNoXAttr         = "org.apache.hadoop.hdfs.protocol.XAttrNotFoundException"
 	classNameTooLong     = "org.apache.hadoop.hdfs.protocol.FSLimitException$PathComponentTooLongException"
 	classTooManyItems    = "org.apache.hadoop.hdfs.protocol.FSLimitException$MaxDirectoryItemsExceededException"
+	classSnapshot        = "org.apache.hadoop.hdfs.protocol.SnapshotException"
 	classSafeMode        = "org.apache.hadoop.hdfs.server.namenode.SafeModeException"
 	classLeaseExpired    = "org.apache.hadoop.hdfs.server.namenode.LeaseExpiredException"
 	classNotReplicated   = "org.apache.hadoop.hdfs.server.namenode.NotReplicatedYetException"

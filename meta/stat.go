@@ -168,6 +168,8 @@ func (q Query) List(path, startAfter string, locate bool) (*Listing, error) {
 	switch {
 	case t.path() == reservedPath:
 		return &Listing{Entries: []Status{s.reservedStatus(".inodes"), s.reservedStatus("raw")}}, nil
+	case t.name() == snapshotName:
+		return nil, noSnapshots(t)
 	case n == nil:
 		return nil, nil
 	case !n.Directory:
@@ -188,6 +190,14 @@ func (q Query) List(path, startAfter string, locate bool) (*Listing, error) {
 		return true
 	})
 	return l, nil
+}
+
+// noSnapshots refuses to list the snapshots of the directory before the last name: there are none, of any.
+func noSnapshots(t *trail) error {
+	if t.parent() == nil {
+		return fail(classNotFound, "Directory does not exist: %s", t.parentPath())
+	}
+	return fail(classSnapshot, "Directory is not a snapshottable directory: %s", t.parentPath())
 }
 
 func (s *state) entry(n *inode, name string, locate bool) *Status {

@@ -998,7 +998,12 @@ type CachedInput struct {
 	// In memory: of each block as much as there is on the node that has most of it.
 	Resident int64 `protobuf:"varint,3,opt,name=resident,proto3" json:"resident,omitempty"`
 	// The nodes that have something of it in memory, most first.
-	Nodes         []*NodeBytes `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []*NodeBytes `protobuf:"bytes,4,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Kept there by requests: of each block all, if it is on a node.
+	Pinned int64 `protobuf:"varint,5,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// For whom: "application_1700000000000_0042 of ada", the largest part first. Those of other users are "others", but for root, and what is
+	// beyond ten is "3 more".
+	PinnedBy      []string `protobuf:"bytes,6,rep,name=pinned_by,json=pinnedBy,proto3" json:"pinned_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1057,6 +1062,20 @@ func (x *CachedInput) GetResident() int64 {
 func (x *CachedInput) GetNodes() []*NodeBytes {
 	if x != nil {
 		return x.Nodes
+	}
+	return nil
+}
+
+func (x *CachedInput) GetPinned() int64 {
+	if x != nil {
+		return x.Pinned
+	}
+	return 0
+}
+
+func (x *CachedInput) GetPinnedBy() []string {
+	if x != nil {
+		return x.PinnedBy
 	}
 	return nil
 }
@@ -2436,12 +2455,14 @@ const file_inputs_proto_rawDesc = "" +
 	"\x05paths\x18\x02 \x03(\tR\x05paths\"y\n" +
 	"\x11CachedInputsChunk\x12.\n" +
 	"\x05files\x18\x01 \x03(\v2\x18.headrace.v1.CachedInputR\x05files\x124\n" +
-	"\bproblems\x18\x02 \x03(\v2\x18.headrace.v1.PathProblemR\bproblems\"\x7f\n" +
+	"\bproblems\x18\x02 \x03(\v2\x18.headrace.v1.PathProblemR\bproblems\"\xb4\x01\n" +
 	"\vCachedInput\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x1a\n" +
 	"\bresident\x18\x03 \x01(\x03R\bresident\x12,\n" +
-	"\x05nodes\x18\x04 \x03(\v2\x16.headrace.v1.NodeBytesR\x05nodes\"5\n" +
+	"\x05nodes\x18\x04 \x03(\v2\x16.headrace.v1.NodeBytesR\x05nodes\x12\x16\n" +
+	"\x06pinned\x18\x05 \x01(\x03R\x06pinned\x12\x1b\n" +
+	"\tpinned_by\x18\x06 \x03(\tR\bpinnedBy\"5\n" +
 	"\tNodeBytes\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x14\n" +
 	"\x05bytes\x18\x02 \x01(\x03R\x05bytes\"9\n" +

@@ -34,7 +34,7 @@ It works without a daemon too, but then does not know what is kept. With --forma
 json each file is an object on a line.
 
 On a node of a cluster a PATH may be hdfs://CLUSTER/PATH; then it tells what of each
-file is in memory on which nodes.`,
+file is in memory on which nodes, and what of it is kept there for whom.`,
 		Example: `  headrace cache data/
   headrace cache --format json data/ | jq -r 'select(.resident == 0) | .path'`,
 		Args: cli.Takes(1, -1, "the path of a file or directory"),

@@ -252,7 +252,7 @@ func TestRealHDFS(t *testing.T) {
 		return s.State == "done" && s.Pinned+s.Resident == 2*day && s.User == "root" && s.Failed == 0
 	}
 	c.await("all of it to be kept", warm)
-	if out := c.must("cache", "hdfs://test/data/day1/{a,b}"); !strings.Contains(out, "100 %") || !strings.Contains(out, "here ") {
+	if out := c.must("cache", "hdfs://test/data/day1/{a,b}"); !strings.Contains(out, "100 %") || !strings.Contains(out, "here ") || !strings.Contains(out, "; for application_1 of root)") {
 		t.Errorf("cache of what is warm:\n%s", out)
 	}
 

@@ -176,7 +176,7 @@ func (a fileVerbs) cacheInputs(ctx context.Context, paths []string) error {
 		return notInCluster(err)
 	}
 	defer stream.Close()
-	problems, shown, size, resident := 0, int64(0), int64(0), int64(0)
+	problems, shown, all := 0, int64(0), &wire.CachedInput{}
 	line := func(f *wire.CachedInput, name string) error {
 		in, share := "?", ""
 		if f.Resident >= 0 {
@@ -185,7 +185,7 @@ func (a fileVerbs) cacheInputs(ctx context.Context, paths []string) error {
 				share = report.Percent(float64(f.Resident) / float64(f.Size))
 			}
 		}
-		_, err := fmt.Fprintf(a.Out, "%9s  %9s  %7s  %s\n", report.Bytes(f.Size), in, share, name)
+		_, err := fmt.Fprintf(a.Out, cacheLine, report.Bytes(f.Size), in, share, report.Bytes(f.Pinned), name)
 		return err
 	}
 	for stream.Receive() {
@@ -201,12 +201,12 @@ func (a fileVerbs) cacheInputs(ctx context.Context, paths []string) error {
 				continue
 			}
 			if shown == 0 {
-				if _, err := fmt.Fprintf(a.Out, "%9s  %9s  %7s  %s\n", "size", "in memory", "", "file"); err != nil {
+				if _, err := fmt.Fprintf(a.Out, cacheLine, "size", "in memory", "", "kept", "file"); err != nil {
 					return err
 				}
 			}
 			shown++
-			size, resident = size+f.Size, resident+max(0, f.Resident)
+			all.Size, all.Resident, all.Pinned = all.Size+f.Size, all.Resident+max(0, f.Resident), all.Pinned+f.Pinned
 			if err := line(f, cachedName(f)); err != nil {
 				return err
 			}
@@ -216,7 +216,7 @@ func (a fileVerbs) cacheInputs(ctx context.Context, paths []string) error {
 		return notInCluster(err)
 	}
 	if shown > 0 {
-		if err := line(&wire.CachedInput{Size: size, Resident: resident}, "all "+files(shown)); err != nil {
+		if err := line(all, "all "+files(shown)); err != nil {
 			return err
 		}
 	}
@@ -226,7 +226,7 @@ func (a fileVerbs) cacheInputs(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// cachedName adds to the path where the file is in memory.
+// cachedName adds to the path where the file is in memory, and for whom it is kept.
 func cachedName(f *wire.CachedInput) string {
 	var notes []string
 	const most = 3
@@ -236,6 +236,9 @@ func cachedName(f *wire.CachedInput) string {
 			break
 		}
 		notes = append(notes, n.Node+" "+report.Bytes(n.Bytes))
+	}
+	if len(f.PinnedBy) > 0 {
+		notes = append(notes, "for "+strings.Join(f.PinnedBy, ", "))
 	}
 	if len(notes) == 0 {
 		return cli.OneLine(f.Path)

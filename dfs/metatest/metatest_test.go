@@ -102,6 +102,11 @@ func outcome(text string, err error) string {
 	var e *meta.Error
 	if errors.As(err, &e) {
 		message, _, _ := strings.Cut(e.Message, " for operation ") // what WebHDFS calls it
+		if strings.HasPrefix(message, "Permission denied by sticky bit") {
+			// A fault of HDFS, which gives the sticky directory in a tree the owner and mode of the tree's root.
+			before, _, _ := strings.Cut(message, ", parent=")
+			message = before
+		}
 		return fmt.Sprintf("error %s: %s", e.Class, message)
 	}
 	if err != nil {

@@ -15,7 +15,7 @@ func (g *generator) of(choices ...string) string { return choices[g.IntN(len(cho
 
 func (g *generator) path() string {
 	if g.IntN(60) == 0 {
-		return g.of("/", "/.reserved", "/a/.snapshot", "/.reserved/raw/a", "/a:b", "/"+strings.Repeat("n", 256), "/.reserved/.inodes/16385/a",
+		return g.of("/", "/.reserved", "/a/.snapshot", "/d/.snapshot", "/f/.snapshot", "/.reserved/raw/a", "/a:b", "/"+strings.Repeat("n", 256), "/.reserved/.inodes/16385/a",
 			"/.reserved/x", "/a/"+strings.Repeat("ü", 128))
 	}
 	if g.IntN(2) == 0 {

@@ -113,7 +113,7 @@ func (w *world) refused(p *process, why string) {
 func TestWorldsThatAreUpdated(t *testing.T) {
 	knowsMore(t)
 	top := 0
-	n, counts := runWorlds(t, false, version1, func(w *world) {
+	n, counts := runWorlds(t, 100, false, version1, func(w *world) {
 		for _, p := range w.processes {
 			if w.leads(p) && p.known.View().Version == mostKnown {
 				top++

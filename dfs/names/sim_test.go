@@ -1,6 +1,7 @@
 package names
 
 import (
+	"cmp"
 	"crypto/rand"
 	"flag"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 )
 
 var (
-	seeds = flag.Int("seeds", 60, "how many worlds are simulated")
+	seeds = flag.Int("seeds", 0, "how many worlds are simulated (default: as many as each test says)")
 	seed  = flag.Uint64("seed", 0, "the first of them")
 	every = flag.Uint64("every", 0, "after which entries all of the tree is compared, and not only where clients look")
 )
@@ -24,12 +25,13 @@ func withChance(t testing.TB) {
 	t.Cleanup(func() { rand.Reader = real })
 }
 
-// runWorlds simulates as many worlds as there are seeds, a tenth of them in short tests, and returns how many and what has happened in them. plants: their states decay and
+// runWorlds simulates as many worlds as there are seeds, or n, a tenth of them in short tests, and returns how many and what has happened in them. plants: their states decay and
 // stray. Their nodes begin with a version, and are updated if that is not the newest. after is told of each.
-func runWorlds(t *testing.T, plants bool, version uint32, after func(*world)) (n int, counts map[string]int) {
+func runWorlds(t *testing.T, n int, plants bool, version uint32, after func(*world)) (int, map[string]int) {
 	t.Helper()
 	withChance(t)
-	counts, n = map[string]int{}, *seeds
+	counts := map[string]int{}
+	n = cmp.Or(*seeds, n)
 	if testing.Short() {
 		n /= 10
 	}
@@ -55,7 +57,7 @@ func runWorlds(t *testing.T, plants bool, version uint32, after func(*world)) (n
 // delays and cuts, a ring that nodes join, leave and are thrown out of, with seats that follow. What was answered is there,
 // who asks again gets the same answer, all is linearizable, and replicas come to the same state.
 func TestWorlds(t *testing.T) {
-	n, counts := runWorlds(t, false, newest, func(w *world) {
+	n, counts := runWorlds(t, 1000, false, newest, func(w *world) {
 		w.counts["ops"] += len(w.ops)
 		w.counts["entries"] += len(w.agreed)
 	})

@@ -169,7 +169,7 @@ func (w *world) putBack() {
 // TestWorldsThatStray: worlds in which a state decays, or strays from those of others. That is found, the node sets its state aside, is
 // given another seat and the state of the others; what was answered is there, as ever.
 func TestWorldsThatStray(t *testing.T) {
-	n, counts := runWorlds(t, true, newest, func(*world) {})
+	n, counts := runWorlds(t, 100, true, newest, func(*world) {})
 	if n < 50 {
 		return
 	}

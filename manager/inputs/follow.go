@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -219,7 +220,7 @@ func (in *Inputs) Cached(ctx context.Context, q *wire.CachedInputsRequest) (part
 		parts = append(parts, &wire.CachedInputsChunk{Problems: f.problems})
 	}
 	for files := range slices.Chunk(f.files, 500) {
-		parts = append(parts, &wire.CachedInputsChunk{Files: in.cached(files)})
+		parts = append(parts, &wire.CachedInputsChunk{Files: in.cached(q.User, files)})
 	}
 	return parts, done, nil
 }
@@ -247,14 +248,20 @@ func (in *Inputs) forget(app residency.App) {
 	in.tidy()
 }
 
-func (in *Inputs) cached(files []master.File) (list []*wire.CachedInput) {
+func (in *Inputs) cached(user string, files []master.File) (list []*wire.CachedInput) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, f := range files {
 		c := &wire.CachedInput{Path: f.Name}
-		on := map[string]int64{}
+		on, kept := map[string]int64{}, map[string]int64{}
 		for _, b := range f.Blocks {
 			c.Size += b.Bytes
+			if by := keepers(in.master, user, b.ID); len(by) > 0 {
+				c.Pinned += b.Bytes
+				for name := range by {
+					kept[name] += b.Bytes
+				}
+			}
 			most := int64(0)
 			for _, at := range in.memory.Where(b.ID) {
 				on[at.Node] += at.Resident
@@ -268,7 +275,33 @@ func (in *Inputs) cached(files []master.File) (list []*wire.CachedInput) {
 		slices.SortFunc(c.Nodes, func(a, b *wire.NodeBytes) int {
 			return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Node, b.Node))
 		})
+		c.PinnedBy = most(kept, 10)
 		list = append(list, c)
 	}
 	return list
+}
+
+// keepers are the jobs for which a block is kept, as a user may know them: whoever else has asked for the same files is nobody's business but root's.
+func keepers(of *master.Master, user string, id headrace.BlockID) map[string]bool {
+	var by map[string]bool
+	for name := range of.KeptFor(id) {
+		text := "others"
+		if mayEnd(user, name.Owner) {
+			text = fmt.Sprintf("%s of %s", name.Job, name.Owner)
+		}
+		if by == nil {
+			by = map[string]bool{}
+		}
+		by[text] = true
+	}
+	return by
+}
+
+// most returns the names with the most bytes, and how many others there are.
+func most(bytes map[string]int64, n int) []string {
+	names := slices.SortedFunc(maps.Keys(bytes), func(a, b string) int { return cmp.Or(cmp.Compare(bytes[b], bytes[a]), cmp.Compare(a, b)) })
+	if len(names) > n {
+		names = append(names[:n:n], fmt.Sprintf("%d more", len(names)-n))
+	}
+	return names
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -336,6 +337,42 @@ func randomFollow(r *rand.Rand) *wire.FollowRequest {
 		}
 	}
 	return q
+}
+
+// TestCachedForWhom: of a file it is told what is kept and for whom; of others only that they are there, but to root.
+func TestCachedForWhom(t *testing.T) {
+	in, _, a, b := warmTwo(t)
+	warmJob(t, in, "bob", "j2", "hdfs://c/data/x")
+	settle(a, b)
+	told := func(user string) *wire.CachedInput {
+		f, done, err := in.find(t.Context(), user, []string{"hdfs://c/data/x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done()
+		return in.cached(user, f.files)[0]
+	}
+	for user, want := range map[string][]string{"alice": {"j1 of alice", "others"}, "bob": {"j2 of bob", "others"}, "carol": {"others"}, "root": {"j1 of alice", "j2 of bob"}} {
+		if c := told(user); c.Pinned != 400 || !slices.Equal(c.PinnedBy, want) {
+			t.Errorf("%s is told of %d of %d bytes for %q; want %q", user, c.Pinned, c.Size, c.PinnedBy, want)
+		}
+	}
+	jobs := []string{"j1", "j2"}
+	for i := range 20 {
+		jobs = append(jobs, fmt.Sprint("k", 10+i))
+		warmJob(t, in, "alice", jobs[len(jobs)-1], "hdfs://c/data/x")
+	}
+	settle(a, b)
+	if by := told("root").PinnedBy; len(by) != 11 || by[9] != "k17 of alice" || by[10] != "12 more" {
+		t.Errorf("22 jobs: %q", by)
+	}
+	if _, err := in.Cool(t.Context(), &wire.CoolInputsRequest{User: "root", Paths: []string{"hdfs://c/data/x"}, Jobs: jobs}); err != nil {
+		t.Fatal(err)
+	}
+	settle(a, b)
+	if c := told("root"); c.Pinned != 0 || len(c.PinnedBy) != 0 {
+		t.Errorf("after their end: %d bytes for %q", c.Pinned, c.PinnedBy)
+	}
 }
 
 // cachedInputs asks a server what of a path is in memory; got is called with each part of the answer.

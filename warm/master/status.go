@@ -114,6 +114,21 @@ func (m *Master) status(j *job, now time.Time) Status {
 	return s
 }
 
+// KeptFor yields the jobs for which a block is locked in the memory of a node, in no order.
+func (m *Master) KeptFor(id headrace.BlockID) iter.Seq[Name] {
+	return func(yield func(Name) bool) {
+		b := m.blocks[keyOf(id)]
+		if b == nil {
+			return
+		}
+		for _, w := range b.wants {
+			if w.state == Pinned && !w.job.gone && !yield(w.job.Name) {
+				return
+			}
+		}
+	}
+}
+
 // Within reports whether there is a job with blocks, and all of them are among these.
 func (m *Master) Within(name Name, blocks map[headrace.BlockID]bool) bool {
 	j := m.jobs[name]

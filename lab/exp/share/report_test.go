@@ -52,7 +52,7 @@ func modelShare() *Results {
 				}
 				x.Took = bothTime(x)
 				if ours(e.mode) {
-					counted := map[string]int64{"locality.longest.micros": 800 + int64(100*repeat), "locality.doubts": 0, "locality.failed": 0}
+					counted := map[string]int64{"locality.longest.micros": 800 + int64(100*repeat), "locality.micros": 20_000, "locality.doubts": 0, "locality.failed": 0}
 					x.Second.Metrics = counted
 					x.Use = Use{Manager: 0.01 * x.Took, Node: 0.02 * x.Took, Traffic: int64(8e3 * x.Took)}
 				}
@@ -77,6 +77,7 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	fits, above := place{partRow, factors[0], 0}, place{partRow, factors[1], 0}
+	near("all offers", sample.Of(r.at(fits, modeOrdered), allOffers), 0.02)
 	near("hits stock", sample.Of(r.at(fits, modeStock), hitRate), 1./3)
 	near("hits", sample.Of(r.at(fits, modeOrdered), hitRate), 0.96)
 	near("hits above", sample.Of(r.at(above, modeOrdered), hitRate), 0.96/2/factors[1])

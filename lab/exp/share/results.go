@@ -164,6 +164,19 @@ func longestOffer(x Run) float64 {
 	return longest
 }
 
+// allOffers is the time of all these callbacks of both jobs, in seconds; not a number where nobody has measured it.
+func allOffers(x Run) float64 {
+	micros, measured := int64(0), false
+	for _, j := range []Job{x.First, x.Second} {
+		us, ok := j.Metrics["locality.micros"]
+		micros, measured = micros+us, measured || ok
+	}
+	if !measured {
+		return math.NaN()
+	}
+	return float64(micros) / 1e6
+}
+
 // doubts counts what the plug-in has left in Spark's order because something failed.
 func doubts(x Run) float64 {
 	return float64(x.First.Metrics["locality.doubts"] + x.Second.Metrics["locality.doubts"] + x.First.Metrics["locality.failed"] + x.Second.Metrics["locality.failed"])

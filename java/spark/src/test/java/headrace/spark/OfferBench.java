@@ -14,14 +14,14 @@ import scala.Option;
 
 /**
  * Measures the processor time of offers under the scheduler's lock, Spark's own included, with 50 stages of 20,000 tasks each on 1,000 hosts, a third of whose
- * input is in memory. Run by: mvn -f java/pom.xml -pl client,spark -am test -Dtest=OfferBench
+ * input is in memory; or with 10 of 100,000 (headrace.bench.tasks). Run by: mvn -f java/pom.xml -pl client,spark -am test -Dtest=OfferBench
  * -Dsurefire.failIfNoSpecifiedTests=false -Dheadrace.test.jvm=-Xmx3g.
  */
 class OfferBench {
     private static final long DELAY = 1_000_000_000;
     private static final int HOSTS = 1000;
-    private static final int STAGES = 50;
-    private static final int TASKS = 20_000;
+    private static final int TASKS = Integer.getInteger("headrace.bench.tasks", 20_000);
+    private static final int STAGES = 1_000_000 / TASKS;
 
     private final Random random = new Random(1);
 
