@@ -61,7 +61,11 @@ type saved struct {
 	Opened *reopen.Record `json:"opened,omitempty"`
 }
 
+// savedVersion is raised with everything that a restore must not pass over.
 const savedVersion = 1
+
+// ErrNewer: a checkpoint is of a newer Headrace, which restores it where this one cannot.
+var ErrNewer = errors.New("was made by a newer version of Headrace")
 
 // openFile is a file as it was at the checkpoint.
 type openFile struct {
@@ -313,13 +317,21 @@ func markLogs(files map[[2]uint64]openFile, dir string, logs []string) {
 	}
 }
 
+// Knows returns ErrNewer if this program does not know the version of a checkpoint's own record (Portable.Version).
+func Knows(version int) error {
+	if version > savedVersion {
+		return fmt.Errorf("the checkpoint's own record %w: it has version %d, this program knows %d", ErrNewer, version, savedVersion)
+	}
+	return nil
+}
+
 func parseSaved(b []byte) (saved, error) {
 	var sv saved
 	if err := json.Unmarshal(b, &sv); err != nil {
 		return sv, fmt.Errorf("the checkpoint's own record: %w", err)
 	}
-	if sv.Version != savedVersion {
-		return sv, fmt.Errorf("the checkpoint's own record has version %d, this program knows %d", sv.Version, savedVersion)
+	if err := Knows(sv.Version); err != nil {
+		return sv, err
 	}
 	if sv.InitPID < 2 {
 		return sv, errors.New("the checkpoint's own record names no root process")
