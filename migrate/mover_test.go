@@ -19,8 +19,8 @@ import (
 	"headrace/blob"
 	"headrace/internal/testkit"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
 	"headrace/proc/needs"
-	supervisor "headrace/proc/shim"
 )
 
 // An archive that hangs, and cannot be interrupted, costs one container a little time,
@@ -211,11 +211,11 @@ const containerA, containerB, containerC = "container_1_0001_01_000002", "contai
 func TestNewerRecord(t *testing.T) {
 	y := newYard(t)
 	y.record = 1 << 20
-	if err := y.send(y.launch(containerA), containerA, "n1"); !errors.Is(err, supervisor.ErrNewer) {
+	if err := y.send(y.launch(containerA), containerA, "n1"); !errors.Is(err, checkpoint.ErrVersion) {
 		t.Errorf("it was sent: %v", err)
 	}
 	of := &Manifest{Description: Description{Meta: json.RawMessage(`{"task_dir": "/state/tasks/a", "record": 1048576}`)}}
-	if err := y.mover("n2").accept(t.Context(), proc.Spec{}, of); !errors.Is(err, supervisor.ErrNewer) {
+	if err := y.mover("n2").accept(t.Context(), proc.Spec{}, of); !errors.Is(err, checkpoint.ErrVersion) {
 		t.Errorf("it was taken: %v", err)
 	}
 }

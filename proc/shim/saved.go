@@ -16,6 +16,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/internal/linux/cgroup"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
 	"headrace/proc/needs"
 	"headrace/proc/reopen"
 	"headrace/proc/supplement"
@@ -63,9 +64,6 @@ type saved struct {
 
 // savedVersion is raised with everything that a restore must not pass over.
 const savedVersion = 1
-
-// ErrNewer: a checkpoint is of a newer Headrace, which restores it where this one cannot.
-var ErrNewer = errors.New("was made by a newer version of Headrace")
 
 // openFile is a file as it was at the checkpoint.
 type openFile struct {
@@ -317,10 +315,10 @@ func markLogs(files map[[2]uint64]openFile, dir string, logs []string) {
 	}
 }
 
-// Knows returns ErrNewer if this program does not know the version of a checkpoint's own record (Portable.Version).
+// Knows returns checkpoint.ErrVersion if this program does not know the version of a checkpoint's own record (Portable.Version).
 func Knows(version int) error {
 	if version > savedVersion {
-		return fmt.Errorf("the checkpoint's own record %w: it has version %d, this program knows %d", ErrNewer, version, savedVersion)
+		return fmt.Errorf("%w: its own record has version %d, this program knows %d", checkpoint.ErrVersion, version, savedVersion)
 	}
 	return nil
 }
@@ -332,6 +330,9 @@ func parseSaved(b []byte) (saved, error) {
 	}
 	if err := Knows(sv.Version); err != nil {
 		return sv, err
+	}
+	if sv.Version < 1 {
+		return sv, errors.New("the checkpoint's own record has no version")
 	}
 	if sv.InitPID < 2 {
 		return sv, errors.New("the checkpoint's own record names no root process")
