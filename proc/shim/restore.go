@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 	if err := t.life.want(empty); err != nil {
 		return none, err
 	}
+	t.criu = cmp.Or(o.CRIU, t.criu)
 	if t.criu == "" {
 		return none, fmt.Errorf("restore: %w: CRIU 4.2 or later was not found; headrace doctor says how to get it", proc.ErrUnsupported)
 	}
