@@ -76,6 +76,16 @@ func (s *stream) poke() {
 	}
 }
 
+// differing returns a node that is there and of another version than n, in their names' order; nil: there is none.
+func (m *members) differing(n *node) (first *node) {
+	for _, o := range m.all {
+		if !o.away && o.info.Version != n.info.Version && (first == nil || o.name < first.name) {
+			first = o
+		}
+	}
+	return first
+}
+
 // join begins a stream of the node; one that it had before ends.
 func (m *members) join(q *wire.JoinRequest) (*stream, error) {
 	name, now := q.Node, time.Now()

@@ -48,6 +48,10 @@ func (c *cluster) release(id string, wait time.Duration) (*wire.ReleaseResponse,
 	case k.node.info.Archive == "":
 		return stays("its node has no archive: see headrace node --archive")
 	}
+	if n := c.members.differing(k.node); n != nil {
+		return stays(fmt.Sprintf("%s has another version of Headrace (%s), and this node %s: it could end up where its checkpoint is not known",
+			n.name, n.info.Version, k.node.info.Version))
+	}
 	now := time.Now()
 	if now.Before(k.stays.until) {
 		return stays("it failed a moment ago: " + k.stays.why)

@@ -72,6 +72,25 @@ func TestRelease(t *testing.T) {
 	m.none()
 }
 
+// TestReleaseDuringAnUpdate: nobody knows yet which version the machine has that it would come to.
+func TestReleaseDuringAnUpdate(t *testing.T) {
+	s := start(t, nil)
+	k := task("c1")
+	k.State, k.Checkpoint = "checkpointed", &wire.CheckpointInfo{Store: "disk", TotalBytes: 1 << 20}
+	m, updated := s.machine("n1", k), s.machine("n2")
+	m.info.Archive, m.info.Version, updated.info.Version = "/shared", "v1", "v2"
+	m.report()
+	updated.report()
+	t.Cleanup(m.keep())
+	t.Cleanup(updated.keep())
+	s.stays("c1", 1000, "n2 has another version")
+	m.info.Version = "v2"
+	m.report()
+	if r := s.release("c1", 1000); !r.Ordered {
+		t.Errorf("when all are of one version: %v", r)
+	}
+}
+
 // leaving has the checkpoint of c1 ordered to the archive, and its node be at something.
 func leaving(t *testing.T, doing string) (*site, *machine, *wire.NodeOrder) {
 	s := start(t, nil)

@@ -68,8 +68,9 @@
 // # Fingerprints
 //
 // A [Fingerprint] is what must be alike for a restore to be safe: architecture, page
-// size, processor flags and kernel (the target may have more), CRIU, headrace-shim
-// and every file that the processes have mapped or open and that is not carried along.
+// size, processor flags and kernel (the target may have more), CRIU
+// and every file that the processes have mapped or open and that is not carried along, also the headrace-shim that
+// they were started with. Which one the target starts tasks with now does not matter, as it does not for a restore on the same machine.
 // Give Want.Accept a function that compares; an entry that it refuses stays ready for
 // another machine.
 //

@@ -32,9 +32,8 @@ type Fingerprint struct {
 	Flags    []string `json:"flags"`
 	Kernel   string   `json:"kernel"` // release
 	CRIU     string   `json:"criu"`
-	// Shim is the program that supervises tasks; parts of it are in every image.
-	Shim FileID `json:"shim"`
-	// Files are what the processes have mapped or open and is not carried along.
+	// Files are what the processes have mapped or open and is not carried along. The headrace-shim that the task
+	// runs under is one of them.
 	Files []FileID `json:"files,omitempty"`
 }
 
@@ -53,8 +52,7 @@ type FileID struct {
 // An Observer looks at machines and files. It remembers hashes of files that have
 // not changed. Use one for the life of a process; safe for concurrent use.
 type Observer struct {
-	// CRIU is the version, Shim the path of headrace-shim.
-	CRIU, Shim string
+	CRIU string // the version
 
 	cache sumCache
 }
@@ -71,11 +69,7 @@ func (o *Observer) Machine(ctx context.Context) (Fingerprint, error) {
 	}
 	f := Fingerprint{
 		Arch: runtime.GOARCH, PageSize: os.Getpagesize(), Kernel: unix.ByteSliceToString(uts.Release[:]), CRIU: o.CRIU,
-		Shim: o.Identify(ctx, o.Shim),
-	}
-	f.CPU, f.Flags = cpu.Vendor, cpu.Flags
-	if f.Shim.Err != "" {
-		return f, fmt.Errorf("fingerprint: %s: %s", o.Shim, f.Shim.Err)
+		CPU: cpu.Vendor, Flags: cpu.Flags,
 	}
 	return f, ctx.Err()
 }
@@ -185,9 +179,6 @@ func (f Fingerprint) Compare(here Fingerprint) []string {
 		diff = append(diff, fmt.Sprintf("the kernel here is %s, older than %s", orNone(here.Kernel), orNone(f.Kernel)))
 	}
 	unequal("CRIU", f.CRIU, here.CRIU)
-	if f.Shim.Sum != here.Shim.Sum || f.Shim.Sum == "" {
-		diff = append(diff, "headrace-shim here is another build; install the same on all machines")
-	}
 	have := make(map[string]FileID, len(here.Files))
 	for _, id := range here.Files {
 		have[id.Path] = id

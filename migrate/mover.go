@@ -82,6 +82,8 @@ func (m *Mover) leave(at *Archive) {
 // archivedMeta is our part of an entry.
 type archivedMeta struct {
 	TaskDir string `json:"task_dir"`
+	// Record is the version of the record that the image carries; 0: an older Headrace did not say.
+	Record int `json:"record,omitempty"`
 }
 
 // moving is a checkpoint between Take and Taken.End.
@@ -130,7 +132,7 @@ func (m *Mover) Send(ctx context.Context, p Parcel, offering func() error) error
 		Key: launch.Key(), By: m.Node, App: p.Application, Container: string(p.Task), User: p.User, UID: p.Spec.UID,
 		Command: launch.Command(),
 	}
-	if d.Meta, err = json.Marshal(archivedMeta{TaskDir: portable.TaskDir}); err != nil {
+	if d.Meta, err = json.Marshal(archivedMeta{TaskDir: portable.TaskDir, Record: portable.Version}); err != nil {
 		return err
 	}
 	if d.Fingerprint, err = m.Observer.Machine(ctx); err != nil {
@@ -283,6 +285,13 @@ func (m *Mover) survey(ctx context.Context, claimant string, again bool) (*Archi
 // accept says why a checkpoint cannot be restored on this machine, for the user of
 // the spec.
 func (m *Mover) accept(ctx context.Context, spec proc.Spec, of *Manifest) error {
+	var meta archivedMeta
+	if err := json.Unmarshal(of.Meta, &meta); err != nil {
+		return err
+	}
+	if err := supervisor.Knows(meta.Record); err != nil {
+		return err
+	}
 	here, err := of.Fingerprint.Here(ctx, m.Observer, spec.As)
 	if err != nil {
 		return err

@@ -20,6 +20,7 @@ import (
 	"headrace/blob"
 	"headrace/internal/testkit"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
 	"headrace/proc/needs"
 )
 
@@ -107,14 +108,12 @@ type yard struct {
 	place *failing
 	o     *Observer
 	needs needs.Files // of the container that is checkpointed
+
+	record int // the version of its record
 }
 
 func newYard(t *testing.T) *yard {
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	y := &yard{t: t, top: t.TempDir(), place: &failing{Place: newDir(t)}, o: &Observer{CRIU: "4.2", Shim: program}}
+	y := &yard{t: t, top: t.TempDir(), place: &failing{Place: newDir(t)}, o: &Observer{CRIU: "4.2"}, record: 1}
 	for _, dir := range []string{"disk1", "disk2", "logs"} {
 		layout(t, y.top, dir+"/")
 	}
@@ -156,7 +155,7 @@ func (y *yard) send(p Parcel, began, node string) error {
 	if err != nil {
 		y.t.Fatal(err)
 	}
-	meta, err := json.Marshal(map[string]any{"version": 1, "init_pid": 2, "task_dir": "/state/tasks/" + began, "needs": y.needs})
+	meta, err := json.Marshal(map[string]any{"version": y.record, "init_pid": 2, "task_dir": "/state/tasks/" + began, "needs": y.needs})
 	if err != nil {
 		y.t.Fatal(err)
 	}
@@ -208,6 +207,19 @@ func (y *yard) wantFiles(names ...string) {
 }
 
 const containerA, containerB, containerC = "container_1_0001_01_000002", "container_1_0001_01_000003", "container_1_0001_01_000004"
+
+// TestNewerRecord: a checkpoint that only a newer program knows stays for a machine that has it.
+func TestNewerRecord(t *testing.T) {
+	y := newYard(t)
+	y.record = 1 << 20
+	if err := y.send(y.launch(containerA), containerA, "n1"); !errors.Is(err, checkpoint.ErrVersion) {
+		t.Errorf("it was sent: %v", err)
+	}
+	of := &Manifest{Description: Description{Meta: json.RawMessage(`{"task_dir": "/state/tasks/a", "record": 1048576}`)}}
+	if err := y.mover("n2").accept(t.Context(), proc.Spec{}, of); !errors.Is(err, checkpoint.ErrVersion) {
+		t.Errorf("it was taken: %v", err)
+	}
+}
 
 // What a container has written to the directories that it was given goes on with it, whether it has it open or not, also when it
 // moves once more.

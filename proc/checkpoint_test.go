@@ -50,6 +50,25 @@ func (w *world) restore(s proc.Spec, o proc.RestoreOptions) *proc.Task {
 	return t
 }
 
+// TestCRIUElsewhere: a task that was started before CRIU was there is checkpointed, and restored when CRIU has moved since.
+func TestCRIUElsewhere(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	now, before := w.rt.CRIU, filepath.Join(t.TempDir(), "criu")
+	w.must(os.Symlink(now, before))
+	w.rt.CRIU = ""
+	s, task := w.counting()
+	task.Close()
+	w.rt.CRIU = before
+	task, err := w.rt.Attach(w.ctx, s.ID)
+	w.must(err)
+	w.checkpoint(task)
+	task.Close()
+	w.must(os.Remove(before))
+	w.rt.CRIU = now
+	w.end(w.restore(s, proc.RestoreOptions{}))
+	w.checkCounter(s.ID)
+}
+
 // TestCheckpointTellsItsRequest: who has asked for a checkpoint, and got no answer, finds it by what it was asked for with.
 func TestCheckpointTellsItsRequest(t *testing.T) {
 	w := newWorld(t).needCheckpoints()

@@ -246,7 +246,7 @@ func (r *Runtime) connect(ctx context.Context, id headrace.TaskID) (*Task, error
 	if err != nil {
 		return nil, err
 	}
-	return newTask(id, r.TaskDir(id), c), nil
+	return newTask(id, r.TaskDir(id), r.CRIU, c), nil
 }
 
 // ExitOf reads the record of a task's end; false when there is none.
@@ -536,7 +536,7 @@ func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (
 		<-died
 		return nil, fmt.Errorf("the supervisor did not come up: %w%s", err, lastLine(logFile.Name()))
 	}
-	t := newTask(id, dir, c)
+	t := newTask(id, dir, r.CRIU, c)
 	t.leash = leash
 	return t, nil
 }

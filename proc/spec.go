@@ -179,6 +179,8 @@ type SuspendResult struct {
 
 // CheckpointOptions chooses where a checkpoint goes.
 type CheckpointOptions struct {
+	// CRIU is the path of CRIU; empty: as the supervisor was started with. An older supervisor uses that in any case.
+	CRIU string `json:"criu,omitempty"`
 	// Store is the directory of the checkpoint store.
 	Store string `json:"store"`
 	// StoreID is the store's mark (checkpoint.ID): where the supervisor sees another store, or none, the error is
@@ -214,6 +216,8 @@ type CheckpointResult struct {
 
 // RestoreOptions says where the checkpoint is.
 type RestoreOptions struct {
+	// CRIU is as in CheckpointOptions.
+	CRIU  string `json:"criu,omitempty"`
 	Store string `json:"store"`
 	// StoreID is as in CheckpointOptions.
 	StoreID string `json:"store_id,omitempty"`

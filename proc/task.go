@@ -17,7 +17,9 @@ import (
 type Task struct {
 	ID  headrace.TaskID
 	dir string
-	c   *control.Client
+	// criu is the path of CRIU; empty: there is none.
+	criu string
+	c    *control.Client
 	// leash is closed, if there is one, when the shim knows what to do. One that loses
 	// its leash before that ends.
 	leash *os.File
@@ -28,8 +30,8 @@ type Task struct {
 	closed bool
 }
 
-func newTask(id headrace.TaskID, dir string, c *control.Client) *Task {
-	t := &Task{ID: id, dir: dir, c: c, exited: make(chan struct{})}
+func newTask(id headrace.TaskID, dir, criu string, c *control.Client) *Task {
+	t := &Task{ID: id, dir: dir, criu: criu, c: c, exited: make(chan struct{})}
 	go t.awaitEnd()
 	return t
 }
@@ -159,6 +161,7 @@ func (t *Task) RestoreMoved(ctx context.Context, o RestoreOptions) (RestoreResul
 // do its work twice.
 func (t *Task) restore(ctx context.Context, o RestoreOptions) (RestoreResult, error) {
 	var r RestoreResult
+	o.CRIU = cmp.Or(o.CRIU, t.criu)
 	err := t.call(ctx, "restore", o, &r)
 	if errors.Is(err, ErrGone) {
 		if e, ok, _ := readExit(t.dir); ok && e.EndsRestore(o.SeenExit) {
@@ -192,6 +195,7 @@ func (t *Task) PageIn(ctx context.Context) (int64, error) {
 // ErrNotCheckpointable, with the reason in the text.
 func (t *Task) Checkpoint(ctx context.Context, o CheckpointOptions) (CheckpointResult, error) {
 	var r CheckpointResult
+	o.CRIU = cmp.Or(o.CRIU, t.criu)
 	err := t.verb(ctx, "checkpoint", o, &r)
 	return r, err
 }

@@ -71,7 +71,7 @@ func (storeImages) Latest(store string, id headrace.TaskID) (ImageInfo, bool, er
 		switch {
 		case im.Err == nil:
 			return imageInfo(im), true, nil
-		case errors.Is(im.Err, checkpoint.ErrUnreadable):
+		case errors.Is(im.Err, checkpoint.ErrUnreadable), errors.Is(im.Err, checkpoint.ErrVersion):
 			return ImageInfo{}, false, im.Err
 		}
 	}

@@ -67,6 +67,67 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
+// TestRecordsOfAnEarlierState: a task that has been suspended, continued or checkpointed since the records were copied is
+// taken for what it is.
+func TestRecordsOfAnEarlierState(t *testing.T) {
+	nothing := func(*bed) {}
+	reboot := func(b *bed) { b.world.reboot(); b.boot = "boot-2" }
+	for name, c := range map[string]struct {
+		was, is headrace.TaskState
+		between func(*bed)
+	}{
+		"suspended":                      {headrace.Running, headrace.Suspended, nothing},
+		"continued":                      {headrace.Suspended, headrace.Running, nothing},
+		"checkpointed, supervisor waits": {headrace.Running, headrace.Checkpointed, nothing},
+		"checkpointed, and rebooted":     {headrace.Running, headrace.Checkpointed, reboot},
+		"checkpointed when suspended":    {headrace.Suspended, headrace.Checkpointed, nothing},
+		"unchanged":                      {headrace.Running, headrace.Running, nothing},
+		"unchanged, suspended by a user": {headrace.Suspended, headrace.Suspended, nothing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(c.was, never)
+			b.shutdown()
+			keep := filepath.Join(t.TempDir(), "state.db")
+			copyFile(t, filepath.Join(b.cfg.StateDir, "state.db"), keep)
+			b.start()
+			q := &wire.VerbRequest{Id: string(id)}
+			var err error
+			switch {
+			case c.is == c.was:
+			case c.is == headrace.Running:
+				_, err = b.tasks.Resume(b.ctx(), q)
+			case c.is == headrace.Suspended:
+				_, err = b.tasks.Suspend(b.ctx(), q)
+			default:
+				_, err = b.tasks.Checkpoint(b.ctx(), q)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.awaitState(id, c.is)
+			b.shutdown()
+			c.between(b)
+			putBack(b, keep)
+			b.start()
+			if c.is == c.was {
+				b.awaitState(id, c.is)
+			}
+			if _, err := b.tasks.Resume(b.ctx(), q); err != nil && c.is == headrace.Checkpointed {
+				t.Fatal(err)
+			}
+			b.awaitState(id, headrace.Running)
+			b.world.with(id, func(th *thing) {
+				if th.starts != 1 || th.shim == nil || th.shim.state != headrace.Running {
+					t.Errorf("started %d times, supervised %v", th.starts, th.shim)
+				}
+			})
+			b.finish(id, 0)
+			b.awaitState(id, headrace.Done)
+		})
+	}
+}
+
 // TestUnknownIsLeftAlone: a container that the records do not know goes on by itself.
 func TestUnknownIsLeftAlone(t *testing.T) {
 	b := newBed(t, policy.Wait)

@@ -90,24 +90,10 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
 // still have a checkpoint from before the recorded one, and which was taken first the clock does not tell, which may be set.
 // An error says nothing of what there is: ask again.
 func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Intent, old *journal.Image) (*journal.Image, error) {
-	if err := m.stores.There(ctx, in.Dir); err != nil {
-		return nil, err
-	}
-	type latest struct {
-		ImageInfo
-		ok bool
-	}
-	answer, err := m.stores.Ask(ctx, "latest of "+string(id), func() (any, error) {
-		info, ok, err := m.Latest(in.Dir, id)
-		return latest{info, ok}, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	info := answer.(latest)
+	info, ok, err := m.latest(ctx, in.Dir, id)
 	switch {
-	case !info.ok:
-		return nil, nil
+	case err != nil || !ok:
+		return nil, err
 	case old == nil: // there is no other
 	case old.Dir == in.Dir:
 		if info.Seq <= old.Seq {
@@ -120,14 +106,55 @@ func (m *images) newer(ctx context.Context, id headrace.TaskID, in *journal.Inte
 	case info.At.UnixMilli() <= old.TakenMs: // written by an older supervisor, which did not note what it was asked for
 		return nil, nil
 	}
+	return m.imageOf(in.Store, in.Dir, info), nil
+}
+
+// latest is Latest, asked with patience. It may be called from anywhere.
+func (m *images) latest(ctx context.Context, dir string, id headrace.TaskID) (ImageInfo, bool, error) {
+	if err := m.stores.There(ctx, dir); err != nil {
+		return ImageInfo{}, false, err
+	}
+	type latest struct {
+		ImageInfo
+		ok bool
+	}
+	answer, err := m.stores.Ask(ctx, "latest of "+string(id), func() (any, error) {
+		info, ok, err := m.Latest(dir, id)
+		return latest{info, ok}, err
+	})
+	if err != nil {
+		return ImageInfo{}, false, err
+	}
+	found := answer.(latest)
+	return found.ImageInfo, found.ok, nil
+}
+
+// unrecorded looks in all stores for a checkpoint of a task that the record does not know, made since the task entered
+// the recorded state: an older record was put back, say. A store that does not answer has none. It may be called from anywhere.
+func (m *images) unrecorded(ctx context.Context, rec *journal.Record) (im *journal.Image) {
+	for _, st := range m.stores.all {
+		info, ok, err := m.latest(ctx, st.Dir, rec.ID)
+		switch old := rec.Checkpoint; {
+		case err != nil:
+			m.log.Warn("a store was not looked through for a task that has gone", "id", rec.ID, "dir", st.Dir, "err", err)
+		case !ok, info.At.UnixMilli() < rec.SinceMs, im != nil && info.At.UnixMilli() <= im.TakenMs:
+		case old != nil && old.Dir == st.Dir && info.Seq <= old.Seq:
+		default:
+			im = m.imageOf(st.Name, st.Dir, info)
+		}
+	}
+	return im
+}
+
+func (m *images) imageOf(store, dir string, info ImageInfo) *journal.Image {
 	im := &journal.Image{
-		Store: in.Store, Dir: in.Dir, Seq: info.Seq, Chain: info.Chain,
+		Store: store, Dir: dir, Seq: info.Seq, Chain: info.Chain,
 		Stored: info.Stored, Total: info.Total, ToRead: info.ToRead, TakenMs: info.At.UnixMilli(),
 	}
-	if st := m.stores.named(in.Store); st != nil {
+	if st := m.stores.named(store); st != nil {
 		im.Compress = st.Compress
 	}
-	return im, nil
+	return im
 }
 
 // awaitNewer is newer, asked until it is known. Its error is ctx's.

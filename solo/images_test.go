@@ -3,6 +3,7 @@ package solo
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"headrace"
 	"headrace/policy"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
 	"headrace/solo/journal"
 	"headrace/wire"
 )
@@ -246,5 +248,17 @@ func TestKillWhileCheckpointIsLookedFor(t *testing.T) {
 				t.Errorf("kill: %v, %v", got, err)
 			}
 		})
+	}
+}
+
+// TestLatestOfANewerVersion: a checkpoint that only a newer program can read is not taken for none.
+func TestLatestOfANewerVersion(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	image := filepath.Join(dir, "t1", "000001")
+	if err := errors.Join(os.MkdirAll(image, 0o700), os.WriteFile(filepath.Join(image, "manifest"), []byte("headrace-checkpoint 999 0123\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := (storeImages{}).Latest(dir, "t1"); ok || !errors.Is(err, checkpoint.ErrVersion) {
+		t.Errorf("%v, %v", ok, err)
 	}
 }

@@ -182,6 +182,8 @@ type finding struct {
 	err error
 	// begun: it has no supervisor, and the start or restore under way may have begun its command.
 	begun bool
+	// stats are its supervisor's, of a task that nothing was being done to; nil: none, or it does not say.
+	stats *proc.Stats
 	// image is a checkpoint newer than the recorded one.
 	image *journal.Image
 }
@@ -204,6 +206,9 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 			f.err = err
 		}
 	}
+	if rec.Op == nil && rec.Kill == nil && (rec.State == headrace.Running || rec.State == headrace.Suspended) {
+		r.findOtherwise(ctx, rec, &f)
+	}
 	if in := rec.Op; in.Doing() == headrace.Checkpointing && in.Dir != "" && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
 		im, err := r.images.newer(ctx, rec.ID, in, rec.Checkpoint)
 		if f.image = im; err != nil {
@@ -211,6 +216,22 @@ func (r *recovery) find(ctx context.Context, rec journal.Record) finding {
 		}
 	}
 	return f
+}
+
+// findOtherwise looks whether a task is not as recorded although nothing was being done to it: its record may be an older
+// one that was put back.
+func (r *recovery) findOtherwise(ctx context.Context, rec journal.Record, f *finding) {
+	if f.live != nil {
+		ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+		defer cancel()
+		if stats, err := f.live.Stats(ctx); err == nil {
+			f.stats = &stats
+		}
+	}
+	empty := f.stats != nil && f.stats.State == headrace.Checkpointed
+	if empty || f.live == nil && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
+		f.image = r.images.unrecorded(ctx, &rec)
+	}
 }
 
 // unreached is Runtime.Unreached, which looks at all processes only if there was a supervisor when the daemon started.
@@ -257,8 +278,14 @@ func (r *recovery) reconcile(t *task, f finding) {
 	switch {
 	case f.live != nil:
 		r.attach(t, f.live)
-		if in != nil {
+		switch {
+		case in != nil:
 			r.settle(t, in)
+		case f.image != nil:
+			r.saved(t, in, f.image)
+		case f.stats != nil && f.stats.State != t.rec.State && f.stats.State != headrace.Checkpointed && !f.stats.State.Final():
+			t.stats, t.statsAt, t.known = *f.stats, r.clk.boot(), true
+			r.enter(t, f.stats.State, journal.Event{Reason: otherwise})
 		}
 		return
 	case f.exit != nil && (t.rec.State != headrace.Checkpointed || in.Doing() == headrace.Restoring && f.exit.EndsRestore(t.rec.SeenExit)):
@@ -307,9 +334,7 @@ func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 	case kind == headrace.Starting:
 		r.vanished(t, proc.Exit{}, why+" while it was being started: its command may have begun")
 	case f.image != nil:
-		t.rec.Checkpoint, t.rec.RanOn = f.image, true
-		t.rec.Held = t.rec.Held || in.User
-		r.enter(t, headrace.Checkpointed, journal.Event{Bytes: f.image.Stored, Reason: in.Reason})
+		r.saved(t, in, f.image)
 		r.awaitProcess(t, f)
 	case t.rec.State == headrace.Checkpointed && (kind != headrace.Restoring || !f.begun):
 		r.awaitProcess(t, f)
@@ -318,6 +343,20 @@ func (r *recovery) gone(t *task, in *journal.Intent, f finding) {
 	default:
 		r.vanished(t, proc.Exit{Usage: t.rec.Last}, why)
 	}
+}
+
+const otherwise = "so it was when the daemon started, with records that said something else"
+
+// saved takes in a checkpoint that was committed while no daemon was there to see it; in is what made it, nil: nobody knows.
+func (r *recovery) saved(t *task, in *journal.Intent, im *journal.Image) {
+	reason := otherwise
+	if in != nil {
+		t.rec.Held = t.rec.Held || in.User
+		reason = in.Reason
+	}
+	t.rec.Checkpoint, t.rec.RanOn = im, true
+	t.rec.AddImageDir(im.Dir)
+	r.enter(t, headrace.Checkpointed, journal.Event{Bytes: im.Stored, Reason: reason})
 }
 
 // awaitProcess has a container that is saved wait for its process, which has not ended as far as is known.

@@ -600,6 +600,16 @@ func TestFilesOfOneUser(t *testing.T) {
 	}
 }
 
+// TestNewerReader: a reader of a newer version is not told that its stream has failed, but comes again.
+func TestNewerReader(t *testing.T) {
+	p := newPlace(t).start()
+	c := p.client("s", 0, 0)
+	c.hello.Version++
+	if err := c.connect(); err == nil || errors.Is(err, errRefused) {
+		t.Errorf("it was told: %v", err)
+	}
+}
+
 // TestUnitsOfOneUser: a sparse file costs nobody but the daemon something.
 func TestUnitsOfOneUser(t *testing.T) {
 	p := newPlace(t).start()

@@ -136,6 +136,10 @@ func (c *conversation) hello(uid uint32) error {
 	if !ok {
 		return errors.New("the first message has to be Hello")
 	}
+	if h.Version > protocol.Version {
+		c.e.cfg.Log.Debug("a reader is of a newer version; it waits for a daemon that is", "stream", h.Stream, "version", h.Version)
+		return deal.ErrLater
+	}
 	if h.Version != protocol.Version {
 		return fmt.Errorf("version %d of the protocol is not known here; this daemon speaks %d", h.Version, protocol.Version)
 	}

@@ -22,7 +22,7 @@ func newMover(spec string, tokens []string, node string, c *solo.Config, log *sl
 	if err != nil {
 		return nil, cli.UsageErrorf("--archive: %w", err)
 	}
-	o := &migrate.Observer{Shim: c.Shim}
+	o := &migrate.Observer{}
 	if c.CRIU != "" {
 		if found, err := criu.At(c.CRIU); err == nil {
 			o.CRIU = found.Version.String()

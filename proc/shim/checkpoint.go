@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ func (t *task) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult, erro
 	defer t.done()
 	begin := linux.Clock()
 	was := t.life.now()
+	t.criu = cmp.Or(o.CRIU, t.criu)
 	if err := t.mayCheckpoint(was); err != nil {
 		return proc.CheckpointResult{}, err
 	}

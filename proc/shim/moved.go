@@ -21,6 +21,8 @@ type Portable struct {
 	// Needs are the files that the processes need at the same paths. What is below
 	// TaskDir is not among them: another task's directory stands in for it.
 	Needs needs.Files
+	// Version is that of the record.
+	Version int
 }
 
 // PortableOf reads it from the record that an image carries (checkpoint.Image.Meta).
@@ -38,7 +40,7 @@ func PortableOf(meta []byte) (Portable, error) {
 			return path == sv.TaskDir || strings.HasPrefix(path, sv.TaskDir+"/")
 		})
 	}
-	return Portable{TaskDir: sv.TaskDir, Needs: needs.Files{
+	return Portable{Version: sv.Version, TaskDir: sv.TaskDir, Needs: needs.Files{
 		Mapped: others(sv.Needs.Mapped), Open: others(sv.Needs.Open), Writing: others(sv.Needs.Writing),
 	}}, nil
 }

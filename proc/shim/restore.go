@@ -1,6 +1,7 @@
 package shim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 	if err := t.life.want(empty); err != nil {
 		return none, err
 	}
+	t.criu = cmp.Or(o.CRIU, t.criu)
 	if t.criu == "" {
 		return none, fmt.Errorf("restore: %w: CRIU 4.2 or later was not found; headrace doctor says how to get it", proc.ErrUnsupported)
 	}
@@ -61,6 +63,9 @@ func (t *task) restore(o proc.RestoreOptions) (proc.RestoreResult, error) {
 		}
 	}
 	res, err := r.newest(store, images)
+	if errors.Is(err, checkpoint.ErrVersion) && t.lifeline == nil {
+		err = errors.Join(err, t.life.dismiss()) // the next supervisor may be of the newer version
+	}
 	if err == nil {
 		res.Took = linux.Clock() - begin
 	}
@@ -118,7 +123,7 @@ func (r *restoration) newest(store *checkpoint.Store, images []*checkpoint.Image
 		}
 		if !unusable(err) || passes(err) {
 			// An older image would lose work that is not lost.
-			return res, fmt.Errorf("%w: checkpoint %d: %v", proc.ErrNotNow, im.Seq, err)
+			return res, fmt.Errorf("%w: checkpoint %d: %w", proc.ErrNotNow, im.Seq, err)
 		}
 		if err := discard(store, err); err != nil {
 			return res, err
@@ -137,7 +142,10 @@ var errRecord = errors.New("nothing is known of its task")
 // unusable reports whether an error says of an image that it never can be used again. All others are of
 // the machine, such as a store that has become read-only, and say nothing of the image.
 func unusable(err error) bool {
-	for _, of := range []error{checkpoint.ErrCorrupt, checkpoint.ErrVersion, errChanged, errRecord} {
+	if errors.Is(err, checkpoint.ErrVersion) { // a newer Headrace can use it
+		return false
+	}
+	for _, of := range []error{checkpoint.ErrCorrupt, errChanged, errRecord} {
 		if errors.Is(err, of) {
 			return true
 		}

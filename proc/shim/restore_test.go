@@ -64,8 +64,18 @@ func TestStoreThatIsReadOnly(t *testing.T) {
 		return err
 	}
 	image(fmt.Sprintf(`{"version":%d}`, savedVersion+1))
-	if err := restore(); !errors.Is(err, proc.ErrNoImage) {
-		t.Errorf("a record of another version: %v", err)
+	if err := restore(); !errors.Is(err, proc.ErrNotNow) || !errors.Is(err, checkpoint.ErrVersion) {
+		t.Errorf("a record of a newer version: %v", err)
+	}
+	newer, err := store.Images("t")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(newer[0].Dir, "manifest"), []byte("headrace-checkpoint 999 0123\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := restore(); !errors.Is(err, proc.ErrNotNow) || !errors.Is(err, checkpoint.ErrVersion) {
+		t.Errorf("images of a newer version: %v", err)
 	}
 	image(fmt.Sprintf(`{"version":%d,"init_pid":2}`, savedVersion))
 	if err := os.Remove(filepath.Join(dir, "t", "lock")); err != nil && !errors.Is(err, os.ErrNotExist) {

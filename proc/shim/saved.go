@@ -16,6 +16,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/internal/linux/cgroup"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
 	"headrace/proc/needs"
 	"headrace/proc/reopen"
 	"headrace/proc/supplement"
@@ -61,6 +62,7 @@ type saved struct {
 	Opened *reopen.Record `json:"opened,omitempty"`
 }
 
+// savedVersion is raised with everything that a restore must not pass over.
 const savedVersion = 1
 
 // openFile is a file as it was at the checkpoint.
@@ -313,13 +315,24 @@ func markLogs(files map[[2]uint64]openFile, dir string, logs []string) {
 	}
 }
 
+// Knows returns checkpoint.ErrVersion if this program does not know the version of a checkpoint's own record (Portable.Version).
+func Knows(version int) error {
+	if version > savedVersion {
+		return fmt.Errorf("%w: its own record has version %d, this program knows %d", checkpoint.ErrVersion, version, savedVersion)
+	}
+	return nil
+}
+
 func parseSaved(b []byte) (saved, error) {
 	var sv saved
 	if err := json.Unmarshal(b, &sv); err != nil {
 		return sv, fmt.Errorf("the checkpoint's own record: %w", err)
 	}
-	if sv.Version != savedVersion {
-		return sv, fmt.Errorf("the checkpoint's own record has version %d, this program knows %d", sv.Version, savedVersion)
+	if err := Knows(sv.Version); err != nil {
+		return sv, err
+	}
+	if sv.Version < 1 {
+		return sv, errors.New("the checkpoint's own record has no version")
 	}
 	if sv.InitPID < 2 {
 		return sv, errors.New("the checkpoint's own record names no root process")

@@ -19,7 +19,7 @@ import (
 // task is the task as its supervisor has it: what the daemon may ask for is done by its
 // methods.
 type task struct {
-	criu string // path of CRIU; empty: there is none
+	criu string // path of CRIU, as the daemon has named it last; empty: there is none
 	// stallLimit is how long CRIU may make no progress.
 	stallLimit time.Duration
 
