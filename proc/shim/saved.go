@@ -62,8 +62,8 @@ type saved struct {
 	Opened *reopen.Record `json:"opened,omitempty"`
 }
 
-// savedVersion is raised with everything that a restore must not pass over.
-const savedVersion = 1
+// savedVersion is raised with everything that a restore must not pass over. 2: options of sockets and groups that they are in.
+const savedVersion = 2
 
 // openFile is a file as it was at the checkpoint.
 type openFile struct {

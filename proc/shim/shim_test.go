@@ -76,7 +76,7 @@ func TestParseSaved(t *testing.T) {
 	if _, err := parseSaved(good); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []string{"", "{}", `{"version":1}`, `{"version":2,"init_pid":1000}`, `{"version":1,"init_pid":1}`} {
+	for _, bad := range []string{"", "{}", `{"version":1}`, fmt.Sprintf(`{"version":%d,"init_pid":1000}`, savedVersion+1), `{"version":1,"init_pid":1}`} {
 		if _, err := parseSaved([]byte(bad)); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
