@@ -29,8 +29,8 @@ const (
 
 var (
 	errLong    = fmt.Errorf("it is longer than a path can be, %d bytes", MaxPath)
-	errPattern = errors.New("it is no pattern")
-	errSteps   = badPattern("comparing names with it takes too long; give several that are simpler")
+	errPattern = errors.New("the pattern cannot be used")
+	errSteps   = fmt.Errorf("%w: comparing names with it takes too long; give several that are simpler", errPattern)
 )
 
 func badPattern(format string, args ...any) error {
@@ -59,7 +59,7 @@ func expand(pattern string) ([]string, error) {
 		for _, a := range alternatives {
 			room -= len(before) + len(a) + len(after)
 			if len(todo)+len(done)+len(alternatives) > maxPatterns || room < 0 {
-				return nil, badPattern("it stands for more than %d patterns, or %d bytes of them", maxPatterns, maxExpanded)
+				return nil, fmt.Errorf("%w: it stands for more than %d patterns, or %d bytes of them; give several", errPattern, maxPatterns, maxExpanded)
 			}
 			all = append(all, before+a+after)
 		}

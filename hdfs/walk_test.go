@@ -93,7 +93,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%q: problems %v, want %v", q.paths, problems, q.problem)
 		}
 	}
-	if _, problems := search(t, c, "relative"); !errors.Is(problems["relative"], errLong) {
+	if _, problems := search(t, c, "relative"); !errors.Is(problems["relative"], errPath) {
 		t.Errorf("a relative path: %v", problems)
 	}
 	err := c.Find(ctx, []string{dir + "/none", dir}, Visitor{})
