@@ -397,6 +397,7 @@ func (c *conn) send(a answered) {
 		for _, a := range all {
 			a.sent()
 		}
+		clear(all) // else the connection would keep what was answered last
 	}
 }
 
