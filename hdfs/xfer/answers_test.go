@@ -30,21 +30,23 @@ func (n *noted) Write(b []byte) (int, error) {
 }
 
 // TestAnswersGoOutAtOnce: a packet that is answered while the next one is, too, is answered together with it; one that another has to wait for
-// waits for nobody.
+// waits for nobody; none waits for the last, before which the replica is made final.
 func TestAnswersGoOutAtOnce(t *testing.T) {
-	part := func(seqnos ...int64) io.Reader { // answers of the next node that come at once
+	part := func(seqnos ...int64) *bytes.Reader { // answers of the next node that come at once
 		var b []byte
 		for _, n := range seqnos {
 			b, _ = appendMessage(b, &pb.PipelineAckProto{Seqno: &n, Reply: []pb.Status{pb.Status_SUCCESS}, DownstreamAckTimeNanos: proto.Uint64(0)})
 		}
 		return bytes.NewReader(b)
 	}
+	half := part(0, 1)
 	for name, c := range map[string]struct {
 		next io.Reader // nil: there is none
 		want [][]int64
 	}{
-		"the last node":  {nil, [][]int64{{0, 1, 2, 3}}},
+		"the last node":  {nil, [][]int64{{0, 1, 2}, {3}}},
 		"one before it":  {io.MultiReader(part(0, 1), part(2), part(3)), [][]int64{{0, 1}, {2}, {3}}},
+		"half of one":    {io.MultiReader(io.LimitReader(half, half.Size()-3), half, part(2), part(3)), [][]int64{{0}, {1}, {2}, {3}}},
 		"nothing is due": {io.MultiReader(part(0), part(1), part(2), part(3)), [][]int64{{0}, {1}, {2}, {3}}},
 	} {
 		to := &noted{}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"headrace/hdfs/pb"
@@ -220,8 +221,12 @@ func (n *node) answer(ctx context.Context) (err error) {
 			n.w.Acked(a.end)
 		}
 		if a.last {
+			if err := n.send(answers); err != nil { // that may take long
+				return err
+			}
+			answers = answers[:0]
 			if err := n.w.Finalize(ctx); err != nil {
-				return errors.Join(err, n.send(answers))
+				return err
 			}
 		}
 		if answers, err = appendMessage(answers, &pb.PipelineAckProto{Seqno: &a.seqno, Reply: statuses, DownstreamAckTimeNanos: proto.Uint64(0)}); err != nil {
@@ -240,13 +245,24 @@ func (n *node) answer(ctx context.Context) (err error) {
 
 // send sends answers to the node before, or to the client.
 func (n *node) send(answers []byte) error {
+	if len(answers) == 0 {
+		return nil
+	}
 	n.c.net.SetWriteDeadline(time.Now().Add(n.c.s.Limits.Send))
 	_, err := n.c.net.Write(answers)
 	return err
 }
 
-// answered reports whether the next packet is answered here, and by the next node.
-func (n *node) answered() bool { return len(n.acks) > 0 && (n.next == nil || n.next.r.Buffered() > 0) }
+// answered reports whether the next packet is answered here, and by the next node, with all of a message: who sends a part of one may
+// stop in the middle.
+func (n *node) answered() bool {
+	if len(n.acks) == 0 || n.next == nil {
+		return len(n.acks) > 0
+	}
+	b, _ := n.next.r.Peek(n.next.r.Buffered())
+	length, prefix := protowire.ConsumeVarint(b)
+	return prefix > 0 && length <= uint64(len(b)-prefix)
+}
 
 func success(statuses []pb.Status) bool {
 	for _, s := range statuses {
