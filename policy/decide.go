@@ -449,11 +449,12 @@ type passed struct {
 }
 
 // mayPass reports whether w may have what would be kept for u, which stands before it: it has the same place by aged
-// priority, and came in the first quarter of the wait of u, less ten minutes. Large ones so gather at the head of the
-// queue, where a node that was once kept is enough for many, and nodes are idle less; but one that would soon have its
-// room is not passed by all who come right behind it. The more may pass, the longer large ones wait.
+// priority, and came in the first quarter of the wait of u, less ten minutes, at most an hour after it. Large ones so
+// gather at the head of the queue, where a node that was once kept is enough for many, and nodes are idle less; but one that
+// would soon have its room is not passed by all who come right behind it. The more may pass, the longer large ones wait, and
+// without an end to these, one of them would wait for ever behind a stream of more than four times what there is room for.
 func mayPass(w, u *books.Task) bool {
-	return w.Aged == u.Aged && w.Waiting-10*time.Minute > u.Waiting/4*3
+	return w.Aged == u.Aged && u.Waiting-w.Waiting < min(u.Waiting/4-10*time.Minute, time.Hour)
 }
 
 // keepFrom keeps, before w has its turn, what is free for those that it may not pass.
@@ -464,7 +465,7 @@ func keepFrom(p *Planner, w *books.Task) {
 		case mayPass(w, u.Task):
 			still = append(still, u)
 		case u.Whole != nil:
-			setAside(p, u.Whole, true)
+			setAside(p, u.Whole, true) // if what others were given meanwhile has left enough
 		default:
 			if n := p.fleet.NearestFit(u.Task, u.spots, false); n != nil {
 				keepOn(p, n, u.Task)

@@ -33,11 +33,11 @@
 // its band begins none of the band that is submitted later, and the first that finds no room
 // has room kept for it (see Placement): those behind it get only what it does not need, or what others
 // that run and are less urgent than they are leave for them, which they come back to as tasks that have been begun; but for
-// those with its aged priority that came in the first quarter of its wait, less ten minutes. So
+// those with its aged priority that came in the first quarter of its wait, less ten minutes, and at most an hour after it. So
 // a task of priority p that came at time s is the first at the latest when all tasks of its
 // band that came before s + (top - p) * Ageing have got their service, and those that took
 // the place of one of these; and nobody passes it at the latest when, besides, those have that came in
-// that quarter. With Wait nobody takes a place. Between bands
+// that hour. With Wait nobody takes a place. Between bands
 // nothing is promised: the lower one gets what the higher ones leave.
 //
 // Among the tasks of a job that have not been begun those go first whose input is
