@@ -130,20 +130,25 @@ func (m *images) latest(ctx context.Context, dir string, id headrace.TaskID) (Im
 }
 
 // unrecorded looks in all stores for a checkpoint of a task that the record does not know, made since the task entered
-// the recorded state: an older record was put back, say. A store that does not answer has none. It may be called from anywhere.
-func (m *images) unrecorded(ctx context.Context, rec *journal.Record) (im *journal.Image) {
+// the recorded state: an older record was put back, say. A store that is not there has none: it may be for other tasks alone. It may be
+// called from anywhere.
+func (m *images) unrecorded(ctx context.Context, rec *journal.Record) (im *journal.Image, err error) {
 	for _, st := range m.stores.all {
+		if err := m.stores.There(ctx, st.Dir); err != nil {
+			m.log.Warn("a store was not looked through for a task that has gone", "id", rec.ID, "dir", st.Dir, "err", err)
+			continue
+		}
 		info, ok, err := m.latest(ctx, st.Dir, rec.ID)
 		switch old := rec.Checkpoint; {
 		case err != nil:
-			m.log.Warn("a store was not looked through for a task that has gone", "id", rec.ID, "dir", st.Dir, "err", err)
+			return nil, err
 		case !ok, info.At.UnixMilli() < rec.SinceMs, im != nil && info.At.UnixMilli() <= im.TakenMs:
-		case old != nil && old.Dir == st.Dir && info.Seq <= old.Seq:
+		case old != nil && (info.At.UnixMilli() <= old.TakenMs || old.Dir == st.Dir && info.Seq <= old.Seq):
 		default:
 			im = m.imageOf(st.Name, st.Dir, info)
 		}
 	}
-	return im
+	return im, nil
 }
 
 func (m *images) imageOf(store, dir string, info ImageInfo) *journal.Image {

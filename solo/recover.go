@@ -230,7 +230,10 @@ func (r *recovery) findOtherwise(ctx context.Context, rec journal.Record, f *fin
 	}
 	empty := f.stats != nil && f.stats.State == headrace.Checkpointed
 	if empty || f.live == nil && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
-		f.image = r.images.unrecorded(ctx, &rec)
+		image, err := r.images.unrecorded(ctx, &rec)
+		if f.image = image; err != nil && f.live == nil {
+			f.err = fmt.Errorf("whether it has a checkpoint that is not recorded is not known: %w", err)
+		}
 	}
 }
 
@@ -354,7 +357,7 @@ func (r *recovery) saved(t *task, in *journal.Intent, im *journal.Image) {
 		t.rec.Held = t.rec.Held || in.User
 		reason = in.Reason
 	}
-	t.rec.Checkpoint, t.rec.RanOn = im, true
+	t.rec.Checkpoint, t.rec.RanOn = im, t.live == nil
 	t.rec.AddImageDir(im.Dir)
 	r.enter(t, headrace.Checkpointed, journal.Event{Bytes: im.Stored, Reason: reason})
 }
