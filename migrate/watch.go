@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -72,6 +73,8 @@ func (m *Mover) sweepEnded(ctx context.Context, at *Archive, s *Swept, log *slog
 	if err != nil {
 		return err
 	}
+	// Those that cannot be read must not take the looks of others for ever.
+	rand.Shuffle(len(ready), func(i, j int) { ready[i], ready[j] = ready[j], ready[i] })
 	known, looks := map[string]string{}, 0
 	waiting := map[string][]Entry{} // by application
 	for _, e := range ready {
