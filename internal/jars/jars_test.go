@@ -82,7 +82,7 @@ func TestClean(t *testing.T) {
 	}
 	run := func(target string) string {
 		t.Helper()
-		cmd := exec.Command("make", "GO=false", "MVN=false", target)
+		cmd := exec.Command("make", "GO=false", "MVN=false", "XDG_CACHE_HOME="+caches, target)
 		cmd.Dir = tree
 		out, err := cmd.CombinedOutput()
 		if err != nil {

@@ -58,8 +58,8 @@ type life struct {
 	reports   *os.File
 	// usersStart: what starts the command is the user's by now.
 	usersStart bool
-	// suspect is until when an end by a signal is put down to a CRIU that was killed: for a moment after the task
-	// has gone on. 0: none was.
+	// suspect is until when an end by a signal is put down to a CRIU that was killed: while the task stands still, and for a moment after it
+	// has gone on; by SIGTRAP, at any time after. 0: none was.
 	suspect time.Duration
 	diedAt  time.Duration // when init did
 	acct    account
