@@ -117,7 +117,10 @@ func checkGangs(v *headrace.View, orders []headrace.Order) error {
 func TestGangInvariants(t *testing.T) {
 	seen := map[string]int{}
 	come, leave, killed := 0, 0, 0
-	for seed := range uint64(6000) {
+	for seed := range uint64(6001) {
+		if seed == 6000 {
+			seed = 8168 // one comes back by what it asked for beside a gang whose memory stays
+		}
 		r := rand.New(rand.NewPCG(seed, 51))
 		v, c := randomView(r), randomConfig(r)
 		if seed%3 == 0 {

@@ -16,7 +16,10 @@ import (
 // the policy.
 func TestInvariants(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(4000) {
+	for seed := range uint64(4001) {
+		if seed == 4000 {
+			seed = 5237 // one comes back by what it asked for while its memory is on its way to swap
+		}
 		r := rand.New(rand.NewPCG(seed, 1))
 		v, c := randomView(r), randomConfig(r)
 		for i := range v.Tasks {
@@ -211,7 +214,8 @@ func checkNode(v *headrace.View, n *headrace.NodeView, c Config, orders []headra
 			}
 		case headrace.OrderStart, headrace.OrderResume, headrace.OrderRestore:
 			cpus, mem := needs(*t, n)
-			if quiet && o.Verb == headrace.OrderResume && now.mem+mem-holds(*t) > n.Memory+gone { // by what it asked for
+			over := now.mem+mem-holds(*t) > n.Memory+gone || end.mem+mem-holds(*t)+t.PagingOut > n.Memory
+			if quiet && o.Verb == headrace.OrderResume && over { // by what it asked for
 				mem = max(t.MemoryRequest, holds(*t))
 			}
 			quiet = false
