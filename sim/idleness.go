@@ -64,12 +64,24 @@ func (s *idleness) verify(e *engine, uses []use) error {
 			if s.since[i] < 0 || !t.fits(n, uses[i].memory) || (t.v.State != headrace.Suspended || t.node != n) && !uses[i].leaves(n, e.roster.needOf(t.v.Need)) {
 				continue
 			}
-			if took := min(waits, e.now-s.since[i]); took > patience+patient*t.takesTo(n, &e.c) {
+			if took := min(waits, e.now-s.since[i]); took > patience+patient*t.takesTo(n, &e.c) && !awaited(e, n, &uses[i], t) {
 				return fmt.Errorf("%s has been idle for %v, and %s, which is %s and fits there, has waited for %v", n.v.ID, e.now-s.since[i], t.v.ID, t.v.State, waits)
 			}
 		}
 	}
 	return nil
+}
+
+// awaited reports whether a task that may stand before t waits for the memory of those that are being written out
+// on n: it has its room there once they are gone.
+func awaited(e *engine, n *node, u *use, t *task) bool {
+	return u.going > 0 && slices.ContainsFunc(e.roster.order, func(w *task) bool {
+		if w == nil || w.phase != idle || w.v.Leaving || w.v.Starting || w.v.State == headrace.Suspended && w.node != n {
+			return false
+		}
+		before := w.v.Priority > t.v.Priority || w.left < t.left && w.v.Priority.Top() == t.v.Priority.Top()
+		return before && !w.fits(n, u.memory) && w.fits(n, u.memory-u.going) && u.leaves(n, e.roster.needOf(w.v.Need))
+	})
 }
 
 // verifyGangs does that while gangs wait, for whom nodes may be kept: not all of them could

@@ -104,8 +104,9 @@ type use struct {
 	cpus                    float64
 	memory, swapped, stored int64
 	counted                 []float64
-	leaving                 bool // some are on their way out
-	expected                bool // a task is on its way from another node, or to what those who leave have made room for
+	leaving                 bool  // some are on their way out
+	going                   int64 // what of memory those hold who are suspended and on their way out
+	expected                bool  // a task is on its way from another node, or to what those who leave have made room for
 }
 
 // leaves reports whether so much of the counted resources of n is left.
@@ -143,6 +144,9 @@ func (u *use) add(t *task, need []float64) {
 		u.memory += max(v.MemoryRequest, v.Resident)
 	} else {
 		u.memory += v.Resident - v.PagingOut
+		if v.Leaving {
+			u.going += v.Resident - v.PagingOut
+		}
 	}
 	u.swapped += v.Swapped
 	u.stored += t.node.store.writes(t)
