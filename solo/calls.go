@@ -197,7 +197,7 @@ func (s *calls) checkpointFor(t *task, c *call) {
 		s.answer(c, t, fmt.Errorf("%w: %w", serve.ErrBusy, err))
 		return
 	}
-	st, err := s.stores.choose(c.store, t)
+	st, err := s.stores.Choose(c.store, t.dump())
 	if err != nil {
 		s.answer(c, t, err)
 		return

@@ -117,7 +117,7 @@ func (l *loop) endTurn(ctx context.Context) error {
 func (l *loop) commit(ctx context.Context) error {
 	b := l.batch()
 	if l.metaChanged {
-		b.Meta = &journal.Meta{Boot: l.boot, Order: l.tasks.order, MadeMs: l.ledger.madeMs, SwapSpeed: l.memory.SwapSpeed, Stores: l.stores.known, Renewed: l.stores.renewed}
+		b.Meta = &journal.Meta{Boot: l.boot, Order: l.tasks.order, MadeMs: l.ledger.madeMs, SwapSpeed: l.memory.SwapSpeed, Stores: l.stores.Known, Renewed: l.stores.Renewed}
 	}
 	if err := l.ledger.write(ctx, b); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (l *loop) tick() {
 	if !l.cfg.Policy.NoResidencyOrder {
 		l.inputs.follow(func() []*task { return l.tasks.active }, func() { l.redecide = true })
 	}
-	l.stores.watch(l.turn, l.tasks.withImagesIn)
+	l.stores.Watch(l.tasks.withImagesIn)
 	l.forgetOld()
 	l.logs.keep()
 	l.images.sweep()

@@ -78,7 +78,7 @@ func (s *own) explain(notes []policy.Note) {
 	heldUp := s.inputs.heldUp(s.tasks.all)
 	for _, t := range s.tasks.active {
 		note := cmp.Or(t.limited, waits[t.rec.ID], heldUp(t))
-		if missing := s.stores.missing(t); missing != nil && !t.hosted() {
+		if missing := s.images.missing(t); missing != nil && !t.hosted() {
 			note = missing.Error()
 		}
 		if note != t.note {
@@ -167,7 +167,7 @@ func (s *own) preempt(t *task, o headrace.Order, in *journal.Intent) {
 			s.redecide = true
 			return
 		}
-		if st := s.stores.named(o.Store); st != nil {
+		if st := s.stores.Named(o.Store); st != nil {
 			s.checkpoint(t, in, st, nil)
 			return
 		}

@@ -76,8 +76,8 @@ func (l *loop) nodeStatus() nodeStatus {
 	for t := range l.tasks.lostSaved() {
 		used[t.rec.Checkpoint.Dir] += t.rec.Checkpoint.ToRead
 	}
-	for _, st := range l.stores.all {
-		s.stores = append(s.stores, storeStatus{StoreView: l.stores.view(st), dir: st.Dir, compress: st.Compress, used: used[st.Dir], size: st.size, away: l.stores.Away(st.Dir) != nil})
+	for _, st := range l.stores.All {
+		s.stores = append(s.stores, storeStatus{StoreView: l.stores.View(st), dir: st.Dir, compress: st.Compress, used: used[st.Dir], size: st.Size, away: l.stores.Away(st.Dir) != nil})
 	}
 	for _, id := range slices.Sorted(maps.Keys(l.alone)) {
 		s.alone = append(s.alone, leftAlone{id, l.alone[id]})

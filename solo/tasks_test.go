@@ -12,6 +12,7 @@ import (
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/solo/journal"
+	"headrace/solo/store"
 	"headrace/wire"
 )
 
@@ -306,7 +307,7 @@ func TestTroublePasses(t *testing.T) {
 	for _, c := range []struct {
 		why  error
 		hold time.Duration
-	}{{proc.ErrNoSpace, storeFullFor}, {proc.ErrCheckpointLater, laterFor}} {
+	}{{proc.ErrNoSpace, store.FullFor}, {proc.ErrCheckpointLater, laterFor}} {
 		b.world.with(id, func(th *thing) { th.noDump = c.why })
 		if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
 			t.Fatal("it was checkpointed")
