@@ -11,6 +11,7 @@ import (
 	"headrace/policy"
 	"headrace/report"
 	"headrace/serve"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 	"headrace/solo/store"
 )
@@ -75,7 +76,7 @@ func (a *admission) admit(t *task) {
 	t.rec.State = headrace.Pending
 	t.rec.SubmittedMs = a.clk.wall().UnixMilli()
 	a.sinceNow(t)
-	t.rec.Reason = waitsForSlot
+	t.rec.Reason = board.WaitsForSlot
 	if t.rec.Held {
 		t.rec.Reason = "held by a user; to start it: headrace resume " + string(t.rec.ID)
 	}

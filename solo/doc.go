@@ -33,7 +33,7 @@
 //	calls, recovery                 what people ask of tasks; what is true after a restart
 //	loop                            takes messages, has own decide, commits the turn
 //
-// service answers requests beside the loop: from the board, which shows tasks as they
+// service answers requests beside the loop: from the board (package solo/board), which shows tasks as they
 // were after the last turn, or by a call. What they ask for package solo/request reads.
 //
 // # What survives

@@ -10,6 +10,7 @@ import (
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/serve"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 	"headrace/solo/request"
 )
@@ -186,7 +187,7 @@ func (s *own) order(t *task, c *call) {
 
 // release has the policy decide in this same turn whether the task can run at once.
 func (s *own) release(t *task, c *call) {
-	t.rec.Reason = waitsForSlot
+	t.rec.Reason = board.WaitsForSlot
 	s.touch(t)
 	s.redecide = true
 	s.inputs.expect(t)

@@ -11,6 +11,7 @@ import (
 	"headrace"
 	"headrace/policy"
 	"headrace/proc"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 	"headrace/solo/store"
 	"headrace/wire"
@@ -103,7 +104,7 @@ func TestReasonOfWhoWaits(t *testing.T) {
 	}
 	large := b.run(headrace.High, func(q *wire.RunRequest) { q.Cpus = 2 })
 	const want = "waits for room: all that may leave on this machine would not make enough"
-	got := b.await(large, "a reason", func(task *wire.Task) bool { return task.Reason != "" && task.Reason != waitsForSlot })
+	got := b.await(large, "a reason", func(task *wire.Task) bool { return task.Reason != "" && task.Reason != board.WaitsForSlot })
 	if got.Reason != want {
 		t.Errorf("the reason is %q, want %q", got.Reason, want)
 	}
