@@ -291,7 +291,7 @@ func TestImportRule(t *testing.T) {
 // names only where they meet the protocol and the records.
 func TestOperationsAreNamedOnce(t *testing.T) {
 	for _, p := range listPackages(t) {
-		if dir, _ := rel(p.ImportPath); !slices.Contains([]string{"solo", "data", "manager", "node", "policy", "wire/convert", "sim"}, dir) {
+		if dir, _ := rel(p.ImportPath); !slices.Contains([]string{"solo", "solo/store", "solo/board", "data", "manager", "node", "policy", "wire/convert", "sim"}, dir) {
 			continue
 		}
 		for _, name := range p.GoFiles {

@@ -15,35 +15,29 @@ import (
 type runtimeOf struct{ *proc.Runtime }
 
 func (r runtimeOf) Start(ctx context.Context, spec proc.Spec, stdio proc.Stdio) (Task, error) {
-	t, err := r.Runtime.StartWith(ctx, spec, stdio)
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return orNil(r.StartWith(ctx, spec, stdio))
 }
 
 func (r runtimeOf) Hold(ctx context.Context, spec proc.Spec, stdio proc.Stdio) (Task, error) {
-	t, err := r.Runtime.Hold(ctx, spec, stdio)
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return orNil(r.Runtime.Hold(ctx, spec, stdio))
 }
 
 func (r runtimeOf) Attach(ctx context.Context, id headrace.TaskID) (Task, error) {
-	t, err := r.Runtime.Attach(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return orNil(r.Runtime.Attach(ctx, id))
 }
 
 func (r runtimeOf) Restore(ctx context.Context, spec proc.Spec, o proc.RestoreOptions) (Task, proc.RestoreResult, error) {
 	t, res, err := r.Runtime.Restore(ctx, spec, o)
+	live, err := orNil(t, err)
+	return live, res, err
+}
+
+// orNil has an error come without a task: an interface with a nil pointer in it would not be nil.
+func orNil(t *proc.Task, err error) (Task, error) {
 	if err != nil {
-		return nil, res, err
+		return nil, err
 	}
-	return t, res, nil
+	return t, nil
 }
 
 func (r runtimeOf) Logs(id headrace.TaskID) (stdout, stderr string) {

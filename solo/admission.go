@@ -11,7 +11,9 @@ import (
 	"headrace/policy"
 	"headrace/report"
 	"headrace/serve"
+	"headrace/solo/board"
 	"headrace/solo/journal"
+	"headrace/solo/store"
 )
 
 const (
@@ -63,7 +65,7 @@ func (a *admission) refuses(n int) error {
 
 // admit puts a new task into the queue.
 func (a *admission) admit(t *task) {
-	a.tasks.order = max(a.tasks.order, a.stores.last) + 1
+	a.tasks.order = max(a.tasks.order, a.stores.Last) + 1
 	a.metaChanged = true
 	t.rec.Order = a.tasks.order
 	if !t.hosted() {
@@ -74,7 +76,7 @@ func (a *admission) admit(t *task) {
 	t.rec.State = headrace.Pending
 	t.rec.SubmittedMs = a.clk.wall().UnixMilli()
 	a.sinceNow(t)
-	t.rec.Reason = waitsForSlot
+	t.rec.Reason = board.WaitsForSlot
 	if t.rec.Held {
 		t.rec.Reason = "held by a user; to start it: headrace resume " + string(t.rec.ID)
 	}
@@ -139,10 +141,10 @@ func (a *admission) refusesGrace(t *task, c *call) error {
 // deletedRoom returns how many bytes deleted files that a task has open may add to its checkpoint: what the store
 // has left beside its memory, and its owner's limit unless root asks. They are not measured before the dump.
 // It is at least 1, so that it is a bound.
-func (a *admission) deletedRoom(t *task, st *store, asked *call) int64 {
+func (a *admission) deletedRoom(t *task, st *store.Store, asked *call) int64 {
 	room := int64(math.MaxInt64)
-	if free := a.stores.room(st); free >= 0 {
-		room = free - t.writes(st)
+	if free := a.stores.Room(st); free >= 0 {
+		room = free - t.dump().Writes(st)
 	}
 	if !t.hosted() && !budget.Privileged(t.rec.UID) && (asked == nil || !asked.by.All) {
 		room = min(room, a.limitsOf(t).CheckpointBytes-a.otherCheckpoints(t).CheckpointBytes-t.memory())

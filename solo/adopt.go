@@ -115,7 +115,7 @@ func (r *recovery) startsAfresh(t *task, live Task) {
 		return // the records know what it has left
 	}
 	t.rec.Starts = max(t.rec.Starts, 1)
-	for _, st := range r.stores.all {
+	for _, st := range r.stores.All {
 		t.rec.AddImageDir(st.Dir)
 	}
 	r.touch(t)

@@ -10,6 +10,7 @@ import (
 	"headrace/disk"
 	"headrace/proc"
 	"headrace/solo/journal"
+	"headrace/solo/store"
 )
 
 // finish has the supervisor carry out an operation that an earlier daemon had begun.
@@ -17,15 +18,16 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 	live, id := t.live, t.rec.ID
 	last := t.rec.Checkpoint
 	var m *disk.Reader
-	p := &promise{}
+	p := &store.Promise{}
 	opts := proc.CheckpointOptions{Store: again.Dir}
-	if st := o.stores.named(again.Store); st != nil && again.Kind == headrace.Checkpointing {
-		p, m = o.stores.promise(st, t.writes(st)), st.dumping(o.serves(t, again, nil), id, t.writes(st))
+	if st := o.stores.Named(again.Store); st != nil && again.Kind == headrace.Checkpointing {
+		need := t.dump().Writes(st)
+		p, m = o.stores.Promise(st, need), st.Dumping(o.serves(t, again, nil), id, need)
 		opts.Compress, opts.MaxDeleted = st.Compress, o.admission.deletedRoom(t, st, nil)
 	}
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
 		var stats proc.Stats
-		err := inTurn(ctx, m, live.Exited(), func() (_ int64, err error) {
+		err := store.InTurn(ctx, m, live.Exited(), func() (_ int64, err error) {
 			stats, err = o.askAgain(ctx, live, again, opts)
 			return 0, err
 		})
@@ -38,7 +40,7 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 			if im != nil {
 				wrote = im.Stored
 			}
-			o.stores.end(p, wrote)
+			p.End(o.clk.boot(), wrote)
 			return o.settledAs(t, again, stats, im, err)
 		}
 	})

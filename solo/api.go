@@ -15,6 +15,7 @@ import (
 	"headrace/data"
 	"headrace/proc"
 	"headrace/serve"
+	"headrace/solo/board"
 	"headrace/solo/request"
 	"headrace/wire"
 	"headrace/wire/convert"
@@ -29,7 +30,7 @@ const maxRequest = 16 << 20
 // the loop.
 type service struct {
 	loop    *loop
-	board   *board
+	board   *board.Board
 	version string
 	files   *data.Files
 }
@@ -91,19 +92,19 @@ func (s *service) Run(ctx context.Context, q *wire.RunRequest) (*wire.RunRespons
 // Get shows one task with its history and its whole command.
 func (s *service) Get(ctx context.Context, q *wire.GetRequest) (*wire.Task, error) {
 	by := serve.CallerOf(ctx)
-	snap, ok := s.board.get(headrace.TaskID(q.Id), by.Viewer())
+	snap, ok := s.board.Get(headrace.TaskID(q.Id), by.Viewer())
 	if !ok {
 		return nil, notFound(q.Id)
 	}
 	t := s.wireTask(snap, true)
-	t.Argv = snap.argv
+	t.Argv = snap.Argv
 	return t, nil
 }
 
 // List shows the caller's tasks.
 func (s *service) List(ctx context.Context, q *wire.ListRequest) (*wire.ListResponse, error) {
 	by := serve.CallerOf(ctx)
-	snaps := s.board.list(by.Viewer(), q.All)
+	snaps := s.board.List(by.Viewer(), q.All)
 	res := &wire.ListResponse{Node: s.nodeInfo(by.Viewer()), Tasks: make([]*wire.Task, 0, len(snaps))}
 	for _, snap := range snaps {
 		res.Tasks = append(res.Tasks, s.wireTask(snap, false))
@@ -116,32 +117,32 @@ func (s *service) List(ctx context.Context, q *wire.ListRequest) (*wire.ListResp
 func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *connect.ServerStream[wire.WatchEvent]) error {
 	by := serve.CallerOf(ctx)
 	id := headrace.TaskID(q.Id)
-	w, stop := s.board.watch(by.Viewer(), id)
+	w, stop := s.board.Watch(by.Viewer(), id)
 	defer stop()
-	var changed []*snapshot
+	var changed []*board.Task
 	var forgotten []headrace.TaskID
 	if id == "" {
-		changed = s.board.list(by.Viewer(), true)
+		changed = s.board.List(by.Viewer(), true)
 	} else {
-		snap, ok := s.board.get(id, by.Viewer())
+		snap, ok := s.board.Get(id, by.Viewer())
 		if !ok {
 			return notFound(q.Id)
 		}
-		changed = []*snapshot{snap}
+		changed = []*board.Task{snap}
 	}
 	for {
-		over := id != "" && (len(forgotten) > 0 || slices.ContainsFunc(changed, func(snap *snapshot) bool { return snap.rec.State.Final() }))
+		over := id != "" && (len(forgotten) > 0 || slices.ContainsFunc(changed, func(snap *board.Task) bool { return snap.Record.State.Final() }))
 		if err := s.sendChanges(stream, changed, forgotten); err != nil || over {
 			return err
 		}
 		select {
-		case <-w.wake:
+		case <-w.Wake:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-s.loop.dead:
 			return serve.ErrStopping
 		}
-		changed, forgotten = w.take()
+		changed, forgotten = w.Take()
 	}
 }
 
@@ -150,7 +151,7 @@ func (s *service) Watch(ctx context.Context, q *wire.WatchRequest, stream *conne
 const watchTasks, watchBytes = 64, 128 << 10
 
 // sendChanges sends one message, or several where there is much to tell.
-func (s *service) sendChanges(stream *connect.ServerStream[wire.WatchEvent], changed []*snapshot, forgotten []headrace.TaskID) error {
+func (s *service) sendChanges(stream *connect.ServerStream[wire.WatchEvent], changed []*board.Task, forgotten []headrace.TaskID) error {
 	for {
 		e, bytes := &wire.WatchEvent{}, 0
 		for _, snap := range changed[:min(len(changed), watchTasks)] {
@@ -230,26 +231,26 @@ func (s *service) Info(ctx context.Context, _ *wire.InfoRequest) (*wire.NodeInfo
 }
 
 func (s *service) nodeInfo(v serve.Viewer) *wire.NodeInfo {
-	n := s.board.nodeStatus()
+	n := s.board.Node()
 	info := &wire.NodeInfo{
-		Version: s.version, Hostname: n.host, Policy: n.policy, Pid: uint32(os.Getpid()),
-		Slots: n.slots, SlotsUsed: n.slotsUsed, Memory: n.memory, MemoryUsed: n.memoryUsed,
-		SwapTotal: n.swapTotal, SwapFree: n.swapFree, SwapOut: n.swapOut, SwapIn: n.swapIn,
-		StartedMs: n.started.UnixMilli(),
+		Version: s.version, Hostname: n.Host, Policy: n.Policy, Pid: uint32(os.Getpid()),
+		Slots: n.Slots, SlotsUsed: n.SlotsUsed, Memory: n.Memory, MemoryUsed: n.MemoryUsed,
+		SwapTotal: n.SwapTotal, SwapFree: n.SwapFree, SwapOut: n.SwapOut, SwapIn: n.SwapIn,
+		StartedMs: n.Started.UnixMilli(),
 	}
 	if e := s.loop.cfg.Elsewhere; e != nil {
 		info.Archive, info.ArchiveWhy = e.String(), e.Problem()
 	}
-	for _, st := range n.stores {
+	for _, st := range n.Stores {
 		w := convert.StoreMessage(st.StoreView)
-		w.Dir, w.Used = st.dir, st.used
-		if st.compress {
+		w.Dir, w.Used = st.Dir, st.Used
+		if st.Compress {
 			w.Compression = "zstd"
 		}
 		info.Stores = append(info.Stores, w)
 	}
-	for _, a := range n.alone {
-		info.LeftAlone = append(info.LeftAlone, &wire.LeftAlone{Id: string(a.id), Why: a.why})
+	for _, a := range n.Alone {
+		info.LeftAlone = append(info.LeftAlone, &wire.LeftAlone{Id: string(a.ID), Why: a.Why})
 	}
 	s.files.Describe(info, v)
 	return info

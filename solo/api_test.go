@@ -27,6 +27,7 @@ import (
 	"headrace/policy"
 	"headrace/solo/journal"
 	"headrace/solo/presence"
+	"headrace/solo/store"
 	"headrace/wire"
 )
 
@@ -470,9 +471,9 @@ func TestConfigurationMistakes(t *testing.T) {
 		"metrics by name":  func(c *Config) { c.Metrics = "example.org:9000" },
 		"metrics nonsense": func(c *Config) { c.Metrics = "9000" },
 		"policy":           func(c *Config) { c.Policy.Policy = "nice" },
-		"store name":       func(c *Config) { c.Stores = []StoreConfig{{Dir: "/x"}} },
-		"store dir":        func(c *Config) { c.Stores = []StoreConfig{{Name: "x", Dir: "x"}} },
-		"stores twice":     func(c *Config) { c.Stores = []StoreConfig{{Name: "x", Dir: "/x"}, {Name: "x", Dir: "/y"}} },
+		"store name":       func(c *Config) { c.Stores = []store.Config{{Dir: "/x"}} },
+		"store dir":        func(c *Config) { c.Stores = []store.Config{{Name: "x", Dir: "x"}} },
+		"stores twice":     func(c *Config) { c.Stores = []store.Config{{Name: "x", Dir: "/x"}, {Name: "x", Dir: "/y"}} },
 	} {
 		cfg := Config{StateDir: "/nonexistent", Shim: "/shim"}
 		change(&cfg)

@@ -8,6 +8,7 @@ import (
 
 	"headrace"
 	"headrace/serve"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 )
 
@@ -41,7 +42,7 @@ type call struct {
 }
 
 type reply struct {
-	task *snapshot
+	task *board.Task
 	err  error
 }
 
@@ -53,7 +54,7 @@ type calls struct {
 
 // ask hands a request to the loop and waits for the answer. When ctx ends
 // before that, the request is carried out all the same.
-func (s *calls) ask(ctx context.Context, c *call) (*snapshot, error) {
+func (s *calls) ask(ctx context.Context, c *call) (*board.Task, error) {
 	return s.await(ctx, c, func() { s.take(c) })
 }
 
@@ -197,7 +198,7 @@ func (s *calls) checkpointFor(t *task, c *call) {
 		s.answer(c, t, fmt.Errorf("%w: %w", serve.ErrBusy, err))
 		return
 	}
-	st, err := s.stores.choose(c.store, t)
+	st, err := s.stores.Choose(c.store, t.dump())
 	if err != nil {
 		s.answer(c, t, err)
 		return
@@ -281,5 +282,5 @@ func (s *calls) submit(ctx context.Context, by serve.Viewer, tasks ...*task) ([]
 	for i, t := range tasks {
 		ids[i] = t.spec.ID // the loop does not change it any more
 	}
-	return ids, first.rec.Job, nil
+	return ids, first.Record.Job, nil
 }

@@ -13,17 +13,18 @@ import (
 	"headrace/solo/journal"
 	"headrace/solo/request"
 	"headrace/solo/statedir"
+	"headrace/solo/store"
 )
 
 // checkpoint dumps a running or suspended task to in.Store. The task goes on
 // until it is its turn at the device.
-func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call) {
+func (o *operations) checkpoint(t *task, in *journal.Intent, st *store.Store, c *call) {
 	live := t.live
 	in.Store, in.Dir = st.Name, st.Dir
 	t.rec.AddImageDir(st.Dir)
 	opts := proc.CheckpointOptions{Store: st.Dir, Compress: st.Compress, MaxDeleted: o.admission.deletedRoom(t, st, c)}
-	need, had := t.writes(st), t.checkpointBytes()
-	p, m := o.stores.promise(st, need), st.dumping(o.serves(t, in, c), t.rec.ID, need)
+	need, had := t.dump().Writes(st), t.checkpointBytes()
+	p, m := o.stores.Promise(st, need), st.Dumping(o.serves(t, in, c), t.rec.ID, need)
 	reads, settled := t.opensItself(), o.images.settled(t.rec.ID)
 	o.begin(t, headrace.Checkpointing, in, c, func(ctx context.Context) func() error {
 		defer m.Close()
@@ -36,14 +37,14 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 			if err := o.stores.There(ctx, opts.Store); err != nil {
 				return 0, err
 			}
-			free, err := o.stores.fits(ctx, opts.Store, need)
+			free, err := o.stores.Fits(ctx, opts.Store, need)
 			if err != nil {
 				return 0, err
 			}
 			if free >= 0 {
 				opts.MaxDeleted = max(1, min(opts.MaxDeleted, free-need))
 			}
-			o.offer(func() { p.before = free })
+			o.offer(func() { p.Begin(free) })
 			opts.StoreID, opts.Asked = o.stores.ID(opts.Store), in.Began
 			positions = o.positions(live, reads) // it may read on until it is stopped
 			watch := o.stopwatch()
@@ -54,10 +55,10 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 		}
 		err := settled(ctx) // before its turn: nobody is to wait while old checkpoints are removed
 		if err == nil {
-			err = inTurn(ctx, m, live.Exited(), write)
+			err = store.InTurn(ctx, m, live.Exited(), write)
 		}
 		return func() error {
-			o.stores.end(p, res.Stored)
+			p.End(o.clk.boot(), res.Stored)
 			if asked && errors.Is(err, proc.ErrGone) {
 				t.unanswered = in
 			}
@@ -73,13 +74,27 @@ func (o *operations) checkpoint(t *task, in *journal.Intent, st *store, c *call)
 	o.admission.promised(t, had)
 }
 
-func (o *operations) checkpointed(t *task, in *journal.Intent, st *store, res proc.CheckpointResult, took time.Duration, at int64) {
+// serves returns for whom a task is dumped: users have equal shares of a device. It is who asks for it, else
+// the owner of the task that is to have its room; what another scheduler orders is nobody's in particular.
+func (o *operations) serves(t *task, in *journal.Intent, c *call) (uid uint32) {
+	switch u := o.tasks.all[in.For]; {
+	case c != nil && c.ordered:
+		return 0
+	case c != nil:
+		return c.by.UID
+	case u != nil:
+		return u.rec.UID
+	}
+	return t.rec.UID
+}
+
+func (o *operations) checkpointed(t *task, in *journal.Intent, st *store.Store, res proc.CheckpointResult, took time.Duration, at int64) {
 	o.succeeded(t)
-	st.learnDump(res.Stored, res.Total, took)
+	st.LearnDump(res.Stored, res.Total, took)
 	o.metaChanged = true
 	o.counts.dump(took, res.Stored)
 	if res.Chain > 1 && res.Total > 0 {
-		t.rec.Ratio = ewma(t.rec.Ratio, float64(res.Stored)/float64(res.Total))
+		t.rec.Ratio = store.Average(t.rec.Ratio, float64(res.Stored)/float64(res.Total))
 	}
 	t.rec.Checkpoint = &journal.Image{
 		Store: st.Name, Dir: st.Dir, Compress: st.Compress, Seq: res.Seq, Chain: res.Chain,
@@ -103,7 +118,7 @@ const stalledFor = 15 * time.Minute
 
 // checkpointFailed leaves the task as it was and remembers why, for as long as that
 // holds.
-func (o *operations) checkpointFailed(t *task, st *store, err error) {
+func (o *operations) checkpointFailed(t *task, st *store.Store, err error) {
 	until := time.Duration(0)
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -121,8 +136,7 @@ func (o *operations) checkpointFailed(t *task, st *store, err error) {
 		t.noCheckpointUntil = o.clk.boot() + stalledFor
 		o.images.tidy(st.Dir, t.rec.ID)
 	case errors.Is(err, proc.ErrNoSpace):
-		st.fullUntil = o.clk.boot() + storeFullFor
-		until = st.fullUntil
+		until = o.stores.Full(st)
 	default:
 		t.rec.NoCheckpoint = err.Error()
 		t.noCheckpointUntil = o.clk.boot() + time.Minute
@@ -142,14 +156,14 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 	in.Store, in.Dir = im.Store, im.Dir
 	o.detach(t)
 	var m *disk.Reader
-	if st := o.stores.named(im.Store); st != nil {
-		m = st.restoring(t.rec.UID, spec.ID, im.ToRead)
+	if st := o.stores.Named(im.Store); st != nil {
+		m = st.Restoring(t.rec.UID, spec.ID, im.ToRead)
 	}
 	o.begin(t, headrace.Restoring, in, nil, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
 		var live Task
 		var res proc.RestoreResult
-		err := inTurn(ctx, m, nil, func() (bytes int64, err error) {
+		err := store.InTurn(ctx, m, nil, func() (bytes int64, err error) {
 			watch = o.stopwatch() // without the waiting
 			if err = o.stores.There(ctx, im.Dir); err != nil {
 				return 0, err
@@ -241,8 +255,8 @@ func gotThrough(ctx context.Context, live Task, seen time.Time, refused error) b
 
 func (o *operations) restored(t *task, in *journal.Intent, live Task, im journal.Image, res proc.RestoreResult, took time.Duration, at int64) {
 	o.succeeded(t)
-	if st := o.stores.named(im.Store); st != nil && res.Read > 0 {
-		st.learnRestore(res.Read, took)
+	if st := o.stores.Named(im.Store); st != nil && res.Read > 0 {
+		st.LearnRestore(res.Read, took)
 		o.metaChanged = true
 	}
 	o.counts.restore(took, res.Read)

@@ -18,6 +18,7 @@ import (
 	"headrace/policy/prefetch"
 	"headrace/report"
 	"headrace/solo/statedir"
+	"headrace/solo/store"
 	"headrace/stream"
 )
 
@@ -119,19 +120,10 @@ type DataNode struct {
 // StoresConfig says where checkpoints are.
 type StoresConfig struct {
 	// Stores hold checkpoints; none: one named "state" below StateDir.
-	Stores []StoreConfig
+	Stores []store.Config
 	// NewStores are directories in which what was there before is lost. Else a store that is
 	// empty is taken for one whose file system is not mounted, and what was in it waits.
 	NewStores []string
-}
-
-// StoreConfig is a directory that holds checkpoints.
-type StoreConfig struct {
-	Name string
-	// Dir is an absolute path; it is created, readable by its owner only.
-	Dir string
-	// Compress stores memory pages compressed.
-	Compress bool
 }
 
 const (
@@ -224,7 +216,7 @@ func (c *Config) completeBudgets() error {
 
 func (c *Config) completeStores() error {
 	if len(c.Stores) == 0 {
-		c.Stores = []StoreConfig{{Name: "state", Dir: statedir.Checkpoints(c.StateDir)}}
+		c.Stores = []store.Config{{Name: "state", Dir: statedir.Checkpoints(c.StateDir)}}
 	}
 	for i, dir := range c.NewStores {
 		c.NewStores[i] = filepath.Clean(dir)

@@ -12,6 +12,7 @@ import (
 	"headrace/proc/attach"
 	"headrace/serve"
 	"headrace/solo/journal"
+	"headrace/solo/store"
 	"headrace/wire/convert"
 )
 
@@ -117,7 +118,7 @@ func (h *containers) order(t *task, c *call) {
 		h.touch(t)
 		h.answer(c, t, nil)
 	case c.command == headrace.CommandCheckpoint && state != headrace.Checkpointed:
-		st, err := h.stores.choose(c.store, t)
+		st, err := h.stores.Choose(c.store, t.dump())
 		if err != nil {
 			h.answer(c, t, err)
 			return
@@ -212,7 +213,7 @@ func (h *containers) startAgain(t *task, in *journal.Intent) {
 }
 
 // startIfHeld does startHeld, if the supervisor has not begun anything.
-func (h *containers) startIfHeld(ctx context.Context, live Task, p migrate.Parcel, st *store) (from arrivedFrom, err error) {
+func (h *containers) startIfHeld(ctx context.Context, live Task, p migrate.Parcel, st *store.Store) (from arrivedFrom, err error) {
 	stats, err := live.Stats(ctx)
 	if err != nil || stats.State != headrace.Checkpointed {
 		return from, err

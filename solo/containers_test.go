@@ -263,7 +263,7 @@ func TestHostedForced(t *testing.T) {
 	}
 	b.is(id, headrace.Running)
 	b.mustOrder(id, "suspend")
-	owner := &call{command: headrace.CommandResume, id: id, by: serve.Viewer{UID: b.daemon.host.s.board.list(serve.Everything, false)[0].rec.UID}, force: true}
+	owner := &call{command: headrace.CommandResume, id: id, by: serve.Viewer{UID: b.daemon.host.s.board.List(serve.Everything, false)[0].Record.UID}, force: true}
 	if _, err := b.daemon.host.s.loop.calls.ask(b.ctx(), owner); !errors.Is(err, serve.ErrDenied) {
 		t.Errorf("its user insists: %v", err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/solo/store"
 )
 
 // core is what all parts of the executor work with.
@@ -17,7 +18,7 @@ type core struct {
 	rt     Runtime
 	counts *counters
 	tasks  *table
-	stores *stores
+	stores *store.Stores
 	memory *memory
 	images *images
 	ledger *ledger
@@ -31,14 +32,18 @@ type core struct {
 }
 
 func newCore(cfg *Config, p parts, j recorder) (*core, error) {
-	stores := newStores(cfg, p.clock)
 	memory := &memory{read: p.memory, reserve: cfg.SwapReserve}
 	if err := memory.look(); err != nil {
 		return nil, err
 	}
 	driver := newDriver()
+	turn := newTurn(driver)
+	stores := store.New(cfg.Stores, store.Daemon{
+		Boot: p.clock.boot, Wall: p.clock.wall, Background: turn.background,
+		Changed: func() { turn.redecide, turn.metaChanged = true, true }, NumberOf: numberOf, Log: cfg.Log,
+	})
 	c := &core{
-		driver: driver, turn: newTurn(driver), seldom: newSeldom(cfg.Log, p.clock),
+		driver: driver, turn: turn, seldom: newSeldom(cfg.Log, p.clock),
 		cfg: cfg, boot: p.boot, rt: p.runtime, counts: newCounters(), tasks: newTable(), stores: stores, memory: memory,
 		ledger: &ledger{recorder: j, dir: cfg.StateDir, log: cfg.Log}, alone: map[headrace.TaskID]string{},
 	}

@@ -133,7 +133,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 		Streams: statedir.Streams(d.cfg.StateDir),
 		Budget:  d.cfg.WarmBudget, NoWarm: d.cfg.NoWarm, Warm: d.cfg.Warm,
 		Buffer: d.cfg.Buffer, NoResidentFirst: d.cfg.Policy.NoResidencyOrder,
-		Disks: l.stores.disks, Hangs: d.hangs, Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.Requests(), Jobs: jobs{l.board}, Log: l.log,
+		Disks: l.stores.Disks, Hangs: d.hangs, Cache: d.parts.cache, Meter: d.parts.meter, Requests: file.Requests(), Jobs: jobs{l.board}, Log: l.log,
 	})
 	if err != nil {
 		return err
@@ -180,7 +180,7 @@ func (d *Daemon) serve(ctx context.Context, l *loop, files *data.Files) error {
 	if err := checkpoint.SweepScratch(statedir.Scratch(d.cfg.StateDir)); err != nil {
 		l.log.Warn("what earlier restores have left behind cannot be removed", "err", err)
 	}
-	if err := l.stores.open(l.turn, state, d.cfg.NewStores, l.images); err != nil {
+	if err := l.stores.Open(l.driver.ctx, state, d.cfg.NewStores, l.images.Measure); err != nil {
 		return err
 	}
 	if try := d.parts.swap; try != nil && state.Meta.SwapBoot != l.boot {

@@ -21,9 +21,8 @@
 //
 //	driver                          what runs outside the loop, and how it reports back
 //	turn                            what a turn has changed, and what is to follow from it
-//	table, stores, memory, images   the tasks, the checkpoint stores (package solo/presence tells
-//	                                which are there), the machine's memory, and the checkpoints
-//	                                that are on storage
+//	table, memory, images           the tasks, the machine's memory, and the checkpoints that are
+//	                                on storage, in the stores of package solo/store
 //	ledger                          writes records to the journal (package solo/journal)
 //	core                            has these
 //	admission, measuring, moving    limits of users; what tasks use; checkpoints of other machines
@@ -34,7 +33,7 @@
 //	calls, recovery                 what people ask of tasks; what is true after a restart
 //	loop                            takes messages, has own decide, commits the turn
 //
-// service answers requests beside the loop: from the board, which shows tasks as they
+// service answers requests beside the loop: from the board (package solo/board), which shows tasks as they
 // were after the last turn, or by a call. What they ask for package solo/request reads.
 //
 // # What survives

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"headrace/serve"
+	"headrace/solo/board"
 )
 
 // driver does outside the loop what may take time, and brings the loop what comes of
@@ -53,7 +54,7 @@ func (d *driver) run(work func(ctx context.Context) func()) {
 }
 
 // await has the loop do something that answers a call, and waits for that.
-func (d *driver) await(ctx context.Context, c *call, do func()) (*snapshot, error) {
+func (d *driver) await(ctx context.Context, c *call, do func()) (*board.Task, error) {
 	if d.stands != nil {
 		if err := d.stands(c); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"headrace/proc"
 	"headrace/solo/journal"
 	"headrace/solo/statedir"
+	"headrace/solo/store"
 )
 
 // Elsewhere is where checkpoints of hosted tasks wait until their command is started
@@ -39,7 +40,7 @@ type arrivedFrom struct {
 	taken migrate.Taken
 	res   proc.RestoreResult
 	// store is where it is; nil: the command was started from the beginning.
-	store *store
+	store *store.Store
 	// why is the reason for that, unless there was nothing to restore.
 	why string
 	// ended: the supervisor has, before anything ran.
@@ -48,11 +49,11 @@ type arrivedFrom struct {
 
 // expect returns where a checkpoint of the task would come to, if one waits elsewhere;
 // no store: none can.
-func (m *moving) expect(t *task) (migrate.Parcel, *store) {
+func (m *moving) expect(t *task) (migrate.Parcel, *store.Store) {
 	if m.cfg.Elsewhere == nil || m.cfg.CRIU == "" {
 		return migrate.Parcel{}, nil
 	}
-	st, err := m.stores.choose("", t)
+	st, err := m.stores.Choose("", t.dump())
 	if err != nil {
 		return migrate.Parcel{}, nil
 	}
@@ -63,7 +64,7 @@ func (m *moving) expect(t *task) (migrate.Parcel, *store) {
 
 // startHere starts a command, or has it go on from a checkpoint that waits elsewhere,
 // if there is a store for that.
-func (m *moving) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio, p migrate.Parcel, st *store) (Task, arrivedFrom, error) {
+func (m *moving) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio, p migrate.Parcel, st *store.Store) (Task, arrivedFrom, error) {
 	var from arrivedFrom
 	if st == nil {
 		live, err := m.rt.Start(ctx, spec, stdio)
@@ -93,7 +94,7 @@ func (m *moving) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio
 
 // startHeld is startHere for a supervisor that waits to be told what to do. The error
 // is proc.ErrState when it runs its command already.
-func (m *moving) startHeld(ctx context.Context, live Task, p migrate.Parcel, st *store) (from arrivedFrom, err error) {
+func (m *moving) startHeld(ctx context.Context, live Task, p migrate.Parcel, st *store.Store) (from arrivedFrom, err error) {
 	if st == nil {
 		return from, live.Start(ctx)
 	}
@@ -119,7 +120,7 @@ func (m *moving) startHeld(ctx context.Context, live Task, p migrate.Parcel, st 
 }
 
 // bringHere restores a checkpoint of another machine. After an error nothing runs.
-func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st *store, from *arrivedFrom) error {
+func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st *store.Store, from *arrivedFrom) error {
 	// What is fetched is of no use to anybody when its process has gone, and others may have it then.
 	fetching, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -138,8 +139,8 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 	used, asked := false, false
 	attempt := func() error {
 		asked = false
-		restore := st.restoring(p.Spec.UID, p.Task, imageInfo(taken.Image).ToRead)
-		return inTurn(ctx, restore, live.Exited(), func() (_ int64, err error) {
+		restore := st.Restoring(p.Spec.UID, p.Task, imageInfo(taken.Image).ToRead)
+		return store.InTurn(ctx, restore, live.Exited(), func() (_ int64, err error) {
 			if err = ctx.Err(); err == nil && !used { // until it was its turn another daemon may begin anew
 				err = taken.Use(ctx)
 			}

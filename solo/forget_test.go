@@ -11,6 +11,7 @@ import (
 	"headrace"
 	"headrace/internal/testkit"
 	"headrace/policy"
+	"headrace/solo/board"
 	"headrace/wire"
 )
 
@@ -83,7 +84,7 @@ func TestAskedBehindForget(t *testing.T) {
 		t.Error("forget:", forgotten)
 	}
 	waits := b.run(headrace.High)
-	b.await(waits, "told why it waits", func(w *wire.Task) bool { return w.Reason != waitsForSlot })
+	b.await(waits, "told why it waits", func(w *wire.Task) bool { return w.Reason != board.WaitsForSlot })
 	list, err := b.tasks.List(ctx, &wire.ListRequest{All: true})
 	if err != nil || len(list.Tasks) != 2 {
 		t.Errorf("there are %v (%v), want the two others", list, err)
@@ -100,7 +101,7 @@ func TestCheckpointsOfTheLostCount(t *testing.T) {
 	held := func() [2]int64 {
 		return inLoop(b, func(l *loop) (held [2]int64) {
 			l.admission.uses = nil
-			return [2]int64{l.admission.useOf(l.tasks.all[lost].rec.UID).CheckpointBytes, l.nodeStatus().stores[0].used}
+			return [2]int64{l.admission.useOf(l.tasks.all[lost].rec.UID).CheckpointBytes, l.nodeStatus().Stores[0].Used}
 		})
 	}
 	if got, want := held(), int64(100<<20); got != [2]int64{want, want} {

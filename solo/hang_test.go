@@ -11,6 +11,7 @@ import (
 	"headrace"
 	"headrace/internal/testkit"
 	"headrace/policy"
+	"headrace/solo/board"
 	"headrace/wire"
 )
 
@@ -110,7 +111,7 @@ func TestRealKillWhileCRIUHangs(t *testing.T) {
 					m.launch()
 				}
 				got := m.await(id, shown, func(w *wire.Task) bool { return w.Doing == shown })
-				if strings.Contains(got.Reason, waitsForSlot) {
+				if strings.Contains(got.Reason, board.WaitsForSlot) {
 					t.Errorf("it is %s, and %q is the reason", got.Doing, got.Reason)
 				}
 				m.killed(id)

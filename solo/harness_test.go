@@ -120,7 +120,7 @@ func (b *bed) startWith(c *conn) error {
 		cache:   datatest.OpenCache,
 		cgroups: func(l *loop) (*cgroup.Base, error) {
 			if b.loop = l; b.space != nil {
-				l.stores.space = b.space
+				l.stores.Space = b.space
 			}
 			return nil, nil
 		},

@@ -86,8 +86,8 @@ func (s *service) applicationOf(ctx context.Context, user string, q *wire.Applic
 	var all []*wire.Container
 	here := map[string]bool{}
 	// Of its own containers this daemon knows best, and also while the manager is away.
-	for _, snap := range s.board.list(serve.Everything, false) {
-		if h := snap.rec.Hosting; h != nil && h.Scheduler == q.Scheduler && h.Application == q.Application {
+	for _, snap := range s.board.List(serve.Everything, false) {
+		if h := snap.Record.Hosting; h != nil && h.Scheduler == q.Scheduler && h.Application == q.Application {
 			c := convert.ContainerMessage(s.wireTask(snap, false))
 			all, here[c.Id] = append(all, c), true
 		}
@@ -118,16 +118,6 @@ func brief(c *wire.Container) *wire.Container {
 	return &wire.Container{Id: c.Id, TaskState: c.TaskState, State: c.State, Operation: c.Operation, Doing: c.Doing, Away: c.Away}
 }
 
-// since returns when the task entered its state, in milliseconds of the wall clock.
-func (s *snapshot) since() int64 {
-	for i := len(s.rec.History) - 1; i >= 0; i-- {
-		if e := s.rec.History[i]; e.State == s.rec.State.String() {
-			return e.AtMs
-		}
-	}
-	return s.rec.SubmittedMs
-}
-
 // Host is the daemon as the agent of a cluster sees it. Its methods are safe for
 // concurrent use, and may be called once Ready is closed.
 type Host struct {
@@ -148,9 +138,9 @@ const endedFor = 5 * time.Minute
 func (h *Host) Facts() (*wire.NodeInfo, []*wire.Task) {
 	now := h.s.loop.clk.wall().UnixMilli()
 	var tasks []*wire.Task
-	for _, snap := range h.s.board.list(serve.Everything, true) {
-		recent := !snap.rec.State.Final() || now-snap.rec.EndedMs < endedFor.Milliseconds()
-		if snap.rec.Hosting == nil || !recent {
+	for _, snap := range h.s.board.List(serve.Everything, true) {
+		recent := !snap.Record.State.Final() || now-snap.Record.EndedMs < endedFor.Milliseconds()
+		if snap.Record.Hosting == nil || !recent {
 			continue
 		}
 		t := h.s.wireTask(snap, false)
@@ -191,23 +181,23 @@ func (h *Host) KeepPromises(ends map[string]float64) {
 // follow signals changes of state until stop is closed. What is measured every
 // second is not a change.
 func (h *Host) follow(stop <-chan struct{}) {
-	w, end := h.s.board.watch(serve.Everything, "")
+	w, end := h.s.board.Watch(serve.Everything, "")
 	defer end()
 	seen := map[headrace.TaskID]string{}
 	for {
 		select {
-		case <-w.wake:
+		case <-w.Wake:
 		case <-stop:
 			return
 		}
-		changed, forgotten := w.take()
+		changed, forgotten := w.Take()
 		news := false
 		for _, snap := range changed {
-			if snap.rec.Hosting == nil {
+			if snap.Record.Hosting == nil {
 				continue
 			}
-			if is := snap.gist(); seen[snap.rec.ID] != is {
-				seen[snap.rec.ID], news = is, true
+			if is := snap.Gist(); seen[snap.Record.ID] != is {
+				seen[snap.Record.ID], news = is, true
 			}
 		}
 		for _, id := range forgotten {
@@ -220,19 +210,4 @@ func (h *Host) follow(stop <-chan struct{}) {
 			}
 		}
 	}
-}
-
-// gist returns what somebody far away waits for.
-func (s *snapshot) gist() string {
-	g := s.rec.State.String() + " " + s.rec.Op.Doing().String()
-	if s.rec.Held {
-		g += " held"
-	}
-	if s.rec.Keeps {
-		g += " keeps"
-	}
-	if s.rec.Sent != nil && s.rec.Sent.Done {
-		g += " archived"
-	}
-	return g
 }

@@ -11,12 +11,13 @@ import (
 	"headrace"
 	"headrace/policy"
 	"headrace/proc/checkpoint"
+	"headrace/solo/store"
 	"headrace/wire"
 )
 
 // shared has a daemon use a store that others use, and one of its own.
 func (b *bed) shared(dir string) {
-	b.cfg.Stores = []StoreConfig{{Name: "shared", Dir: dir}, {Name: "own", Dir: filepath.Join(b.cfg.StateDir, "own")}}
+	b.cfg.Stores = []store.Config{{Name: "shared", Dir: dir}, {Name: "own", Dir: filepath.Join(b.cfg.StateDir, "own")}}
 }
 
 // TestStoreOfAnother: a daemon leaves the store of another one alone, says whose it is, and goes on with its
@@ -65,7 +66,7 @@ func TestStoreOfAnother(t *testing.T) {
 func (b *bed) storeAway(name string) (away error) {
 	told := make(chan struct{})
 	b.loop.post(func() {
-		away = b.loop.stores.Away(b.loop.stores.named(name).Dir)
+		away = b.loop.stores.Away(b.loop.stores.Named(name).Dir)
 		close(told)
 	})
 	<-told

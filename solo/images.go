@@ -9,6 +9,7 @@ import (
 	"headrace"
 	"headrace/internal/crash"
 	"headrace/solo/journal"
+	"headrace/solo/store"
 )
 
 // images are the checkpoints on storage.
@@ -16,7 +17,7 @@ type images struct {
 	Images
 	turn   *turn
 	tasks  *table
-	stores *stores
+	stores *store.Stores
 	clk    clock
 	log    *slog.Logger
 	// littered tasks have ended and left checkpoints that could not be removed; at the
@@ -133,7 +134,7 @@ func (m *images) latest(ctx context.Context, dir string, id headrace.TaskID) (Im
 // the recorded state: an older record was put back, say. A store that is not there has none: it may be for other tasks alone. It may be
 // called from anywhere.
 func (m *images) unrecorded(ctx context.Context, rec *journal.Record) (im *journal.Image, err error) {
-	for _, st := range m.stores.all {
+	for _, st := range m.stores.All {
 		if err := m.stores.There(ctx, st.Dir); err != nil {
 			m.log.Warn("a store was not looked through for a task that has gone", "id", rec.ID, "dir", st.Dir, "err", err)
 			continue
@@ -156,7 +157,7 @@ func (m *images) imageOf(store, dir string, info ImageInfo) *journal.Image {
 		Store: store, Dir: dir, Seq: info.Seq, Chain: info.Chain,
 		Stored: info.Stored, Total: info.Total, ToRead: info.ToRead, TakenMs: info.At.UnixMilli(),
 	}
-	if st := m.stores.named(store); st != nil {
+	if st := m.stores.Named(store); st != nil {
 		im.Compress = st.Compress
 	}
 	return im
@@ -176,6 +177,22 @@ func (m *images) awaitNewer(ctx context.Context, id headrace.TaskID, in *journal
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// missing returns why a task that waits cannot be brought back now: what is kept of it,
+// or is to be removed before it starts, is in a store that is not there.
+func (m *images) missing(t *task) error {
+	switch {
+	case t.rec.State == headrace.Checkpointed && t.rec.Checkpoint != nil:
+		return m.stores.Away(t.rec.Checkpoint.Dir)
+	case t.rec.State == headrace.Pending:
+		for _, dir := range t.rec.ImageDirs {
+			if away := m.stores.Away(dir); away != nil {
+				return away
+			}
+		}
+	}
+	return nil
 }
 
 // collectIn removes from a directory what no restore of a task will read. It may be called from anywhere.

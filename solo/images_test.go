@@ -15,6 +15,7 @@ import (
 	"headrace/proc"
 	"headrace/proc/checkpoint"
 	"headrace/solo/journal"
+	"headrace/solo/store"
 	"headrace/wire"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestRemovalBesideDump(t *testing.T) {
 	b := newBed(t, policy.Wait)
 	one, two := filepath.Join(b.cfg.StateDir, "one"), filepath.Join(b.cfg.StateDir, "two")
-	b.cfg.Stores = []StoreConfig{{Name: "one", Dir: one}, {Name: "two", Dir: two}}
+	b.cfg.Stores = []store.Config{{Name: "one", Dir: one}, {Name: "two", Dir: two}}
 	goOn, begun := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	c := &conn{world: b.world}
@@ -89,7 +90,7 @@ func TestNewer(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			w := newWorld(t.TempDir())
 			w.with("t1", func(x *thing) { x.images["/a"] = []ImageInfo{c.in} })
-			m := &images{Images: fakeImages{&conn{world: w}}, stores: &stores{}}
+			m := &images{Images: fakeImages{&conn{world: w}}, stores: &store.Stores{}}
 			if got, err := m.newer(t.Context(), "t1", &journal.Intent{Dir: "/a", Began: began}, c.old); err != nil || (got != nil) != c.is {
 				t.Errorf("%+v, %v", got, err)
 			}
@@ -109,7 +110,7 @@ func TestClockSetBack(t *testing.T) {
 		t.Run(boot, func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, policy.Wait)
-			b.cfg.Stores = []StoreConfig{{Name: "one", Dir: filepath.Join(b.cfg.StateDir, "one")}, {Name: "two", Dir: filepath.Join(b.cfg.StateDir, "two")}}
+			b.cfg.Stores = []store.Config{{Name: "one", Dir: filepath.Join(b.cfg.StateDir, "one")}, {Name: "two", Dir: filepath.Join(b.cfg.StateDir, "two")}}
 			b.clock = ahead{}
 			id := b.bringTo(headrace.Running, never)
 			q := func(store string) *wire.VerbRequest { return &wire.VerbRequest{Id: string(id), Store: store} }

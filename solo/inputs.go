@@ -13,6 +13,7 @@ import (
 	"headrace/data"
 	"headrace/internal/linux"
 	"headrace/serve"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 )
 
@@ -22,7 +23,7 @@ import (
 type inputs struct {
 	files    *data.Files
 	follower *data.Follower
-	board    *board
+	board    *board.Board
 	turn     *turn
 	log      *slog.Logger
 	// images have the keys under which those are kept that will be restored next.
@@ -64,11 +65,11 @@ func (s *inputs) keep(active []*task) {
 			continue
 		}
 		in := data.Input{
-			Key: t.inputKey(), Name: "task " + string(t.rec.ID), Alive: s.board.unended(t.rec.ID),
+			Key: t.inputKey(), Name: "task " + string(t.rec.ID), Alive: s.board.Unended(t.rec.ID),
 			Owner: t.spec.Credentials(), Paths: t.rec.Input.Paths, Positions: t.positions, Bytes: t.rec.Input.Bytes, Seq: t.rec.Order,
 		}
 		if id := t.streamOf(); id != "" {
-			in.Name, in.Alive = "job "+string(t.rec.Job), s.board.unendedOf(id)
+			in.Name, in.Alive = "job "+string(t.rec.Job), s.board.UnendedOf(id)
 		}
 		s.turn.later(func() { s.files.Keep(in) }) // the board has to show the task first: see Alive
 	}
@@ -111,7 +112,7 @@ func (s *inputs) ready(all map[headrace.TaskID]*task, next []headrace.TaskID) {
 func (s *inputs) keepImage(t *task, im *journal.Image) (key string) {
 	s.lastImage++
 	in := data.Input{
-		Key: fmt.Sprintf("image:%d", s.lastImage), Name: "the restore of task " + string(t.rec.ID), Alive: s.board.unended(t.rec.ID),
+		Key: fmt.Sprintf("image:%d", s.lastImage), Name: "the restore of task " + string(t.rec.ID), Alive: s.board.Unended(t.rec.ID),
 		Owner: linux.Self(), Paths: []string{filepath.Join(im.Dir, string(t.rec.ID))}, Bytes: im.ToRead, Seq: t.rec.Order,
 	}
 	s.turn.later(func() { s.files.Keep(in) })
@@ -358,38 +359,15 @@ func consumersOf(stream string, consumers []int, all map[headrace.TaskID]*task) 
 	return list
 }
 
-// unended returns a function that tells whether a task has not ended; it may be
-// called from any goroutine.
-func (b *board) unended(id headrace.TaskID) func() bool {
-	return func() bool {
-		t, found := b.get(id, serve.Everything)
-		return found && !t.rec.State.Final()
-	}
-}
-
-// unendedOf is unended for any task of a stream.
-func (b *board) unendedOf(stream string) func() bool {
-	return func() bool {
-		b.mu.RLock()
-		defer b.mu.RUnlock()
-		for _, t := range b.tasks {
-			if in := t.rec.Input; in != nil && in.Stream == stream && !t.rec.State.Final() {
-				return true
-			}
-		}
-		return false
-	}
-}
-
 // jobs tells package data which jobs there are.
-type jobs struct{ board *board }
+type jobs struct{ board *board.Board }
 
 // Live returns the jobs that have a task which has not ended.
 func (j jobs) Live() map[data.Job]bool {
 	live := map[data.Job]bool{}
-	for _, s := range j.board.list(serve.Everything, false) {
-		if s.rec.Job != "" {
-			live[data.Job{UID: s.rec.UID, Name: s.rec.Job}] = true
+	for _, s := range j.board.List(serve.Everything, false) {
+		if s.Record.Job != "" {
+			live[data.Job{UID: s.Record.UID, Name: s.Record.Job}] = true
 		}
 	}
 	return live
@@ -397,12 +375,12 @@ func (j jobs) Live() map[data.Job]bool {
 
 // Watch begins to collect the tasks that change.
 func (j jobs) Watch() (wake <-chan struct{}, take func() []data.Submission, stop func()) {
-	w, stop := j.board.watch(serve.Everything, "")
-	return w.wake, func() []data.Submission {
+	w, stop := j.board.Watch(serve.Everything, "")
+	return w.Wake, func() []data.Submission {
 		var all []data.Submission
-		changed, _ := w.take()
+		changed, _ := w.Take()
 		for _, s := range changed {
-			all = append(all, data.Submission{Job: data.Job{UID: s.rec.UID, Name: s.rec.Job}, AtMs: s.rec.SubmittedMs})
+			all = append(all, data.Submission{Job: data.Job{UID: s.Record.UID, Name: s.Record.Job}, AtMs: s.Record.SubmittedMs})
 		}
 		return all
 	}, stop

@@ -89,7 +89,7 @@ func (d *Daemon) listen(l *loop, files *data.Files) (stop func(), err error) {
 			socket.Close()
 			return nil, fmt.Errorf("serve metrics: %w; choose another port", err)
 		}
-		servers = append(servers, metricsServer(metricsHandler(l.counts, boardCollector{l.board, d.cfg.StateDir}, files.Metrics())))
+		servers = append(servers, metricsServer(metricsHandler(l.counts, l.board.Metrics(d.cfg.StateDir), files.Metrics())))
 		listeners = append(listeners, &accept.Newest{Listener: &accept.Listener{Listener: ml, Name: "the metrics", Log: l.log}, Max: maxMetricsConns})
 		l.log.Info("metrics", "address", "http://"+ml.Addr().String()+"/metrics")
 	}

@@ -19,12 +19,12 @@ const followGap = 100 * time.Millisecond
 func (s *service) Logs(ctx context.Context, q *wire.LogsRequest, stream *connect.ServerStream[wire.LogChunk]) error {
 	by := serve.CallerOf(ctx)
 	id := headrace.TaskID(q.Id)
-	snap, ok := s.board.get(id, by.Viewer())
+	snap, ok := s.board.Get(id, by.Viewer())
 	if !ok {
 		return notFound(q.Id)
 	}
-	if snap.output != "" {
-		return fmt.Errorf("%w: the output of task %s goes to %s; read it there", serve.ErrState, id, snap.output)
+	if snap.Output != "" {
+		return fmt.Errorf("%w: the output of task %s goes to %s; read it there", serve.ErrState, id, snap.Output)
 	}
 	logs, err := s.logsOf(id, q)
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *service) sendLogs(ctx context.Context, id headrace.TaskID, by serve.Vie
 	for {
 		// Whether it has ended is asked before reading, so that nothing which was
 		// written before the end is missed.
-		snap, there := s.board.get(id, by)
-		ended := !there || snap.rec.State.Final()
+		snap, there := s.board.Get(id, by)
+		ended := !there || snap.Record.State.Final()
 		for _, l := range logs {
 			if err := l.send(ctx, stream); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 )
 
@@ -14,7 +15,7 @@ import (
 // so.
 type loop struct {
 	*core
-	board      *board
+	board      *board.Board
 	operations *operations
 	admission  *admission
 	measuring  *measuring
@@ -40,7 +41,7 @@ func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 	admission := &admission{core: c}
 	operations := &operations{life: life, moving: &moving{c}, admission: admission}
 	l := &loop{
-		core: c, board: newBoard(), operations: operations, admission: admission, measuring: &measuring{core: c},
+		core: c, board: board.New(), operations: operations, admission: admission, measuring: &measuring{core: c},
 		containers: &containers{operations: operations, admission: admission, announced: newAnnouncements(c.clk)},
 		calls:      &calls{operations: operations, admission: admission},
 		logs:       newLogKeeping(c, admission),
@@ -117,7 +118,7 @@ func (l *loop) endTurn(ctx context.Context) error {
 func (l *loop) commit(ctx context.Context) error {
 	b := l.batch()
 	if l.metaChanged {
-		b.Meta = &journal.Meta{Boot: l.boot, Order: l.tasks.order, MadeMs: l.ledger.madeMs, SwapSpeed: l.memory.SwapSpeed, Stores: l.stores.known, Renewed: l.stores.renewed}
+		b.Meta = &journal.Meta{Boot: l.boot, Order: l.tasks.order, MadeMs: l.ledger.madeMs, SwapSpeed: l.memory.SwapSpeed, Stores: l.stores.Known, Renewed: l.stores.Renewed}
 	}
 	if err := l.ledger.write(ctx, b); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (l *loop) commit(ctx context.Context) error {
 			t.store()
 		}
 	}
-	l.board.publish(l.snapshots(), l.deleted, l.nodeStatus())
+	l.board.Publish(l.snapshots(), l.deleted, l.nodeStatus())
 	l.admission.uses = nil
 	l.turn.perform()
 	return nil
@@ -144,7 +145,7 @@ func (l *loop) tick() {
 	if !l.cfg.Policy.NoResidencyOrder {
 		l.inputs.follow(func() []*task { return l.tasks.active }, func() { l.redecide = true })
 	}
-	l.stores.watch(l.turn, l.tasks.withImagesIn)
+	l.stores.Watch(l.tasks.withImagesIn)
 	l.forgetOld()
 	l.logs.keep()
 	l.images.sweep()

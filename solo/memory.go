@@ -8,6 +8,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/solo/journal"
+	"headrace/solo/store"
 )
 
 // memoryInfo is the machine's memory, in bytes.
@@ -93,14 +94,6 @@ func learnSpeed(speed *float64, bytes, least int64, took time.Duration) bool {
 	if bytes < least || took <= 0 {
 		return false
 	}
-	*speed = ewma(*speed, float64(bytes)/took.Seconds())
+	*speed = store.Average(*speed, float64(bytes)/took.Seconds())
 	return true
-}
-
-// ewma moves an average towards a new sample; the first one is taken as it is.
-func ewma(average, sample float64) float64 {
-	if average == 0 {
-		return sample
-	}
-	return 0.7*average + 0.3*sample
 }

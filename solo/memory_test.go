@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unicode"
 
 	"connectrpc.com/connect"
@@ -249,27 +248,6 @@ func TestEndedTasksOfOthersStay(t *testing.T) {
 		if string(stays) != c.stays {
 			t.Errorf("%s: %s stay of %s, want %s", c.name, stays, c.ended, c.stays)
 		}
-	}
-}
-
-func TestLearning(t *testing.T) {
-	s := &store{Measure: journal.Measure{Write: 1e9, Read: 1e9, DumpOverhead: 100 * time.Millisecond}}
-	for range 30 {
-		s.learnDump(200e6, 200e6, 2*time.Second)
-	}
-	if s.Write < 100e6 || s.Write > 110e6 {
-		t.Errorf("after dumps of 200 MB in 2 s the bandwidth is %.0f", s.Write)
-	}
-	before := s.Write
-	s.learnDump(1e6, 2e9, time.Second) // an incremental one says nothing about it
-	if s.Write != before {
-		t.Error("a small part of a large memory changed the bandwidth")
-	}
-	for range 30 {
-		s.learnDump(1e6, 1e6, 300*time.Millisecond)
-	}
-	if s.DumpOverhead < 280*time.Millisecond || s.DumpOverhead > 300*time.Millisecond {
-		t.Errorf("overhead %v after small dumps of 300 ms", s.DumpOverhead)
 	}
 }
 

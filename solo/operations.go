@@ -16,6 +16,7 @@ import (
 	"headrace/solo/journal"
 	"headrace/solo/request"
 	"headrace/solo/statedir"
+	"headrace/solo/store"
 )
 
 // operations are what is done to tasks through their supervisors.
@@ -65,7 +66,7 @@ func (o *operations) start(t *task, in *journal.Intent) {
 	settled := o.images.settled(t.rec.ID)
 	t.files = attach.Files{}
 	var p migrate.Parcel
-	var st *store
+	var st *store.Store
 	if t.hosted() {
 		p, st = o.moving.expect(t)
 	}

@@ -10,6 +10,7 @@ import (
 	"headrace/policy"
 	"headrace/proc"
 	"headrace/serve"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 	"headrace/solo/request"
 )
@@ -78,7 +79,7 @@ func (s *own) explain(notes []policy.Note) {
 	heldUp := s.inputs.heldUp(s.tasks.all)
 	for _, t := range s.tasks.active {
 		note := cmp.Or(t.limited, waits[t.rec.ID], heldUp(t))
-		if missing := s.stores.missing(t); missing != nil && !t.hosted() {
+		if missing := s.images.missing(t); missing != nil && !t.hosted() {
 			note = missing.Error()
 		}
 		if note != t.note {
@@ -167,7 +168,7 @@ func (s *own) preempt(t *task, o headrace.Order, in *journal.Intent) {
 			s.redecide = true
 			return
 		}
-		if st := s.stores.named(o.Store); st != nil {
+		if st := s.stores.Named(o.Store); st != nil {
 			s.checkpoint(t, in, st, nil)
 			return
 		}
@@ -186,7 +187,7 @@ func (s *own) order(t *task, c *call) {
 
 // release has the policy decide in this same turn whether the task can run at once.
 func (s *own) release(t *task, c *call) {
-	t.rec.Reason = waitsForSlot
+	t.rec.Reason = board.WaitsForSlot
 	s.touch(t)
 	s.redecide = true
 	s.inputs.expect(t)

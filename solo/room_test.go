@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 
@@ -201,46 +200,6 @@ func TestDumpLooksForRoomAtItsTurn(t *testing.T) {
 		t.Errorf("it is %s: %s", w.State, w.Reason)
 	}
 	m.wantBegun(name(disk.Dump, here[0]))
-}
-
-// TestPromises: what dumps are to write is counted once, from when they were decided until a look shows it.
-func TestPromises(t *testing.T) {
-	clk := &fakeClock{now: time.Hour}
-	a := newStores(&Config{}, clk)
-	s, same, other := &store{fs: 1, free: 1000}, &store{fs: 1, free: 1000}, &store{fs: 2, free: 1000}
-	want := func(when string, room int64) {
-		t.Helper()
-		if got := a.room(s); got != room || a.room(same) != room || a.room(other) != 1000 {
-			t.Errorf("%s: room for %d, in another directory of the file system %d, elsewhere %d; want %d", when, got, a.room(same), a.room(other), room)
-		}
-	}
-	look := func(free int64) {
-		clk.now += time.Second
-		s.lookedAt, s.free, same.free = clk.now, free, free
-		a.seen(s)
-	}
-	one, two := a.promise(s, 300), a.promise(s, 400)
-	want("both wait", 300)
-	one.before = 1000
-	want("the first begins", 300)
-	look(800)
-	want("it has written some", 300)
-	clk.now += time.Second
-	a.end(one, 350)
-	want("it has ended, and was larger", 250)
-	look(650)
-	want("that shows", 250)
-	two.before = 650
-	a.end(two, 0)
-	look(650)
-	want("the second has failed", 650)
-	if len(a.promised) > 0 {
-		t.Errorf("%d promises are left", len(a.promised))
-	}
-	s.free = -1
-	if got := a.room(s); got != -1 {
-		t.Errorf("unknown room is %d", got)
-	}
 }
 
 // TestCheckpointsUnderWayCount: what a user's dumps that wait are to hold counts with the limit.

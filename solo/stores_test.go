@@ -3,13 +3,11 @@ package solo
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,68 +15,9 @@ import (
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/proc"
-	"headrace/proc/checkpoint"
-	"headrace/solo/journal"
 	"headrace/solo/presence"
 	"headrace/wire"
 )
-
-// TestWatch: who has something in a store is asked only when that is not what it was.
-func TestWatch(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "store")
-	if presence.InMemory(dir) {
-		t.Skip("the directory for temporary files is in memory, where nothing is held to be missing")
-	}
-	id, err := checkpoint.Mark(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := newDriver()
-	defer d.cancel()
-	u := newTurn(d)
-	cfg := &Config{Log: slog.New(slog.DiscardHandler), StoresConfig: StoresConfig{Stores: []StoreConfig{{Name: "s", Dir: dir}}}}
-	a, asked := newStores(cfg, systemClock{}), 0
-	a.Owner.ID = "we"
-	s := a.all[0]
-	watch := func(looks, asks int) {
-		t.Helper()
-		asked = 0
-		a.watch(u, func(dir string) []headrace.TaskID {
-			asked++
-			return []headrace.TaskID{"t1"}
-		})
-		for range looks { // each ends with a message to the loop
-			u.perform()
-			(<-d.mail)()
-		}
-		u.perform()
-		if asked != asks || s.looking {
-			t.Errorf("asked %d times, want %d; the look goes on: %v", asked, asks, s.looking)
-		}
-	}
-	for range 3 {
-		watch(1, 0)
-		if a.Away(dir) != nil || a.ID(dir) != id {
-			t.Fatalf("it is %s, %v", a.ID(dir), a.Away(dir))
-		}
-	}
-	if err := os.Rename(dir, dir+".mounted"); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		watch(2, 1)
-		if a.Away(dir) == nil || a.ID(dir) != id {
-			t.Fatalf("when it is gone it is %s, %v", a.ID(dir), a.Away(dir))
-		}
-	}
-	if err := os.Rename(dir+".mounted", dir); err != nil {
-		t.Fatal(err)
-	}
-	watch(1, 0)
-	if a.Away(dir) != nil || a.ID(dir) != id {
-		t.Errorf("when it is back it is %s, %v", a.ID(dir), a.Away(dir))
-	}
-}
 
 // TestStoreNotThere: while the file system of a store is not mounted, also from a start of
 // the daemon on, what was checkpointed there waits and goes on afterwards; nothing is
@@ -402,45 +341,4 @@ func TestRealStoreDoesNotAnswer(t *testing.T) {
 	end()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 30)
-}
-
-// TestNewStoreAnswersLateWithAnError: a store that was never there before, does not answer when the daemon starts, and then with what
-// a person can put right, is looked for like others, and the true reason is told.
-func TestNewStoreAnswersLateWithAnError(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "store")
-	if _, err := checkpoint.Mark(dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	d := newDriver()
-	defer d.cancel()
-	u := newTurn(d)
-	cfg := &Config{Log: slog.New(slog.DiscardHandler), StoresConfig: StoresConfig{Stores: []StoreConfig{{Name: "s", Dir: dir}}}}
-	a, answer := newStores(cfg, systemClock{}), make(chan struct{})
-	a.Owner.ID, a.patience = "we", time.Millisecond
-	a.space = func(dir string) int64 {
-		<-answer
-		return freeSpace(dir)
-	}
-	if err := a.open(u, journal.Contents{}, nil, nil); err != nil {
-		t.Fatal(err)
-	}
-	close(answer)
-	(<-d.mail)()
-	if away := a.Away(dir); away == nil || !strings.Contains(away.Error(), "chmod 700") {
-		t.Errorf("it is away: %v; want what to do", away)
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	a.watch(u, func(string) []headrace.TaskID { return nil })
-	for a.all[0].looking {
-		u.perform()
-		(<-d.mail)()
-	}
-	if a.Away(dir) != nil {
-		t.Errorf("when it can be used it is away: %v", a.Away(dir))
-	}
 }

@@ -3,7 +3,6 @@ package solo
 import (
 	"cmp"
 	"iter"
-	"os"
 	"slices"
 	"sort"
 	"strconv"
@@ -38,17 +37,6 @@ func (b *table) notAgain(name string) {
 	if n, ok := numberOf(name); ok {
 		b.order = max(b.order, n)
 	}
-}
-
-// lastOf returns the greatest number of a task that has left something in a store.
-func lastOf(dir string) (last uint64, err error) {
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		if n, ok := numberOf(e.Name()); ok {
-			last = max(last, n)
-		}
-	}
-	return last, err
 }
 
 // load takes in a task that was recorded; sort follows.

@@ -8,6 +8,7 @@ import (
 	"headrace/internal/linux"
 	"headrace/proc"
 	"headrace/proc/attach"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 )
 
@@ -133,14 +134,14 @@ func (t *task) store() {
 	}
 }
 
-func (t *task) snapshot() *snapshot {
-	s := &snapshot{rec: t.rec, note: t.note, trouble: t.trouble, argv: t.spec.Argv, output: t.spec.Output, resident: t.resident}
+func (t *task) snapshot() *board.Task {
+	s := &board.Task{Record: t.rec, Note: t.note, Trouble: t.trouble, Argv: t.spec.Argv, Output: t.spec.Output, Resident: t.resident}
 	if t.rec.Op != nil {
-		s.doingReason = t.rec.Op.Reason
+		s.DoingReason = t.rec.Op.Reason
 	}
 	if t.known {
 		stats := t.stats
-		s.stats = &stats
+		s.Stats = &stats
 	}
 	return s
 }

@@ -11,7 +11,9 @@ import (
 	"headrace"
 	"headrace/policy"
 	"headrace/proc"
+	"headrace/solo/board"
 	"headrace/solo/journal"
+	"headrace/solo/store"
 	"headrace/wire"
 )
 
@@ -102,7 +104,7 @@ func TestReasonOfWhoWaits(t *testing.T) {
 	}
 	large := b.run(headrace.High, func(q *wire.RunRequest) { q.Cpus = 2 })
 	const want = "waits for room: all that may leave on this machine would not make enough"
-	got := b.await(large, "a reason", func(task *wire.Task) bool { return task.Reason != "" && task.Reason != waitsForSlot })
+	got := b.await(large, "a reason", func(task *wire.Task) bool { return task.Reason != "" && task.Reason != board.WaitsForSlot })
 	if got.Reason != want {
 		t.Errorf("the reason is %q, want %q", got.Reason, want)
 	}
@@ -306,7 +308,7 @@ func TestTroublePasses(t *testing.T) {
 	for _, c := range []struct {
 		why  error
 		hold time.Duration
-	}{{proc.ErrNoSpace, storeFullFor}, {proc.ErrCheckpointLater, laterFor}} {
+	}{{proc.ErrNoSpace, store.FullFor}, {proc.ErrCheckpointLater, laterFor}} {
 		b.world.with(id, func(th *thing) { th.noDump = c.why })
 		if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
 			t.Fatal("it was checkpointed")

@@ -6,6 +6,7 @@ import (
 
 	"headrace"
 	"headrace/proc"
+	"headrace/solo/board"
 	"headrace/solo/journal"
 )
 
@@ -104,8 +105,8 @@ func (u *turn) batch() journal.Batch {
 }
 
 // snapshots are of the tasks that look different now.
-func (u *turn) snapshots() []*snapshot {
-	all := make([]*snapshot, 0, len(u.changed)+len(u.shown))
+func (u *turn) snapshots() []*board.Task {
+	all := make([]*board.Task, 0, len(u.changed)+len(u.shown))
 	for t := range u.changed {
 		if !slices.Contains(u.deleted, t.rec.ID) {
 			all = append(all, t.snapshot())

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"headrace"
 	"headrace/disk"
@@ -106,7 +104,7 @@ func (m *mover) askAs(uid uint32, id headrace.TaskID) {
 func (m *mover) awaitAsked(c disk.Class, id headrace.TaskID) {
 	m.t.Helper()
 	testkit.Await(m.t, "the turn of the "+name(c, id), func() bool {
-		for _, uses := range m.loop.stores.disks.Uses() {
+		for _, uses := range m.loop.stores.Disks.Uses() {
 			for _, u := range uses {
 				if u.Name == name(c, id) && u.Class == c && (u.Waiting || u.Reading) {
 					return true
@@ -224,26 +222,6 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	m.end(disk.Dump, here[2])
 	m.awaitState(here[2], headrace.Checkpointed)
 	m.wantBegun(name(disk.Restore, away[0]), name(disk.Dump, here[2]))
-}
-
-// A dump that never ends keeps others waiting for a while only.
-func TestOverdueTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		st := &store{disks: &disk.Scheduler{}, on: disk.Device{Name: "d"}}
-		hangs, waits := st.move(0, disk.Dump, "t1", time.Minute), st.move(0, disk.Dump, "t2", time.Minute)
-		over, began := make(chan struct{}), time.Now()
-		var all sync.WaitGroup
-		all.Go(func() {
-			inTurn(t.Context(), hangs, nil, func() (int64, error) { <-over; return 1, nil })
-		})
-		synctest.Wait()
-		err := inTurn(t.Context(), waits, nil, func() (int64, error) { return 1, nil })
-		if took := time.Since(began); err != nil || took != 90*time.Second+4*time.Minute {
-			t.Errorf("it was its turn after %v, %v", took, err)
-		}
-		close(over)
-		all.Wait()
-	})
 }
 
 // TestRoomLapses: the right to room that was made for a task lasts as long as somebody leaves.

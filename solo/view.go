@@ -17,7 +17,7 @@ func (s *own) view() headrace.View {
 	now := s.clk.boot()
 	var stores []headrace.StoreView
 	if s.cfg.CRIU != "" {
-		stores = s.stores.views()
+		stores = s.stores.Views()
 	}
 	v := headrace.View{
 		Nodes: []headrace.NodeView{{
@@ -33,7 +33,7 @@ func (s *own) view() headrace.View {
 			continue
 		}
 		waitingAlone := t.rec.State == headrace.Pending || t.rec.State == headrace.Checkpointed
-		if waitingAlone && t.op == nil && (now < t.retryAt || s.stores.missing(t) != nil) {
+		if waitingAlone && t.op == nil && (now < t.retryAt || s.images.missing(t) != nil) {
 			// It holds nothing, and nothing may be tried with it now.
 			continue
 		}

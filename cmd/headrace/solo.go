@@ -21,6 +21,7 @@ import (
 	"headrace/policy"
 	"headrace/policy/prefetch"
 	"headrace/solo"
+	"headrace/solo/store"
 	"headrace/wire"
 )
 
@@ -254,7 +255,7 @@ func (f *soloFlags) policyConfig() (policy.Config, error) {
 }
 
 // parseStores reads --store.
-func (f *soloFlags) parseStores() (stores []solo.StoreConfig, err error) {
+func (f *soloFlags) parseStores() (stores []store.Config, err error) {
 	for _, s := range f.stores {
 		store, err := parseStore(s)
 		if err != nil {
@@ -266,17 +267,17 @@ func (f *soloFlags) parseStores() (stores []solo.StoreConfig, err error) {
 }
 
 // parseStore reads NAME=DIR[,zstd].
-func parseStore(s string) (solo.StoreConfig, error) {
+func parseStore(s string) (store.Config, error) {
 	name, dir, found := strings.Cut(s, "=")
 	dir, compressed := strings.CutSuffix(dir, ",zstd")
 	if !found || name == "" || dir == "" {
-		return solo.StoreConfig{}, cli.UsageErrorf("--store %q: want NAME=DIR or NAME=DIR,zstd", s)
+		return store.Config{}, cli.UsageErrorf("--store %q: want NAME=DIR or NAME=DIR,zstd", s)
 	}
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return solo.StoreConfig{}, fmt.Errorf("--store %q: %w", s, err)
+		return store.Config{}, fmt.Errorf("--store %q: %w", s, err)
 	}
-	return solo.StoreConfig{Name: name, Dir: abs, Compress: compressed}, nil
+	return store.Config{Name: name, Dir: abs, Compress: compressed}, nil
 }
 
 // hideFlag leaves a flag out of the help. It must have been defined.
