@@ -54,6 +54,7 @@ var requests = map[protoreflect.FullName]func(a *attacker) proto.Message{
 	"headrace.v1.ManagerService.Drain":      func(a *attacker) proto.Message { return &wire.DrainRequest{} },
 	"headrace.v1.ManagerService.Forget":     func(a *attacker) proto.Message { return &wire.ForgetNodeRequest{} },
 	"headrace.v1.ManagerService.Nodes":      func(a *attacker) proto.Message { return &wire.NodesRequest{} },
+	"headrace.v1.ManagerService.Ended":      func(a *attacker) proto.Message { return &wire.EndedRequest{} },
 }
 
 func verbOn(a *attacker) proto.Message { return &wire.VerbRequest{Id: a.task, Grace: 0.001} }
