@@ -78,7 +78,7 @@ func testElsewhere(t *testing.T, p blob.Place) {
 
 	// Put, as the machine that it comes from does.
 	a := newArchive(t, p, Options{Compress: true})
-	o := &Observer{CRIU: "4.2"}
+	o := &Observer{CRIU: func() string { return "4.2" }}
 	roots := []Root{{Path: local}, {Path: m.rt.Dir}}
 	if err := m.put(ctx, a, o, needed, roots); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ type FileID struct {
 // An Observer looks at machines and files. It remembers hashes of files that have
 // not changed. Use one for the life of a process; safe for concurrent use.
 type Observer struct {
-	CRIU string // the version
+	CRIU func() string // the version, now
 
 	cache sumCache
 }
@@ -68,7 +68,7 @@ func (o *Observer) Machine(ctx context.Context) (Fingerprint, error) {
 		return Fingerprint{}, fmt.Errorf("fingerprint: %w", err)
 	}
 	f := Fingerprint{
-		Arch: runtime.GOARCH, PageSize: os.Getpagesize(), Kernel: unix.ByteSliceToString(uts.Release[:]), CRIU: o.CRIU,
+		Arch: runtime.GOARCH, PageSize: os.Getpagesize(), Kernel: unix.ByteSliceToString(uts.Release[:]), CRIU: o.CRIU(),
 		CPU: cpu.Vendor, Flags: cpu.Flags,
 	}
 	return f, ctx.Err()

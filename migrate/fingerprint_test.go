@@ -62,7 +62,7 @@ func TestCompare(t *testing.T) {
 
 // TestMachine: this machine is like itself.
 func TestMachine(t *testing.T) {
-	o := &Observer{CRIU: "4.2.1"}
+	o := &Observer{CRIU: func() string { return "4.2.1" }}
 	f, err := o.Machine(t.Context())
 	if err != nil {
 		t.Fatal(err)

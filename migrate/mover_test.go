@@ -113,7 +113,7 @@ type yard struct {
 }
 
 func newYard(t *testing.T) *yard {
-	y := &yard{t: t, top: t.TempDir(), place: &failing{Place: newDir(t)}, o: &Observer{CRIU: "4.2"}, record: 1}
+	y := &yard{t: t, top: t.TempDir(), place: &failing{Place: newDir(t)}, o: &Observer{CRIU: func() string { return "4.2" }}, record: 1}
 	for _, dir := range []string{"disk1", "disk2", "logs"} {
 		layout(t, y.top, dir+"/")
 	}

@@ -103,9 +103,11 @@ type Exit struct {
 	// a supervisor that waited for one.
 	Restored bool `json:"restored,omitempty"`
 	// OutOfMemory: the kernel had ended a process of it for lack of memory.
-	OutOfMemory bool      `json:"out_of_memory,omitempty"`
-	Usage       Usage     `json:"usage"`
-	At          time.Time `json:"at"`
+	OutOfMemory bool `json:"out_of_memory,omitempty"`
+	// KilledForUser: KillForUser had been called before it ended.
+	KilledForUser bool      `json:"killed_for_user,omitempty"`
+	Usage         Usage     `json:"usage"`
+	At            time.Time `json:"at"`
 }
 
 // EndsRestore reports whether a task has been restored and has ended since, when the

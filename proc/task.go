@@ -122,6 +122,8 @@ func (t *Task) verb(ctx context.Context, op string, args, result any) error {
 
 type graceArgs struct {
 	Grace time.Duration `json:"grace"`
+	// ForUser is of a kill: the record of the end is to say so.
+	ForUser bool `json:"for_user,omitempty"`
 }
 
 // Suspend stops every thread of the task and confirms it: SIGTSTP and a grace (0:
@@ -129,7 +131,7 @@ type graceArgs struct {
 // (os-assisted-preemption, III.B). On an error the task runs on.
 func (t *Task) Suspend(ctx context.Context, grace time.Duration) (SuspendResult, error) {
 	var r SuspendResult
-	err := t.verb(ctx, "suspend", graceArgs{grace}, &r)
+	err := t.verb(ctx, "suspend", graceArgs{Grace: grace}, &r)
 	return r, err
 }
 
@@ -221,12 +223,22 @@ func (t *Task) Kill(ctx context.Context, grace time.Duration) error {
 	return t.KillWithin(ctx, grace, killPatience)
 }
 
+// KillForUser does as Kill, and has the record of the end say that a user asked for it: whoever knows nothing else of
+// the kill does not take it for a failure.
+func (t *Task) KillForUser(ctx context.Context, grace time.Duration) error {
+	return t.kill(ctx, graceArgs{grace, true}, killPatience)
+}
+
 // KillWithin does as Kill, with another patience with the supervisor, beyond the grace.
 func (t *Task) KillWithin(ctx context.Context, grace, patience time.Duration) error {
-	limited, cancel := context.WithTimeoutCause(ctx, grace+patience, errNoAnswer)
+	return t.kill(ctx, graceArgs{Grace: grace}, patience)
+}
+
+func (t *Task) kill(ctx context.Context, a graceArgs, patience time.Duration) error {
+	limited, cancel := context.WithTimeoutCause(ctx, a.Grace+patience, errNoAnswer)
 	defer cancel()
-	go t.endTracers(limited, cmp.Or(grace, DefaultKillGrace)+tracerPatience)
-	err := t.verb(limited, "kill", graceArgs{grace}, nil)
+	go t.endTracers(limited, cmp.Or(a.Grace, DefaultKillGrace)+tracerPatience)
+	err := t.verb(limited, "kill", a, nil)
 	if err == nil { // the end is on record, and its supervisor goes
 		select {
 		case <-t.c.Done():

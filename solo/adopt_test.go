@@ -128,6 +128,27 @@ func TestRecordsOfAnEarlierState(t *testing.T) {
 	}
 }
 
+// TestRecordsOfBeforeAKill: a task that a user has killed since the records were copied is killed, and no failure.
+func TestRecordsOfBeforeAKill(t *testing.T) {
+	m := newMachine(t, policy.Wait)
+	m.launch()
+	id := m.run(headrace.Normal, counter(100_000))
+	m.awaitState(id, headrace.Running)
+	m.kill9()
+	db := filepath.Join(m.cfg.StateDir, "state.db")
+	keep := filepath.Join(t.TempDir(), "state.db")
+	copyFile(t, db, keep)
+	m.launch()
+	m.awaitState(id, headrace.Running)
+	m.killed(id)
+	m.kill9()
+	copyFile(t, keep, db)
+	m.launch()
+	if got := m.awaitState(id, headrace.Killed); got.Reason != "killed by a user" {
+		t.Errorf("it is %s because: %s", got.State, got.Reason)
+	}
+}
+
 // TestUnknownIsLeftAlone: a container that the records do not know goes on by itself.
 func TestUnknownIsLeftAlone(t *testing.T) {
 	b := newBed(t, policy.Wait)

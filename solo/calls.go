@@ -253,7 +253,7 @@ func (s *calls) hurry(t *task, in *journal.Intent, c *call) {
 	in.Grace = s.clk.boot() + grace - t.op.began
 	s.touch(t)
 	s.background(func(ctx context.Context) func() {
-		live.Kill(ctx, grace) // the kill under way tells what comes of it
+		live.KillForUser(ctx, grace) // the kill under way tells what comes of it
 		return nil
 	})
 }

@@ -46,7 +46,7 @@ func (l *life) exited(t *task, exit proc.Exit, in *journal.Intent) {
 	t.rec.Kill = nil
 	killing := in.Doing() == headrace.Killing
 	switch {
-	case killing && in.User:
+	case killing && in.User, exit.KilledForUser: // also one that an older record, put back, does not know of
 		l.final(t, headrace.Killed, &exit, "killed by a user", false)
 	case killing && !in.Late && exit.Lost: // by the kill, as it did not answer
 		l.unlessSaved(t, func() { l.evicted(t, exit, in) })

@@ -612,6 +612,17 @@ func (f *fakeTask) Kill(context.Context, time.Duration) error {
 	return err
 }
 
+func (f *fakeTask) KillForUser(context.Context, time.Duration) error {
+	err := f.do("kill", func(t *thing) error {
+		f.c.end(t, proc.Exit{Code: 143, Signal: 15, KilledForUser: true})
+		return nil
+	})
+	if errors.Is(err, proc.ErrGone) {
+		return nil
+	}
+	return err
+}
+
 func (f *fakeTask) Stats(context.Context) (st proc.Stats, err error) {
 	err = f.c.do("stats", f.id, func(t *thing) error {
 		if t.shim != f.s {

@@ -70,6 +70,7 @@ type Task interface {
 	PageIn(ctx context.Context) (int64, error)
 	Checkpoint(ctx context.Context, opts proc.CheckpointOptions) (proc.CheckpointResult, error)
 	Kill(ctx context.Context, grace time.Duration) error
+	KillForUser(ctx context.Context, grace time.Duration) error
 	Dismiss(ctx context.Context) error
 	Stats(ctx context.Context) (proc.Stats, error)
 	Positions() (map[linux.FileID]int64, error)

@@ -366,7 +366,11 @@ func (o *operations) kill(t *task, in *journal.Intent, c *call) {
 		if exit, over := ended(live); over && !in.Again {
 			return func() error { in.Late, t.exit = true, &exit; return nil }
 		}
-		err := live.Kill(ctx, grace)
+		kill := live.Kill
+		if in.User {
+			kill = live.KillForUser
+		}
+		err := kill(ctx, grace)
 		if err == nil || errors.Is(err, proc.ErrGone) {
 			select {
 			case <-live.Exited():

@@ -35,6 +35,8 @@ type Engine struct {
 	budget *budget.Budget // of links
 	hellos *budget.Budget // of bytes of lists of units that come
 	lists  *budget.Budget // of bytes of lists of files
+	// newerReader tells of the first reader of a newer version.
+	newerReader sync.Once
 
 	// mu guards these too.
 	streams map[string]*stream
@@ -107,6 +109,11 @@ func (e *Engine) recover() error {
 			err = os.RemoveAll(dir) // never acknowledged
 		} else if err == nil {
 			err = e.reopen(dir, spec, p)
+		}
+		if errors.Is(err, errPlanVersion) {
+			e.cfg.Log.Warn("a stream was written by another version; its readers wait for a daemon that is", "stream", d.Name(), "err", err)
+			e.broken[d.Name()] = fmt.Errorf("it waits for the version of headrace that has written it: %w", err)
+			continue
 		}
 		if err != nil {
 			// The others can go on; who reads this one is told.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	"headrace/disk"
@@ -561,6 +562,44 @@ func TestBrokenStream(t *testing.T) {
 	}
 }
 
+// TestPlanOfAnotherVersion: readers of a stream that another version has written wait, and go on with a daemon that knows it.
+func TestPlanOfAnotherVersion(t *testing.T) {
+	p := newPlace(t).start()
+	s := p.open(Spec{Paths: []string{p.write("f", []byte("fine\n"))}, Rule: byLine, Consumers: 1})
+	p.stop()
+	plan := filepath.Join(p.cfg.Dir, s.ID, planName)
+	ours, err := os.ReadFile(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := z.EncodeAll([]byte(`{"version": 2, "what": "nobody knows"}`), nil)
+	if err := os.WriteFile(plan, theirs, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	if err := p.client(s.ID, 0, 1).connect(); err == nil || errors.Is(err, errRefused) {
+		t.Errorf("its consumer is told: %v", err)
+	}
+	if info, err := p.e.Info(s.ID); err != nil || !strings.Contains(info.Error, "it waits for the version") {
+		t.Errorf("%+v, %v", info, err)
+	}
+	p.stop()
+	if now, err := os.ReadFile(plan); err != nil || !bytes.Equal(now, theirs) {
+		t.Errorf("its plan was changed: %v", err)
+	}
+	if err := os.WriteFile(plan, ours, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	if got := string(joined(p.all(s))); got != "fine\n" {
+		t.Errorf("it deals %q", got)
+	}
+}
+
 // TestFilesOfOneUser: files take memory though they have no bytes, and it is given back with their stream, also when
 // the daemon was started again.
 func TestFilesOfOneUser(t *testing.T) {
@@ -602,11 +641,20 @@ func TestFilesOfOneUser(t *testing.T) {
 
 // TestNewerReader: a reader of a newer version is not told that its stream has failed, but comes again.
 func TestNewerReader(t *testing.T) {
-	p := newPlace(t).start()
-	c := p.client("s", 0, 0)
-	c.hello.Version++
-	if err := c.connect(); err == nil || errors.Is(err, errRefused) {
-		t.Errorf("it was told: %v", err)
+	p := newPlace(t)
+	var said bytes.Buffer
+	p.cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
+	p.start()
+	for range 3 {
+		c := p.client("s", 0, 0)
+		c.hello.Version++
+		if err := c.connect(); err == nil || errors.Is(err, errRefused) {
+			t.Errorf("it was told: %v", err)
+		}
+	}
+	p.stop()
+	if n := strings.Count(said.String(), "newer version"); n != 1 {
+		t.Errorf("whoever runs the daemon is told %d times: %s", n, &said)
 	}
 }
 

@@ -154,6 +154,9 @@ type planLine struct {
 
 const planVersion = 1
 
+// errPlanVersion is of a plan that is whole, and of another version of this program.
+var errPlanVersion = errors.New("another version")
+
 // writePlan makes spec and plan durable in dir. The plan's units follow from the
 // files and are not written.
 func writePlan(dir string, spec *Spec, p *deal.Plan) error {
@@ -199,7 +202,7 @@ func readPlan(dir string) (*Spec, *deal.Plan, error) {
 		return nil, nil, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
 	if head.Version != planVersion {
-		return nil, nil, fmt.Errorf("%s has version %d; this program reads %d", f.Name(), head.Version, planVersion)
+		return nil, nil, fmt.Errorf("%w: %s has version %d; this program reads %d", errPlanVersion, f.Name(), head.Version, planVersion)
 	}
 	boot, err := linux.BootID()
 	if err != nil {

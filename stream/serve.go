@@ -137,7 +137,9 @@ func (c *conversation) hello(uid uint32) error {
 		return errors.New("the first message has to be Hello")
 	}
 	if h.Version > protocol.Version {
-		c.e.cfg.Log.Debug("a reader is of a newer version; it waits for a daemon that is", "stream", h.Stream, "version", h.Version)
+		c.e.newerReader.Do(func() { // they come again and again
+			c.e.cfg.Log.Warn("a reader is of a newer version; all such wait for a daemon that is", "stream", h.Stream, "version", h.Version)
+		})
 		return deal.ErrLater
 	}
 	if h.Version != protocol.Version {
@@ -155,6 +157,9 @@ func (c *conversation) hello(uid uint32) error {
 func (e *Engine) meant(h *protocol.Hello, uid uint32) (*stream, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if errors.Is(e.broken[h.Stream], errPlanVersion) {
+		return nil, deal.ErrLater // a daemon of that version deals it
+	}
 	s := e.streams[h.Stream]
 	if s == nil || uid != 0 && uid != s.spec.Owner.UID {
 		return nil, fmt.Errorf("%w: %s", ErrUnknown, h.Stream)

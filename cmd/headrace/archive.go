@@ -22,12 +22,16 @@ func newMover(spec string, tokens []string, node string, c *solo.Config, log *sl
 	if err != nil {
 		return nil, cli.UsageErrorf("--archive: %w", err)
 	}
-	o := &migrate.Observer{}
-	if c.CRIU != "" {
-		if found, err := criu.At(c.CRIU); err == nil {
-			o.CRIU = found.Version.String()
+	o := &migrate.Observer{CRIU: func() string { // it may be replaced while the daemon runs
+		if c.CRIU == "" {
+			return ""
 		}
-	}
+		found, err := criu.At(c.CRIU)
+		if err != nil {
+			return "" // as without one
+		}
+		return found.Version.String()
+	}}
 	return &migrate.Mover{Name: where, Observer: o, Node: node, Log: log, Open: func(ctx context.Context) (*migrate.Archive, error) {
 		p, err := open(ctx)
 		if err != nil {

@@ -26,13 +26,23 @@ func TestArchiveTellsTheCRIUThatIsUsed(t *testing.T) {
 		return path
 	}
 	t.Setenv("HEADRACE_CRIU", program("4.3"))
-	m, err := newMover("webhdfs://h:9870/x", []string{clusterToken}, "n1", &solo.Config{CRIU: program("5.6.7")}, nil)
+	used := program("5.6.7")
+	m, err := newMover("webhdfs://h:9870/x", []string{clusterToken}, "n1", &solo.Config{CRIU: used}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := m.Observer.CRIU; got != "5.6.7" {
-		t.Errorf("%q", got)
+	tells := func(want string) {
+		t.Helper()
+		f, err := m.Observer.Machine(t.Context())
+		if err != nil || f.CRIU != want {
+			t.Errorf("%q, %v", f.CRIU, err)
+		}
 	}
+	tells("5.6.7")
+	if err := os.Rename(program("5.7"), used); err != nil { // an update, while the daemon runs
+		t.Fatal(err)
+	}
+	tells("5.7")
 }
 
 // TestArchivePlaces: what can never be an archive is refused at the start, what may

@@ -66,6 +66,9 @@ func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 	if l, err := lostLock(tree); l != nil || err != nil {
 		return l, err
 	}
+	if l, err := requestsInFlight(tree); l != nil || err != nil {
+		return l, err
+	}
 	semaphores, err := usedSemaphores(tree, user)
 	if err != nil {
 		return nil, err

@@ -298,6 +298,15 @@ func (l *life) dismiss() error {
 	return fmt.Errorf("%w: it has processes", proc.ErrState)
 }
 
+// killedForUser has the record of the end say that a user has asked for it. There is one only if it has not ended yet.
+func (l *life) killedForUser() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase != ended {
+		l.exit.KilledForUser = true
+	}
+}
+
 // endEmpty records the end of a task that has no processes, by a signal.
 func (l *life) endEmpty(sig syscall.Signal, neverRan bool) {
 	l.mu.Lock()

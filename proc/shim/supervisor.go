@@ -176,8 +176,9 @@ func (s *supervisor) handle(_ context.Context, op string, args json.RawMessage) 
 
 func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 	var a struct {
-		Grace time.Duration `json:"grace"`
-		Bytes int64         `json:"bytes"`
+		Grace   time.Duration `json:"grace"`
+		ForUser bool          `json:"for_user"`
+		Bytes   int64         `json:"bytes"`
 	}
 	if len(args) > 0 {
 		if err := json.Unmarshal(args, &a); err != nil {
@@ -204,6 +205,9 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 	case "checkpoint":
 		return with(args, t.checkpoint)
 	case "kill":
+		if a.ForUser {
+			t.life.killedForUser()
+		}
 		return nil, t.kill(a.Grace)
 	case "dismiss":
 		return nil, t.dismiss()
