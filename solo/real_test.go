@@ -80,7 +80,8 @@ func (m *machine) clear() {
 		m.t.Error("cleaning up:", err)
 	}
 	for _, task := range res.GetTasks() {
-		if _, err := m.tasks.Kill(m.ctx(), &wire.VerbRequest{Id: task.Id, Grace: 0.001}); err != nil {
+		_, err := m.tasks.Kill(m.ctx(), &wire.VerbRequest{Id: task.Id, Grace: 0.001})
+		if now, _ := m.tasks.Get(m.ctx(), &wire.GetRequest{Id: task.Id}); err != nil && now.GetEndedMs() == 0 { // else it ended by itself meanwhile
 			m.t.Error("cleaning up:", err)
 		}
 	}

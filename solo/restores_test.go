@@ -73,9 +73,9 @@ func TestShortageAtRestore(t *testing.T) {
 		t.Run(short.Error(), func(t *testing.T) {
 			t.Parallel()
 			b := newBed(t, policy.Suspend)
-			b.clock = hasty{began: systemClock{}.boot()}
 			id := b.bringTo(headrace.Checkpointed, never)
 			b.shutdown()
+			b.clock = hasty{began: systemClock{}.boot()} // to which a store is soon late; now it is waited for
 			var tries atomic.Int64
 			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
 				if op == "restore" && tries.Add(1) <= 2*maxRestoreFailures {
