@@ -58,6 +58,7 @@ class LocalClusterTest {
         Files.createDirectories(Path.of(System.getenv("SPARK_HOME"), "jars"));
         SparkConf conf = TwoHosts.configure(new SparkConf(false)).setMaster(master)
             .set("spark.hadoop.fs.hdfs.impl", Here.class.getName())
+            .set("spark.hadoop.fs.hdfs.impl.disable.cache", "true") // other tests have another one of that name
             .set("spark.scheduler.mode", "FAIR").set("spark.speculation", "true");
         if (!stock) {
             conf.set("spark.plugins", MemoryLocalityPlugin.class.getName())
@@ -121,7 +122,7 @@ class LocalClusterTest {
                     started.add(event.taskInfo().index());
                 }
             });
-            await(() -> spark.statusTracker().getExecutorInfos().length == 3); // with the driver
+            await(() -> spark.sc().statusTracker().getExecutorInfos().length == 3); // with the driver
             assertEquals(stock, answers(spark, dir.resolve("died").toString()));
             spark.sc().listenerBus().waitUntilEmpty();
             assertEquals(WARM, Set.copyOf(started.subList(0, WARM.size())), started::toString);
