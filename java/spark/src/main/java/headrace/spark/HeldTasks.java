@@ -16,7 +16,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * host's list meanwhile. In those of racks and of all they stay, so Spark's own delay ({@code spark.locality.wait}) is the
  * other bound.
  *
- * <p>A host waits once in a stage. All methods are called under the scheduler's lock.
+ * <p>A host waits once in a stage. All methods but {@link #leading} are called under the scheduler's lock.
  */
 final class HeldTasks {
     /** A task is kept that has so much more of its input in memory elsewhere. */
@@ -45,15 +45,13 @@ final class HeldTasks {
         this.listOf = listOf;
     }
 
-    /** Puts back what a host waits for, if it does, and returns its list. */
-    ArrayBuffer<Object> putBack(String name) {
-        ArrayBuffer<Object> list = listOf.apply(name);
-        if (keeps(name)) {
-            Host host = hosts.get(name);
-            list.insertAll(0, CollectionConverters.asScala(host.tasks));
+    /** Puts back what a host waits for, if it does. */
+    private void putBack(String name) {
+        Host host = hosts.get(name);
+        if (!host.tasks.isEmpty()) {
+            listOf.apply(name).insertAll(0, CollectionConverters.asScala(host.tasks));
             host.tasks = List.of();
         }
-        return list;
     }
 
     /** Puts everything back. */
@@ -61,35 +59,37 @@ final class HeldTasks {
         hosts.keySet().forEach(this::putBack);
     }
 
-    /** Whether tasks are kept from a host. */
-    boolean keeps(String name) {
+    /** What is kept from a host. */
+    List<Object> of(String name) {
         Host host = hosts.get(name);
-        return host != null && !host.tasks.isEmpty();
+        return host == null ? List.of() : host.tasks;
     }
 
-    /** Takes from the beginning of a host's list, which is in order and has all of its tasks, those that are to wait. */
-    void take(String name, ArrayBuffer<Object> list, ToIntFunction<Object> rank) {
+    /** Returns how many of a host's tasks, all of which are here and in order, are to wait: the first ones. The lock is not needed. */
+    int leading(ArrayBuffer<Object> list, ToIntFunction<Object> rank) {
         int n = 0;
         while (delay > 0 && n < list.length() && rank.applyAsInt(list.apply(n)) <= -MORE) {
             n++;
         }
-        if (n == 0) {
-            return;
-        }
-        Host host = hosts.computeIfAbsent(name, none -> new Host());
-        if (!host.over) {
-            host.tasks = List.copyOf(CollectionConverters.asJava((ArrayBuffer<Object>) list.take(n)));
-            list.remove(0, n);
-        }
+        return n;
     }
 
-    /** Puts back what hosts have waited for long enough, and returns whether there was any. */
-    boolean expire(long now) {
+    /** Keeps these from a host, instead of what was kept before. Returns false when it has waited already: they stay in its list then. */
+    boolean keep(String name, List<Object> tasks) {
+        Host host = tasks.isEmpty() ? hosts.get(name) : hosts.computeIfAbsent(name, none -> new Host());
+        if (host == null) {
+            return true;
+        }
+        host.tasks = host.over ? List.of() : tasks;
+        return !host.over;
+    }
+
+    /** Puts back what hosts have waited for long enough. */
+    void expire(long now) {
         if (hosts.isEmpty() || now - looked < delay / 8) {
-            return false;
+            return;
         }
         looked = now;
-        boolean any = false;
         for (Map.Entry<String, Host> each : hosts.entrySet()) {
             Host host = each.getValue();
             if (host.tasks.isEmpty()) {
@@ -102,9 +102,7 @@ final class HeldTasks {
             if (host.waits && now - host.since >= delay) {
                 host.over = true;
                 putBack(each.getKey());
-                any = true;
             }
         }
-        return any;
     }
 }

@@ -5,8 +5,13 @@ import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import org.apache.spark.scheduler.ExecutorLossReason;
 import org.apache.spark.scheduler.Pool;
 import org.apache.spark.scheduler.Schedulable;
@@ -18,17 +23,14 @@ import scala.collection.mutable.ArrayBuffer;
 
 /**
  * Stands in Spark's root pool and has no tasks. Whenever Spark has executors to offer it asks all that stand there for
- * theirs, before it chooses any, holding the scheduler's lock; that is when tasks that wait are put into order (quartet,
- * section 4.2). Nothing is asked or waited for there: what is in memory others have published before.
+ * theirs, before it chooses any, holding the scheduler's lock; that is when it is noticed what tasks that wait are to be in another order
+ * (quartet, section 4.2). Nothing is asked, waited for or sorted there: a thread of its own sorts.
  *
  * <p>Whatever fails is counted, and leaves the stage in Spark's own order from then on.
  */
-final class MemoryLocality implements Schedulable {
+final class MemoryLocality implements Schedulable, TaskSetOrder.Owner {
     /** No pool that a user names. */
     private static final String NAME = "headrace: memory locality, no pool";
-
-    /** At an offer so many tasks are put into another order, beside those of stages that begin: about a millisecond. */
-    private static final int AT_ONCE = 20_000;
 
     /** Counts. Read by other threads. */
     static final class Counts {
@@ -49,6 +51,9 @@ final class MemoryLocality implements Schedulable {
     /** An executor was lost, or is about to be. */
     private volatile boolean fewer;
     private final Admission admission;
+    private final Executor sorter;
+    /** Stages that will be put into order. */
+    private final Set<TaskSetOrder> asked = ConcurrentHashMap.newKeySet();
 
     // The rest is guarded by the scheduler's lock.
     private final Map<TaskSetManager, TaskSetOrder> stages = new IdentityHashMap<>();
@@ -62,15 +67,17 @@ final class MemoryLocality implements Schedulable {
      * @param application its number: which tasks come first of equal ones differs between applications
      * @param delay how long a host may be without a task beside tasks whose input another one has; nanoseconds
      * @param admission has stages that are not in a pool yet; null: there are none
+     * @param sorter puts tasks into order, one stage at a time
      * @param begin is told a stage that begins, under the lock; whoever takes it publishes what it is to be ordered by
      * @param doubt is told what has failed, under the lock
      */
-    MemoryLocality(TaskSchedulerImpl scheduler, int application, long delay, Admission admission, Consumer<TaskSetOrder> begin,
-            Consumer<Throwable> doubt) {
+    MemoryLocality(TaskSchedulerImpl scheduler, int application, long delay, Admission admission, Executor sorter,
+            Consumer<TaskSetOrder> begin, Consumer<Throwable> doubt) {
         this.scheduler = scheduler;
         this.application = application;
         this.delay = delay;
         this.admission = admission;
+        this.sorter = sorter;
         this.begin = begin;
         this.doubt = doubt;
     }
@@ -87,17 +94,82 @@ final class MemoryLocality implements Schedulable {
         return new ArrayBuffer<>();
     }
 
-    /** Begins with stages that are new, and orders what waits. The caller has the scheduler's lock. */
+    /** Begins with stages that are new, and notices what has changed. The caller has the scheduler's lock. */
     void look() {
-        long began = System.nanoTime();
-        try {
-            visit();
-        } catch (Throwable e) { // the scheduler must not fail because of this
-            doubt.accept(e);
+        timed(() -> {
+            try {
+                visit();
+            } catch (Throwable e) { // the scheduler must not fail because of this
+                doubt.accept(e);
+            }
+            return null;
+        });
+    }
+
+    /** Does something under the lock, which nobody else has meanwhile. */
+    private <T> T timed(Supplier<T> work) {
+        synchronized (scheduler) {
+            long began = System.nanoTime();
+            T result = work.get();
+            long took = System.nanoTime() - began;
+            counts.nanos += took;
+            counts.longestNanos = Math.max(counts.longestNanos, took);
+            return result;
         }
-        long took = System.nanoTime() - began;
-        counts.nanos += took;
-        counts.longestNanos = Math.max(counts.longestNanos, took);
+    }
+
+    @Override
+    public void changed(TaskSetOrder order) {
+        if (order.isBarrier() && Thread.holdsLock(scheduler)) { // between two offers Spark adds all of its tasks again
+            arrange(order);
+        } else if (asked.add(order)) {
+            execute(() -> {
+                asked.remove(order);
+                arrange(order);
+            });
+        }
+    }
+
+    @Override
+    public void known(TaskSetOrder order) {
+        if (admission != null) {
+            execute(() -> {
+                arrange(order);
+                admission.known(order.stage());
+            });
+        }
+    }
+
+    private void execute(Runnable work) {
+        try {
+            sorter.execute(work);
+        } catch (RejectedExecutionException e) {
+            return; // the application ends
+        }
+    }
+
+    private void arrange(TaskSetOrder order) {
+        try {
+            TaskSetOrder.Arrangement next = timed(() -> order.copy(this::alive));
+            if (next != null) {
+                next.sort();
+                counts.lists += timed(() -> order.put(next));
+            }
+        } catch (Throwable e) { // Spark's own order is left
+            doubt.accept(e);
+            giveUp(order);
+        }
+    }
+
+    private void giveUp(TaskSetOrder order) {
+        timed(() -> {
+            try {
+                order.giveUp();
+            } catch (Throwable e) {
+                doubt.accept(e);
+            }
+            return null;
+        });
     }
 
     void doubt(Throwable e) {
@@ -111,21 +183,20 @@ final class MemoryLocality implements Schedulable {
             gather(admission.held(), all);
         }
         boolean change = refresh();
-        TaskSetOrder.Allowance rest = new TaskSetOrder.Allowance(AT_ONCE);
         for (TaskSetManager stage : all) {
             TaskSetOrder order = stages.get(stage);
             if (order == null) {
-                order = new TaskSetOrder(stage, application, delay, admission == null ? () -> { } : () -> admission.known(stage));
+                order = new TaskSetOrder(stage, application, delay, this);
                 stages.put(stage, order);
                 counts.stages++;
                 begin.accept(order);
             }
             if (!order.over()) {
                 try {
-                    counts.lists += order.visit(this::alive, change, rest);
+                    counts.lists += order.visit(change);
                 } catch (Throwable e) {
                     doubt.accept(e);
-                    order.giveUp();
+                    giveUp(order);
                 }
             }
         }

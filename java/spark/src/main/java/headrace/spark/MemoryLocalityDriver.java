@@ -6,6 +6,8 @@ import headrace.client.Settings;
 import headrace.locality.LocalityInputs;
 import java.nio.file.Path;
 import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
@@ -32,6 +34,11 @@ final class MemoryLocalityDriver implements DriverPlugin {
     private LocalityInputs inputs;
     private MemoryLocality locality;
     private Admission admission;
+    private final ExecutorService sorter = Executors.newSingleThreadExecutor(work -> {
+        Thread thread = new Thread(work, "headrace order");
+        thread.setDaemon(true);
+        return thread;
+    });
 
     static LocalityInputs current() {
         return current;
@@ -62,7 +69,7 @@ final class MemoryLocalityDriver implements DriverPlugin {
             spark.listenerBus().addToManagementQueue(ahead);
             admission = admission((TaskSchedulerImpl) scheduler);
             locality = new MemoryLocality((TaskSchedulerImpl) scheduler, application.hashCode(),
-                spark.hadoopConfiguration().getTimeDuration(DELAY, 1_000_000_000, TimeUnit.NANOSECONDS), admission, ahead::begin, inputs::doubt);
+                spark.hadoopConfiguration().getTimeDuration(DELAY, 1_000_000_000, TimeUnit.NANOSECONDS), admission, sorter, ahead::begin, inputs::doubt);
             ((TaskSchedulerImpl) scheduler).rootPool().addSchedulable(locality);
             if (admission != null) {
                 admission.begin(locality);
@@ -109,6 +116,7 @@ final class MemoryLocalityDriver implements DriverPlugin {
         }
         current = null;
         spark.taskScheduler().rootPool().removeSchedulable(locality);
+        sorter.shutdownNow();
         try {
             if (admission != null) {
                 admission.close();

@@ -26,18 +26,18 @@ final class PendingOrder {
     }
 
     /**
-     * Orders the first n of list.
+     * Orders the first ones of list, each task once, and returns how many that are.
      *
      * @param first where equal ones begin; 0: as in Spark's own order
      * @param rank from -WHOLE to WHOLE
      * @throws IllegalArgumentException when there is an unknown task or rank; the list is as it was
      */
-    void sort(int[] list, int n, int first, IntUnaryOperator rank) {
-        if (sorted.length < n) {
-            sorted = new int[list.length];
-            ranks = new int[list.length];
+    int sort(int[] list, int of, int first, IntUnaryOperator rank) {
+        if (sorted.length < of) {
+            sorted = new int[of + of / 4];
+            ranks = new int[sorted.length];
         }
-        byNumber(list, n);
+        int n = byNumber(list, of);
         int later = 0; // those before it come after all others, so they are put below
         while (later < n && sorted[later] >= first) {
             later++;
@@ -60,48 +60,37 @@ final class PendingOrder {
         for (int i = 0; i < later; i++) {
             list[at[ranks[i]]++] = sorted[i];
         }
+        return n;
     }
 
-    /** Fills sorted with the list, highest number first; a task that is tried again may be there more than once. */
-    private void byNumber(int[] list, int n) {
+    /** Fills sorted with the list, highest number first, and returns how many that are; a task that is tried again may be there more than once. */
+    private int byNumber(int[] list, int n) {
         for (int i = 0; i < n; i++) {
             if (list[i] < 0 || list[i] >= tasks) {
                 throw new IllegalArgumentException("task " + list[i] + " of " + tasks);
             }
         }
-        if (n < present.length / 8) { // a few of a large stage, of which there may be many lists
-            System.arraycopy(list, 0, sorted, 0, n);
-            Arrays.sort(sorted, 0, n);
-            for (int i = 0, k = n - 1; i < k; i++, k--) {
-                int lower = sorted[i];
-                sorted[i] = sorted[k];
-                sorted[k] = lower;
-            }
-            return;
-        }
-        int[] repeated = {};
-        int more = 0;
-        for (int i = 0; i < n; i++) {
-            int task = list[i];
-            long bit = 1L << task;
-            if ((present[task / Long.SIZE] & bit) != 0) {
-                repeated = more == repeated.length ? Arrays.copyOf(repeated, 2 * more + 4) : repeated;
-                repeated[more++] = task;
-            }
-            present[task / Long.SIZE] |= bit;
-        }
-        Arrays.sort(repeated, 0, more);
         int next = 0;
+        if (n < present.length / 8) { // a few of a large stage, of which there may be many lists
+            int[] upwards = Arrays.copyOf(list, n);
+            Arrays.sort(upwards);
+            for (int i = n - 1; i >= 0; i--) {
+                if (next == 0 || sorted[next - 1] != upwards[i]) {
+                    sorted[next++] = upwards[i];
+                }
+            }
+            return next;
+        }
+        for (int i = 0; i < n; i++) {
+            present[list[i] / Long.SIZE] |= 1L << list[i];
+        }
         for (int word = present.length - 1; word >= 0; word--) {
             while (present[word] != 0) {
                 int task = word * Long.SIZE + Long.SIZE - 1 - Long.numberOfLeadingZeros(present[word]);
                 present[word] &= ~(1L << task);
                 sorted[next++] = task;
-                while (more > 0 && repeated[more - 1] == task) {
-                    sorted[next++] = task;
-                    more--;
-                }
             }
         }
+        return next;
     }
 }

@@ -6,116 +6,90 @@ import headrace.locality.ResidentShares;
 import headrace.locality.StageInputs;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
-import java.util.HashMap;
+import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.IntUnaryOperator;
 import java.util.function.Predicate;
+import java.util.function.ToIntFunction;
 import org.apache.spark.Partition;
 import org.apache.spark.scheduler.ExecutorCacheTaskLocation;
 import org.apache.spark.scheduler.PendingTasksByLocality;
 import org.apache.spark.scheduler.Task;
 import org.apache.spark.scheduler.TaskLocality;
-import org.apache.spark.scheduler.TaskLocation;
 import org.apache.spark.scheduler.TaskSetManager;
 import scala.collection.mutable.ArrayBuffer;
+import scala.collection.mutable.HashMap;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The order of the tasks of a stage that wait. What Spark keeps is permuted in place. A task is added only to the list of
+ * The order of the tasks of a stage that wait. Spark's lists are copied under the scheduler's lock, put into order without it, and
+ * put back under it: so the lock is held for a short time only, however many tasks there are. A task is added only to the list of
  * a host that has its input in memory and was not among those that it prefers; and taken out only of those of other hosts,
  * for a short time, so that it is one of a host's without a replica there ({@link HeldTasks}).
  *
- * <p>All methods but those of {@link StageInputs.Stage} are called under the scheduler's lock. None
+ * <p>All methods but those of {@link StageInputs.Stage} and {@link Arrangement#sort} are called under the scheduler's lock. None
  * waits for anything.
  */
 final class TaskSetOrder implements StageInputs.Stage {
     /** From the end of a list, at least: among these one that Spark has added since is noticed. */
     private static final int LOOKED_AT = 8;
 
-    /** A list of Spark's as it was left. */
-    private static final class Left {
-        ArrayBuffer<Object> list;
-        final int machine;
-        /** Null: that of a rack, or of all. */
-        final String host;
+    /** Has stages put into order. Its methods do not wait. */
+    interface Owner {
+        /** Something has changed by which it is ordered. */
+        void changed(TaskSetOrder order);
 
-        Left(ArrayBuffer<Object> list, int machine, String host) {
-            this.list = list;
-            this.machine = machine;
-            this.host = host;
-        }
+        /** All is known by which it is to be ordered when it begins. */
+        void known(TaskSetOrder order);
     }
 
     private final TaskSetManager stage;
-    private final Runnable known;
+    private final Owner owner;
     private final int tasks;
+    private final int first;
+    private final HeldTasks held;
     private volatile ResidentShares published;
     private volatile boolean over;
-    /** All that there was to know when the stage began has been published. */
-    private volatile boolean complete;
 
-    private ResidentShares shares;
-    private final PendingOrder order;
-    private final int first;
-    private final Integer[] boxed;
-    private int[] list = new int[0];
-    private boolean[] useful = new boolean[0];
-    private final Map<String, Integer> machineOf = new HashMap<>();
-    private final List<Left> left = new ArrayList<>();
-    /** How many of these are in order; the rest follows. */
-    private int ordered;
+    /** In which the lists are; null: Spark's own. */
+    private Arrangement current;
     /** Attempts that had failed when Spark's additions were last looked for. */
     private int failed;
-    /** Tasks that were added to the lists of hosts, and are there as far as is known. */
-    private final Map<String, Set<Integer>> added = new HashMap<>();
-    private final HeldTasks held;
-    private Set<String> hosts = Set.of();
-    /** What is in memory on a host stands in its list. */
-    private boolean homes;
+    /** Spark may have added tasks to any list. */
     private boolean disturbed;
+    /** Hosts may have come or gone. */
     private boolean moved;
-    /** It has been ordered by all that there was to know when it began. */
-    private boolean settled;
-
-    /** How much may still be ordered at an offer, in tasks of lists, each of which takes some ten nanoseconds under the lock. */
-    static final class Allowance {
-        private int left;
-
-        Allowance(int tasks) {
-            left = tasks;
-        }
-
-        private boolean any() {
-            return left > 0;
-        }
-
-        private void take(int tasks) {
-            left -= tasks;
-        }
-    }
+    /** How often that was so, or the lists were put into order: what was copied before is older than that. */
+    private int version;
 
     /**
      * @param application number of the application, which differs from those of others
      * @param delay how long a host may be without a task beside tasks whose input another one has; nanoseconds
-     * @param known is told when it is known what is in memory of what the stage reads, and must not wait
      */
-    TaskSetOrder(TaskSetManager stage, int application, long delay, Runnable known) {
+    TaskSetOrder(TaskSetManager stage, int application, long delay, Owner owner) {
         this.stage = stage;
         // A stage that takes all its hosts at once, or none, gets none that is short of a task.
         this.held = new HeldTasks(stage.isBarrier() ? 0 : delay, this::listOf);
-        this.known = known;
+        this.owner = owner;
         this.tasks = stage.numTasks();
-        this.order = new PendingOrder(tasks);
         this.first = FirstTask.of(application + stage.stageId(), tasks);
-        this.boxed = new Integer[tasks];
     }
 
     @Override
     public int tasks() {
         return tasks;
+    }
+
+    TaskSetManager stage() {
+        return stage;
+    }
+
+    boolean isBarrier() {
+        return stage.isBarrier();
     }
 
     int stageId() {
@@ -166,12 +140,12 @@ final class TaskSetOrder implements StageInputs.Stage {
     @Override
     public void publish(ResidentShares now) {
         published = now;
+        owner.changed(this);
     }
 
     @Override
     public void known() {
-        complete = true;
-        known.run();
+        owner.known(this);
     }
 
     @Override
@@ -187,54 +161,42 @@ final class TaskSetOrder implements StageInputs.Stage {
     void giveUp() {
         over = true;
         held.putBack();
-        left.forEach(one -> {
-            find(one);
-            sort(one, 0, task -> 0);
-        });
+        if (current != null) {
+            Sorting own = new Sorting(0);
+            current.lists.forEach(one -> {
+                one.copy();
+                one.sort(own, task -> 0);
+                one.put();
+            });
+        }
     }
 
     /** Spark has added tasks that were lost, or may have. */
     void disturb() {
         disturbed = true;
+        version++;
     }
 
     /**
-     * Orders what waits, where something has changed: all of it until everything that there is to know when the stage begins
-     * has counted, later as much as is allowed, and the rest at the next offers.
+     * Puts to their places what Spark has added since the last call, and tells the owner when more is to be ordered; of a barrier
+     * stage, whose tasks Spark adds again with each offer that is not enough for all, at each call.
      *
-     * @param alive whether tasks can run on a host
-     * @param change differs when that may have changed
+     * @param change whether other hosts than before may run tasks
      * @return how many lists were ordered
      */
-    int visit(Predicate<String> alive, boolean change, Allowance rest) {
-        boolean all = complete; // before what was published is taken
-        ResidentShares now = published;
-        if (now == null || stage.isZombie() || shares == null && now.isEmpty()) {
+    int visit(boolean change) {
+        if (stage.isZombie()) {
             return 0;
         }
-        if (now.tasks() != tasks) {
-            throw new IllegalStateException("shares of " + now.tasks() + " tasks for a stage of " + tasks);
-        }
         moved |= change;
-        disturbed |= held.expire(System.nanoTime());
-        boolean whole = !settled || stage.isBarrier();
-        boolean anew = now != shares || disturbed || stage.isBarrier();
-        if ((anew || moved) && (whole || rest.any())) {
-            if (anew || !hostsAlive(alive).equals(hosts)) {
-                begin(now, alive);
-            }
-            moved = false;
-            rest.take(tasks);
+        held.expire(System.nanoTime());
+        if (stage.isBarrier()) {
+            disturb();
         }
-        int sorted = failures() == failed ? 0 : additions();
-        for (; ordered < left.size() && (whole || rest.any()); ordered++) {
-            Left one = left.get(ordered);
-            rest.take(one.list.length() + 1);
-            sort(one);
-            sorted++;
+        if (disturbed || moved) {
+            owner.changed(this);
         }
-        settled |= all;
-        return sorted;
+        return current == null || failures() == failed ? 0 : additions();
     }
 
     /**
@@ -249,17 +211,67 @@ final class TaskSetOrder implements StageInputs.Stage {
     private int additions() {
         int most = Math.max(LOOKED_AT, failures() - failed + 1);
         failed = failures();
-        int sorted = 0;
-        for (Left one : left.subList(0, ordered)) {
-            if (added(one, most)) {
-                sort(one);
-                sorted++;
+        List<Waiting> more = current.lists.stream().filter(one -> current.added(one, most)).toList();
+        Sorting sorting = more.isEmpty() ? null : new Sorting(first);
+        more.forEach(one -> {
+            if (one.host) { // that may have to leave some to others
+                one.copy();
+                current.sort(one, sorting);
+                one.put();
+            } else {
+                one.settle(most, current::compare);
             }
-        }
-        return sorted;
+        });
+        return more.size();
     }
 
-    private Set<String> hostsAlive(Predicate<String> alive) {
+    /**
+     * Copies the lists, when they are to be in another order than they are. That is put into order next, and then {@link #put} back.
+     *
+     * @param alive whether tasks can run on a host
+     * @return null: nothing has changed
+     */
+    Arrangement copy(Predicate<String> alive) {
+        ResidentShares now = published;
+        if (over || stage.isZombie()) {
+            return null;
+        }
+        if (now == null || current == null && now.isEmpty()) {
+            disturbed = false;
+            moved = false;
+            return null;
+        }
+        if (now.tasks() != tasks) {
+            throw new IllegalStateException("shares of " + now.tasks() + " tasks for a stage of " + tasks);
+        }
+        boolean others = moved && current != null && !hostsAlive(current.machineOf, alive).equals(current.hosts);
+        moved = false;
+        return current == null || now != current.shares || disturbed || others ? new Arrangement(now, alive) : null;
+    }
+
+    /** Has Spark take its tasks in another order. Returns how many lists that are; 0: what was copied is not how it is any more. */
+    int put(Arrangement next) {
+        if (over || next.version != version) {
+            return 0;
+        }
+        int more = failures() - next.failed; // each added to the ends of lists
+        failed = next.failed;
+        next.lists.forEach(one -> {
+            if (more > 0) {
+                one.keepLast(more);
+            }
+            one.put();
+        });
+        if (next.tellsHomes) {
+            stage.recomputeLocality();
+        }
+        current = next;
+        disturbed = false;
+        version++;
+        return next.lists.size();
+    }
+
+    private Set<String> hostsAlive(Map<String, Integer> machineOf, Predicate<String> alive) {
         Set<String> now = new HashSet<>();
         scala.collection.Iterator<String> names = stage.pendingTasks().forHost().keysIterator();
         while (names.hasNext()) {
@@ -272,82 +284,7 @@ final class TaskSetOrder implements StageInputs.Stage {
         return now;
     }
 
-    /** Finds the lists, all of which are to be ordered. */
-    private void begin(ResidentShares now, Predicate<String> alive) {
-        shares = now;
-        if (disturbed) {
-            recall();
-        }
-        disturbed = false;
-        failed = failures();
-        ordered = 0;
-        machineOf.clear();
-        useful = new boolean[now.machines().size()];
-        for (int m = 0; m < useful.length; m++) {
-            for (String host : now.machines().get(m)) {
-                machineOf.put(host, m);
-                useful[m] |= alive.test(host);
-            }
-        }
-        goHome(alive);
-        hosts = hostsAlive(alive);
-        PendingTasksByLocality pending = stage.pendingTasks();
-        left.clear();
-        for (String host : hosts) {
-            scala.Option<ArrayBuffer<Object>> waiting = pending.forHost().get(host);
-            if (waiting.isDefined() || held.keeps(host)) {
-                left.add(new Left(listOf(host), machineOf.getOrDefault(host, -1), host));
-            }
-        }
-        CollectionConverters.asJava(pending.forRack()).values().forEach(waiting -> left.add(new Left(waiting, -1, null)));
-        left.add(new Left(pending.noPrefs(), -1, null));
-        left.add(new Left(pending.all(), -1, null));
-    }
-
-    /**
-     * Tasks are also to be found on a host that has their input in memory and that Spark does not know for it. That is
-     * left out where it would make others wait: where tasks prefer hosts, and none of these has an executor.
-     */
-    private void goHome(Predicate<String> alive) {
-        PendingTasksByLocality pending = stage.pendingTasks();
-        boolean local = List.of(stage.myLocalityLevels()).contains(TaskLocality.NODE_LOCAL());
-        homes = local || pending.forHost().isEmpty();
-        if (!homes) {
-            return;
-        }
-        String[] hostOf = new String[useful.length];
-        for (int m = 0; m < useful.length; m++) {
-            hostOf[m] = useful[m] ? shares.machines().get(m).stream().filter(alive).findFirst().orElseThrow() : null;
-        }
-        boolean[] more = {false};
-        shares.homes((task, machine) -> {
-            if (useful[machine] && stage.copiesRunning()[task] == 0 && !stage.successful()[task]
-                    && !preferred(task, shares.machines().get(machine))) {
-                String host = hostOf[machine];
-                if (added.computeIfAbsent(host, h -> new HashSet<>()).add(boxed(task))) {
-                    listOf(host).addOne(boxed(task));
-                    more[0] = true;
-                }
-            }
-        });
-        if (!local && more[0]) {
-            stage.recomputeLocality();
-        }
-    }
-
-    /** Of the tasks that were added those count no longer that Spark has taken out, as they ran elsewhere: they may have been lost there. */
-    private void recall() {
-        added.replaceAll((host, tasks) -> {
-            Set<Integer> still = new HashSet<>();
-            for (Object task : CollectionConverters.asJava(listOf(host))) {
-                if (tasks.contains(task)) {
-                    still.add((Integer) task);
-                }
-            }
-            return still;
-        });
-    }
-
+    /** Returns a host's list, of which Spark makes another where it has dropped the old one as empty. */
     private ArrayBuffer<Object> listOf(String host) {
         scala.Option<ArrayBuffer<Object>> there = stage.pendingTasks().forHost().get(host);
         if (there.isDefined()) {
@@ -358,66 +295,240 @@ final class TaskSetOrder implements StageInputs.Stage {
         return fresh;
     }
 
-    /** Whether a task prefers one of these, or an executor that has kept what it computes. */
-    private boolean preferred(int task, List<String> names) {
-        scala.collection.Iterator<TaskLocation> locations = stage.tasks()[task].preferredLocations().iterator();
-        while (locations.hasNext()) {
-            TaskLocation at = locations.next();
-            if (at instanceof ExecutorCacheTaskLocation || names.contains(at.host())) {
-                return true;
+    /** An order of all lists, by what was in memory and which hosts there were when they were copied. */
+    final class Arrangement {
+        private final ResidentShares shares;
+        private final int version = TaskSetOrder.this.version;
+        private final int failed = failures();
+        private final Map<String, Integer> machineOf = new java.util.HashMap<>();
+        /** Machines by number that can run tasks, and the list of a host of each. */
+        private final boolean[] useful;
+        private final Waiting[] homeOf;
+        private final Set<String> hosts;
+        private final List<Waiting> lists = new ArrayList<>();
+        /** What is in memory on a host stands in its list. */
+        private final boolean homes;
+        /** Spark is told that there are hosts which tasks prefer: it knows of none yet. */
+        private boolean tellsHomes;
+        /** As Spark had them, where tasks are added to lists, until they are sorted. */
+        private int[] running;
+        private boolean[] successful;
+
+        private Arrangement(ResidentShares shares, Predicate<String> alive) {
+            this.shares = shares;
+            useful = new boolean[shares.machines().size()];
+            homeOf = new Waiting[useful.length];
+            Map<String, Integer> homeAt = new java.util.HashMap<>();
+            for (int m = 0; m < useful.length; m++) {
+                for (String host : shares.machines().get(m)) {
+                    machineOf.put(host, m);
+                    if (!useful[m] && alive.test(host)) {
+                        useful[m] = true;
+                        homeAt.put(host, m);
+                    }
+                }
+            }
+            hosts = hostsAlive(machineOf, alive);
+            PendingTasksByLocality pending = stage.pendingTasks();
+            // Where tasks prefer hosts, none of which has an executor, others would wait for those that have some.
+            boolean local = List.of(stage.myLocalityLevels()).contains(TaskLocality.NODE_LOCAL());
+            homes = local || pending.forHost().isEmpty();
+            tellsHomes = !local;
+            for (String host : hosts) {
+                Waiting list = new Waiting(pending.forHost(), host, null, machineOf.getOrDefault(host, -1));
+                lists.add(list);
+                if (homeAt.containsKey(host)) {
+                    homeOf[homeAt.get(host)] = list;
+                }
+            }
+            CollectionConverters.asJava(pending.forRack()).keySet().forEach(rack -> lists.add(new Waiting(pending.forRack(), rack, null, -1)));
+            lists.add(new Waiting(null, null, pending.noPrefs(), -1));
+            lists.add(new Waiting(null, null, pending.all(), -1));
+            lists.forEach(Waiting::copy);
+            if (homes) {
+                running = stage.copiesRunning().clone();
+                successful = stage.successful().clone();
             }
         }
-        return false;
-    }
 
-    /** Whether the last ones of a list are out of order, to the end of which Spark adds. */
-    private boolean added(Left one, int most) {
-        int n = one.list.length();
-        for (int i = n - 1; i > 0 && i > n - most; i--) {
-            if (rank(one.list.apply(i), one.machine) < rank(one.list.apply(i - 1), one.machine)) {
-                return true;
+        /** Puts the copies into order. The lock is not needed. */
+        void sort() {
+            if (homes) {
+                goHome();
+            }
+            Sorting sorting = new Sorting(first);
+            lists.forEach(one -> sort(one, sorting));
+        }
+
+        /** Tasks are also to be found on a host that has their input in memory and that Spark does not know for it. */
+        private void goHome() {
+            boolean[] any = {false};
+            shares.homes((task, machine) -> {
+                if (useful[machine] && running[task] == 0 && !successful[task] && !cached(stage, task)) {
+                    homeOf[machine].add(task);
+                    any[0] = true;
+                }
+            });
+            tellsHomes &= any[0];
+            running = null;
+            successful = null;
+        }
+
+        private void sort(Waiting one, Sorting sorting) {
+            one.sort(sorting, task -> shares.rank(task, one.machine, useful));
+            if (homes && one.host) {
+                one.hold(task -> rank(task, one));
             }
         }
-        return false;
-    }
 
-    private int rank(Object task, int machine) {
-        return shares.rank((Integer) task, machine, useful);
-    }
+        private int rank(Object task, Waiting in) {
+            return shares.rank((Integer) task, in.machine, useful);
+        }
 
-    private void sort(Left one) {
-        find(one);
-        sort(one, first, task -> shares.rank(task, one.machine, useful));
-        if (one.host != null && homes) {
-            held.take(one.host, one.list, task -> rank(task, one.machine));
+        /** Compares tasks in a list that is of no host: the later one is to run first. */
+        private int compare(Object a, Object b) {
+            int byRank = shares.rank((Integer) a, -1, useful) - shares.rank((Integer) b, -1, useful);
+            int byTurn = Boolean.compare((Integer) a >= first, (Integer) b >= first);
+            return byRank != 0 ? byRank : byTurn != 0 ? byTurn : Integer.compare((Integer) b, (Integer) a);
         }
-    }
 
-    /** Spark drops the list of a host when it is empty, and makes another when there is something again. */
-    private void find(Left one) {
-        if (one.host != null) {
-            one.list = held.putBack(one.host);
-        }
-    }
-
-    private void sort(Left one, int from, IntUnaryOperator rank) {
-        int n = one.list.length();
-        if (list.length < n) {
-            list = new int[n + n / 4];
-        }
-        for (int i = 0; i < n; i++) {
-            list[i] = (Integer) one.list.apply(i);
-        }
-        order.sort(list, n, from, rank);
-        for (int i = 0; i < n; i++) { // from here on nothing can fail
-            one.list.update(i, boxed(list[i]));
+        /** Whether the last ones of a list are out of order, to the end of which Spark adds. */
+        private boolean added(Waiting to, int most) {
+            ArrayBuffer<Object> list = to.list();
+            int n = list.length();
+            for (int i = n - 1; i > 0 && i > n - most; i--) {
+                if (rank(list.apply(i), to) < rank(list.apply(i - 1), to)) {
+                    return true;
+                }
+            }
+            return false;
         }
     }
 
-    private Integer boxed(int task) {
-        if (boxed[task] == null) {
-            boxed[task] = task;
+    /** What lists are sorted with, one after the other. */
+    private final class Sorting {
+        private final PendingOrder order = new PendingOrder(tasks);
+        private final int first;
+        /** As Spark has them. */
+        private final Object[] numbers = new Object[tasks];
+
+        Sorting(int first) {
+            this.first = first;
         }
-        return boxed[task];
+
+        Object number(int task) {
+            if (numbers[task] == null) {
+                numbers[task] = task;
+            }
+            return numbers[task];
+        }
+    }
+
+    /** One of Spark's lists. */
+    private final class Waiting {
+        /** Those of hosts or of racks; null: it is not one of these. */
+        private final HashMap<String, ArrayBuffer<Object>> several;
+        private final String name;
+        private final ArrayBuffer<Object> only;
+        private final int machine;
+        private final boolean host;
+        private Object[] copied;
+        /** To be added. */
+        private int[] more = {};
+        private int added;
+        private ArrayBuffer<Object> sorted;
+        /** Of these, which are kept from the host. */
+        private List<Object> kept = List.of();
+
+        Waiting(HashMap<String, ArrayBuffer<Object>> several, String name, ArrayBuffer<Object> only, int machine) {
+            this.several = several;
+            this.name = name;
+            this.only = only;
+            this.machine = machine;
+            this.host = several == stage.pendingTasks().forHost();
+        }
+
+        /** As it is now: Spark drops that of a host when it is empty, and makes another when there is something again. */
+        ArrayBuffer<Object> list() {
+            return several == null ? only : several.getOrElse(name, ArrayBuffer::new);
+        }
+
+        void copy() {
+            List<Object> before = host ? held.of(name) : List.of();
+            ArrayBuffer<Object> list = list();
+            copied = before.toArray(new Object[before.size() + list.length()]);
+            list.copyToArray(copied, before.size());
+        }
+
+        void add(int task) {
+            if (added == more.length) {
+                more = Arrays.copyOf(more, 2 * added + 16);
+            }
+            more[added++] = task;
+        }
+
+        void sort(Sorting with, IntUnaryOperator rank) {
+            int[] list = Arrays.copyOf(more, added + copied.length);
+            for (int i = 0; i < copied.length; i++) {
+                list[added + i] = (Integer) copied[i];
+            }
+            int n = with.order.sort(list, list.length, with.first, rank);
+            for (Object task : copied) {
+                with.numbers[(Integer) task] = task;
+            }
+            sorted = new ArrayBuffer<>(Math.max(n, 16));
+            for (int i = 0; i < n; i++) {
+                sorted.addOne(with.number(list[i]));
+            }
+            copied = null;
+            more = new int[] {};
+            added = 0;
+        }
+
+        /** Keeps from the host what it is to leave to others for a while. */
+        void hold(ToIntFunction<Object> rank) {
+            int n = held.leading(sorted, rank);
+            kept = List.copyOf(CollectionConverters.asJava((ArrayBuffer<Object>) sorted.take(n)));
+            sorted.remove(0, n);
+        }
+
+        /** Puts the last ones, which Spark has added, to their places among the others, which are in order. */
+        void settle(int most, Comparator<Object> order) {
+            ArrayBuffer<Object> list = list();
+            for (int i = Math.max(0, list.length() - most); i < list.length(); i++) {
+                Object task = list.apply(i);
+                int low = 0;
+                for (int high = i; low < high;) {
+                    int middle = (low + high) / 2;
+                    if (order.compare(list.apply(middle), task) <= 0) {
+                        low = middle + 1;
+                    } else {
+                        high = middle;
+                    }
+                }
+                list.remove(i);
+                list.insert(low, task);
+            }
+        }
+
+        /** Spark may have added so many since it was copied. */
+        void keepLast(int n) {
+            sorted.addAll((ArrayBuffer<Object>) list().takeRight(n));
+        }
+
+        /** Has Spark take them in this order. What runs by now it passes over. */
+        void put() {
+            if (host && !held.keep(name, kept)) {
+                sorted.insertAll(0, CollectionConverters.asScala(kept));
+            }
+            if (several == null) {
+                only.clear();
+                only.addAll(sorted);
+            } else if (several.contains(name) || !sorted.isEmpty()) {
+                several.put(name, sorted);
+            }
+            sorted = null;
+            kept = List.of();
+        }
     }
 }

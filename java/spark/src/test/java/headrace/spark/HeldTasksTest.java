@@ -4,7 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.locality.ResidentShares;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
@@ -29,6 +31,8 @@ class HeldTasksTest {
 
     private final Stages stages = new Stages(HOSTS);
     private final List<TaskSetOrder> orders = new ArrayList<>();
+    /** What another thread would do. */
+    private final Deque<Runnable> later = new ArrayDeque<>();
 
     @AfterEach
     void end() {
@@ -38,7 +42,7 @@ class HeldTasksTest {
     /** A stage whose tasks prefer all hosts; of the first ones so many are in memory, in part, on host 0. */
     private TaskSetManager begin(long delay, int warm, double part) {
         TaskSetManager stage = stages.add(0, stages.tasks(TASKS, new Random(1)));
-        stages.scheduler.rootPool().addSchedulable(new MemoryLocality(stages.scheduler, 0, delay, null, order -> {
+        stages.scheduler.rootPool().addSchedulable(new MemoryLocality(stages.scheduler, 0, delay, null, work -> later.add(work), order -> {
             orders.add(order);
             order.publish(onFirst(warm, part));
             order.known();
@@ -59,7 +63,15 @@ class HeldTasksTest {
         return shares.build(IntStream.range(0, HOSTS).mapToObj(host -> List.of("h" + host)).toList());
     }
 
+    private void sort() {
+        while (!later.isEmpty()) {
+            later.remove().run();
+        }
+    }
+
     private int launched(int cores, int host) {
+        stages.offer(0, host); // notices what has changed
+        sort();
         return stages.offer(cores, host).size();
     }
 
@@ -140,16 +152,30 @@ class HeldTasksTest {
     void nothingIsLost() throws InterruptedException {
         Random random = new Random(2);
         TaskSetManager stage = begin(SHORT, TASKS, 1);
+        stages.offer(0, 0);
+        TaskSetOrder.Arrangement next = null;
+        int put = 0;
         Set<Long> running = new HashSet<>();
         for (int step = 0; step < 2000; step++) {
             int host = random.nextInt(HOSTS);
-            switch (random.nextInt(5)) {
+            switch (random.nextInt(6)) {
                 case 0 -> running.addAll(stages.offer(1 + random.nextInt(3), host));
                 case 1 -> orders.get(0).publish(onFirst(random.nextInt(TASKS + 1), random.nextDouble()));
                 case 2 -> {
                     if (random.nextInt(20) == 0) {
                         stages.scheduler.executorLost("e" + host, new ExecutorProcessLost("test", Option.empty(), false));
                         stages.offer(0, host); // another one
+                    }
+                }
+                case 3 -> sort();
+                case 4 -> {
+                    if (next == null) {
+                        orders.get(0).disturb(); // else there is seldom something to copy
+                        next = orders.get(0).copy(at -> true);
+                    } else {
+                        next.sort();
+                        put += Math.min(1, orders.get(0).put(next));
+                        next = null;
                     }
                 }
                 default -> { }
@@ -164,6 +190,8 @@ class HeldTasksTest {
                 });
             }
         }
+        assertTrue(put > 10, put + " were put back");
+        sort();
         for (int host = 0; stage.runningTasks() < TASKS; host = (host + 1) % HOSTS) {
             stages.offer(1, host);
             Thread.sleep(1);

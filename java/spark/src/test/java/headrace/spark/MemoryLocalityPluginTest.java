@@ -367,7 +367,7 @@ class MemoryLocalityPluginTest {
     }
 
     /** As it is. */
-    private static final class Same extends scala.runtime.AbstractFunction1<scala.collection.Iterator<String>,
+    static final class Same extends scala.runtime.AbstractFunction1<scala.collection.Iterator<String>,
             scala.collection.Iterator<String>> implements java.io.Serializable {
         private static final long serialVersionUID = 1L;
 
@@ -426,8 +426,8 @@ class MemoryLocalityPluginTest {
         ResidentShares shares = wrong.build(List.of(List.of(TwoHosts.A)));
         TaskSchedulerImpl scheduler = (TaskSchedulerImpl) spark().taskScheduler();
         for (MemoryLocality each : List.of(
-                new MemoryLocality(scheduler, 0, 0, null, order -> order.publish(shares), doubts::add),
-                new MemoryLocality(scheduler, 0, 0, null, order -> {
+                new MemoryLocality(scheduler, 0, 0, null, Runnable::run, order -> order.publish(shares), doubts::add),
+                new MemoryLocality(scheduler, 0, 0, null, Runnable::run, order -> {
                     throw new IllegalStateException("test");
                 }, doubts::add))) {
             doubts.clear();

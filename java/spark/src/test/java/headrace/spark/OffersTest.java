@@ -2,12 +2,17 @@ package headrace.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import headrace.locality.FirstTask;
 import headrace.locality.ResidentShares;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
+import java.util.Comparator;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
 import java.util.Set;
@@ -30,7 +35,14 @@ class OffersTest {
     private static final long DELAY = 1_000_000_000;
     private static final int HOSTS = 300;
     private static final int TASKS = 3000;
-    private static final int AT_ONCE = 20_000;
+
+    private static final TaskSetOrder.Owner NOBODY = new TaskSetOrder.Owner() {
+        @Override
+        public void changed(TaskSetOrder order) { }
+
+        @Override
+        public void known(TaskSetOrder order) { }
+    };
 
     private final Random random = new Random(1);
     private final List<TaskSetManager> all = new ArrayList<>();
@@ -38,6 +50,9 @@ class OffersTest {
     private final List<ResidentShares> shares = new ArrayList<>();
     private final boolean[] useful = new boolean[HOSTS];
     private Stages stages;
+    /** Stages are not put into order unless a test does it. */
+    private boolean byHand;
+
     @BeforeEach
     void begin() {
         stages = new Stages(HOSTS);
@@ -45,7 +60,7 @@ class OffersTest {
         for (int id = 0; id < 5; id++) {
             all.add(stages.add(id, stages.tasks(TASKS, random)));
         }
-        stages.scheduler.rootPool().addSchedulable(new MemoryLocality(stages.scheduler, 0, DELAY, null, order -> {
+        stages.scheduler.rootPool().addSchedulable(new MemoryLocality(stages.scheduler, 0, DELAY, null, this::sort, order -> {
             orders.add(order);
             shares.add(stages.shares(TASKS, random));
             order.publish(shares.get(shares.size() - 1));
@@ -60,6 +75,12 @@ class OffersTest {
     @AfterEach
     void end() {
         stages.close();
+    }
+
+    private void sort(Runnable work) {
+        if (!byHand) {
+            work.run();
+        }
     }
 
     /** Offers nothing to anybody. */
@@ -121,29 +142,133 @@ class OffersTest {
     void whatHasFailedComesToItsPlace() {
         List<Long> launched = stages.offer(50, 0, 1, 2);
         assertTrue(launched.size() > 30, "launched: " + launched.size());
-        for (long attempt : launched) { // the last ones are those that are to run last
+        fail(launched); // the last ones are those that are to run last
+        assertTrue(changed(this::look) > 0);
+        assertOrder();
+        ArrayBuffer<Object> everything = all.get(0).pendingTasks().all();
+        List<Object> before = List.copyOf(CollectionConverters.asJava(everything));
+        assertEquals(sorted(Set.copyOf(before), shares.get(0), -1, useful, FirstTask.of(0, TASKS)), before.stream().distinct().toList());
+    }
+
+    /** Against sorting what each list is to have. */
+    @Test
+    void eachListHasItsTasksAndThoseInMemoryThereInOrder() {
+        for (int id = 0; id < 12; id++) {
+            int tasks = id % 2 == 0 ? TASKS : 1 + random.nextInt(50);
+            TaskSetManager stage = stages.add(100 + id, stages.tasks(tasks, random));
+            List<Set<Object>> before = new ArrayList<>();
+            for (int host = 0; host < HOSTS; host++) {
+                before.add(new HashSet<>(waiting(stage, host)));
+            }
+            Set<Object> everything = new HashSet<>(CollectionConverters.asJava(stage.pendingTasks().all()));
+            TaskSetOrder order = new TaskSetOrder(stage, 0, id % 3 == 0 ? DELAY : 0, NOBODY);
+            ResidentShares by = stages.shares(tasks, random);
+            order.publish(by);
+            boolean[] can = new boolean[HOSTS];
+            for (int host = 0; host < HOSTS; host++) {
+                can[host] = random.nextInt(10) > 0;
+            }
+            TaskSetOrder.Arrangement next = order.copy(host -> can[Integer.parseInt(host.substring(1))]);
+            next.sort();
+            order.put(next);
+            by.homes((task, host) -> before.get(host).add(task));
+            for (int host = 0; host < HOSTS; host++) {
+                if (can[host]) {
+                    List<Object> expected = sorted(before.get(host), by, host, can, FirstTask.of(100 + id, tasks));
+                    if (id % 3 == 0) { // those leave the list for a while
+                        int at = host;
+                        expected.removeIf(task -> by.rank((Integer) task, at, can) <= -ResidentShares.WHOLE / 2);
+                    }
+                    assertEquals(expected, waiting(stage, host));
+                }
+            }
+            assertEquals(sorted(everything, by, -1, can, FirstTask.of(100 + id, tasks)), CollectionConverters.asJava(stage.pendingTasks().all()));
+        }
+    }
+
+    private static List<Object> waiting(TaskSetManager stage, int host) {
+        ArrayBuffer<Object> list = stage.pendingTasks().forHost().getOrElse("h" + host, ArrayBuffer::new);
+        return CollectionConverters.asJava(list);
+    }
+
+    private static List<Object> sorted(Set<Object> list, ResidentShares by, int host, boolean[] can, int first) {
+        List<Object> sorted = new ArrayList<>(list);
+        sorted.sort(Comparator.comparing((Object task) -> by.rank((Integer) task, host, can)).thenComparing(task -> (Integer) task >= first)
+            .thenComparing(Comparator.comparing((Object task) -> (Integer) task).reversed()));
+        return sorted;
+    }
+
+    private TaskSetOrder.Arrangement copyForOther() {
+        byHand = true;
+        shares.set(0, stages.shares(TASKS, random));
+        orders.get(0).publish(shares.get(0));
+        synchronized (stages.scheduler) {
+            return orders.get(0).copy(host -> true);
+        }
+    }
+
+    private int put(TaskSetOrder.Arrangement next) {
+        next.sort();
+        synchronized (stages.scheduler) {
+            return orders.get(0).put(next);
+        }
+    }
+
+    private void fail(List<Long> attempts) {
+        for (long attempt : attempts) {
             synchronized (stages.scheduler) {
                 if (all.get(0).taskInfos().contains(attempt)) {
                     all.get(0).handleFailedTask(attempt, TaskState.FAILED(), UnknownReason$.MODULE$);
                 }
             }
         }
-        assertTrue(changed(this::look) > 0);
-        assertOrder();
+    }
+
+    /** Tasks of stage 0 that were launched. */
+    private List<Integer> tasks(List<Long> attempts) {
+        return attempts.stream().filter(attempt -> all.get(0).taskInfos().contains(attempt))
+            .map(attempt -> all.get(0).taskInfos().apply(attempt).index()).toList();
     }
 
     @Test
-    void whatChangesLaterIsFollowedInSeveralOffers() {
-        for (int id = 0; id < orders.size(); id++) {
-            shares.set(id, stages.shares(TASKS, random));
-            orders.get(id).publish(shares.get(id));
+    void whatFailsWhileAStageIsSortedIsNotForgotten() {
+        List<Long> launched = stages.offer(50, 0, 1, 2);
+        TaskSetOrder.Arrangement next = copyForOther();
+        fail(launched);
+        assertTrue(put(next) > 0);
+        look();
+        assertOrder(shares.get(0), all.get(0).pendingTasks().all(), -1);
+        eachList((id, host) -> assertOrder(shares.get(0), list(0, host), host));
+        for (int task : tasks(launched)) {
+            assertTrue(all.get(0).pendingTasks().all().contains(task));
+            for (var at : CollectionConverters.asJava(all.get(0).tasks()[task].preferredLocations())) {
+                int host = Integer.parseInt(at.host().substring(1));
+                boolean held = shares.get(0).rank(task, host, useful) <= -ResidentShares.WHOLE / 2; // for a while
+                assertEquals(!held, waiting(all.get(0), host).contains(task), () -> task + " on " + at);
+            }
         }
-        int offers = 0;
-        for (int changed; (changed = changed(this::look)) > 0; offers++) {
-            assertTrue(changed <= AT_ONCE + TASKS, changed + " at once");
-        }
-        assertTrue(offers < 15, offers + " offers");
-        assertOrder();
+    }
+
+    @Test
+    void whatIsLaunchedWhileAStageIsSortedIsNotLaunchedAgain() {
+        TaskSetOrder.Arrangement next = copyForOther();
+        List<Integer> launched = tasks(stages.offer(50, 0, 1, 2));
+        assertTrue(launched.size() > 30, "launched: " + launched.size());
+        assertTrue(put(next) > 0);
+        List<Integer> later = tasks(stages.offer(HOSTS * 100, 0, 1, 2));
+        assertTrue(!later.isEmpty() && Collections.disjoint(launched, later), () -> launched + " and " + later);
+    }
+
+    /** Spark may add any tasks then. */
+    @Test
+    void whenAnExecutorIsLostWhileAStageIsSortedItIsSortedAnew() {
+        TaskSetOrder.Arrangement next = copyForOther();
+        stages.scheduler.executorLost("e0", new ExecutorProcessLost("test", Option.empty(), false));
+        assertEquals(0, changed(() -> assertEquals(0, put(next))));
+        TaskSetOrder.Arrangement anew = orders.get(0).copy(host -> !host.equals("h0"));
+        assertNotNull(anew);
+        assertTrue(put(anew) > 0);
+        assertNull(orders.get(0).copy(host -> !host.equals("h0")));
     }
 
     /** A task is added to the list of a host that has its input in memory: again when Spark has taken it out, as it ran elsewhere. */

@@ -60,11 +60,15 @@ final class TwoHosts implements AutoCloseable {
 
     /** What an application needs to run here. */
     SparkConf conf() {
-        return new SparkConf(false).setMaster(url()).setAppName("test")
+        return configure(new SparkConf(false)).setMaster(url()).set("spark.hadoop.fs.hdfs.impl", Files2.class.getName());
+    }
+
+    /** What any application needs whose executors are processes. */
+    static SparkConf configure(SparkConf conf) {
+        return conf.setAppName("test")
             .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1").set("spark.executor.memory", "512m")
             .set("spark.executor.extraClassPath", System.getProperty("java.class.path"))
-            .set("spark.executor.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:-UsePerfData -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote")
-            .set("spark.hadoop.fs.hdfs.impl", Files2.class.getName());
+            .set("spark.executor.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MetaspaceSize=256m -XX:-UsePerfData -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote");
     }
 
     @Override
