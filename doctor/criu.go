@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"headrace/internal/criu"
+	"headrace/internal/linux"
 )
 
 func criuFinding(ctx context.Context, path string, noSmoke bool) Finding {
@@ -43,6 +44,24 @@ func criuFinding(ctx context.Context, path string, noSmoke bool) Finding {
 		f.Status = Missing
 		f.What += "; does not work here: " + err.Error()
 		f.How = "In a container: it needs CAP_SYS_ADMIN, CAP_SYS_PTRACE and a writable /proc/sys (docker run --privileged). On a new kernel: scripts/get-criu for a newer CRIU."
+	}
+	return f
+}
+
+// asynchronousIO returns a finding; err is why the kernel does not tell which requests are in flight.
+func asynchronousIO(m machine, err error) Finding {
+	f := Finding{Name: "asynchronous I/O", Status: OK, What: "requests in flight are counted (bpf)",
+		Why: "A checkpoint would lose requests of the kernel's asynchronous I/O (libaio; databases use it). Where it is not known whether any are in flight, tasks that use it are suspended or killed to make room, and not checkpointed."}
+	if err == nil {
+		return f
+	}
+	f.Status, f.What = Unknown, err.Error()
+	if missing := (*linux.MissingError)(nil); errors.As(err, &missing) {
+		f.Status, f.How = Warning, m.bpfHow()
+		release, _ := m.read("proc/sys/kernel/osrelease")
+		if v, ok := parseRelease(release); ok && !v.atLeast(5, 19) {
+			f.How = "Install a newer kernel: 5.19 at least."
+		}
 	}
 	return f
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"headrace/proc/inspect"
 	"headrace/wire"
 )
 
@@ -62,7 +63,7 @@ func Check(ctx context.Context, o Options) []Finding {
 	}
 	m := machine{root: "/", uid: os.Geteuid()}
 	findings := []Finding{
-		m.user(), m.accounts(), m.capabilities(), m.kernel(), criuFinding(ctx, o.CRIU, o.NoSmoke), m.namespaces(ctx), m.tracing(), pidfds(),
+		m.user(), m.accounts(), m.capabilities(), m.kernel(), criuFinding(ctx, o.CRIU, o.NoSmoke), asynchronousIO(m, inspect.CanTellRequests()), m.namespaces(ctx), m.tracing(), pidfds(),
 		m.swap(), m.swappiness(), m.pageOut(ctx), m.memoryCgroup(), m.freezer(), m.taskCgroups(), m.overcommit(), m.oom(), m.reclaimers(),
 		m.storage("storage", o.StateDir, len(o.Stores) == 0), m.sharedMemory(), openFiles(), m.softDirty(), m.clock(),
 		m.cachestat(), m.pageCache(), m.lockedMemory(), m.diskRequests(), m.fuse(), m.loopDevices(), m.throttling(),

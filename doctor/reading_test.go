@@ -12,6 +12,7 @@ import (
 	"headrace/disk"
 	"headrace/internal/linux"
 	"headrace/pagecache"
+	"headrace/proc/inspect"
 )
 
 func TestPageCacheFinding(t *testing.T) {
@@ -26,6 +27,15 @@ func TestDiskRequestsFinding(t *testing.T) {
 	expect(t, m.diskRequestsFinding(disk.BPF, ""), OK, "seen", "")
 	expect(t, m.diskRequestsFinding(disk.Diskstats, "not permitted"), Warning, "seeks are not: not permitted", "CONFIG_DEBUG_INFO_BTF")
 	expect(t, m.diskRequestsFinding("", "no such file"), Warning, "no such file", "/proc")
+}
+
+func TestAsynchronousIOFinding(t *testing.T) {
+	missing := &linux.MissingError{Feature: "a count", Need: "a right", Err: syscall.EPERM}
+	release := func(s string) machine { return tree(t, map[string]string{"proc/sys/kernel/osrelease": s}) }
+	expect(t, asynchronousIO(release("6.1.0"), nil), OK, "counted", "")
+	expect(t, asynchronousIO(release("6.1.0"), missing), Warning, "needs a right", "CONFIG_DEBUG_INFO_BTF")
+	expect(t, asynchronousIO(release("5.15.0-100-generic"), missing), Warning, "needs a right", "5.19")
+	expect(t, asynchronousIO(release("6.1.0"), syscall.EMFILE), Unknown, "too many open files", "")
 }
 
 func TestHowToTrace(t *testing.T) {
@@ -78,7 +88,7 @@ func TestFuse(t *testing.T) {
 func TestReadingAsAnOrdinaryUser(t *testing.T) {
 	if os.Getenv("DOCTOR_TEST_READING") != "" {
 		m := machine{root: "/", uid: os.Geteuid()}
-		json.NewEncoder(os.Stdout).Encode([]Finding{m.cachestat(), m.pageCache(), m.diskRequests(), m.lockedMemory()})
+		json.NewEncoder(os.Stdout).Encode([]Finding{m.cachestat(), m.pageCache(), m.diskRequests(), m.lockedMemory(), asynchronousIO(m, inspect.CanTellRequests())})
 		os.Exit(0)
 	}
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestReadingAsAnOrdinaryUser$")
@@ -92,7 +102,7 @@ func TestReadingAsAnOrdinaryUser(t *testing.T) {
 		t.Skipf("an ordinary user may not run this test: %v", err)
 	}
 	var findings []Finding
-	if err != nil || json.Unmarshal(out, &findings) != nil || len(findings) != 4 {
+	if err != nil || json.Unmarshal(out, &findings) != nil || len(findings) != 5 {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, f := range findings {
@@ -104,6 +114,7 @@ func TestReadingAsAnOrdinaryUser(t *testing.T) {
 	}
 	expect(t, findings[2], Warning, "seeks are not", "root")
 	wellFormed(t, findings[3])
+	expect(t, findings[4], Warning, "CAP_BPF", "root")
 }
 
 func TestReadingAgreesWithItsPackages(t *testing.T) {

@@ -1,7 +1,8 @@
 //go:build ignore
 
 // aio tells how many requests of the kernel's asynchronous I/O (libaio) each process has in flight. It is an iterator:
-// whoever reads it gets a struct context for each context of each process in its pid namespace.
+// whoever reads it gets a struct context for each process in its pid namespace, with nothing in flight, and one for each
+// of its contexts.
 //
 // The few kernel types are declared here with the fields that are used; where these are is found out when the program
 // is loaded (CO-RE).
@@ -60,7 +61,7 @@ struct bpf_array {
 	void *pptrs[];
 } KERNEL;
 
-// context is of one context of a process; pid is what the reader calls that.
+// context is of one context of a process, or says that there is one; pid is what the reader calls that.
 struct context {
 	__u32 pid;
 	__u32 waits; // one of them waits for a descriptor, and that may last
@@ -142,20 +143,24 @@ SEC("iter/task")
 int contexts(struct bpf_iter__task *it)
 {
 	struct task_struct *task = it->task, *reader = (void *)bpf_get_current_task();
+	struct context none = {};
 	struct walk w = {};
 	struct pid *pid;
 	__u64 level;
 
 	if (!task || BPF_CORE_READ(task, pid) != BPF_CORE_READ(task, tgid))
 		return 0; // a thread: it has the contexts of its process
-	w.table = BPF_CORE_READ(task, mm, ioctx_table);
-	if (!w.table)
-		return 0;
+	if (!BPF_CORE_READ(task, mm))
+		return 0; // it has ended, or is the kernel's own
 	level = BPF_CORE_READ(reader, thread_pid, level);
 	pid = BPF_CORE_READ(task, thread_pid);
 	bpf_core_read(&w.pid, sizeof(w.pid), (void *)&pid->numbers[0].nr + level * bpf_core_type_size(struct upid));
 	w.seq = it->meta->seq;
-	bpf_loop(most_contexts, tell, &w, 0);
+	none.pid = w.pid; // a child after a fork has the ring of its parent, and no context
+	bpf_seq_write(w.seq, &none, sizeof(none));
+	w.table = BPF_CORE_READ(task, mm, ioctx_table);
+	if (w.table)
+		bpf_loop(most_contexts, tell, &w, 0);
 	return 0;
 }
 

@@ -1,18 +1,20 @@
 package inspect
 
 import (
+	"bufio"
 	"bytes"
 	_ "embed" // the compiled program
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
 )
@@ -24,37 +26,60 @@ import (
 //go:embed aio.bpf.o
 var aio []byte
 
-// aioPatience is how long disks have to answer a stopped task. What a descriptor has to be ready for may take any time.
+// aioPatience is how long disks have to answer while the task stands still, in all attempts of a checkpoint. What a
+// descriptor has to be ready for may take any time.
 const aioPatience = time.Second
 
+// Prepare does what may be done while the processes still run, so that they stand still for less time. What fails fails
+// in Find again.
+func (s *Search) Prepare(tree []linux.Stat) {
+	if users, _, err := aioUsers(tree); err == nil && len(users) > 0 {
+		s.load()
+	}
+}
+
+// load has the program of BPF loaded once.
+func (s *Search) load() (err error) {
+	if s.contexts == nil {
+		s.contexts, err = newAIOContexts()
+	}
+	return err
+}
+
+// Close ends the search.
+func (s *Search) Close() {
+	if s.contexts != nil {
+		s.contexts.Close()
+	}
+}
+
 // requestsInFlight: the tree is stopped, so that no request is begun meanwhile.
-func requestsInFlight(tree []linux.Stat) (*Loss, error) {
-	var users []linux.Stat
-	for _, p := range tree {
-		uses, err := usesAIO(p.PID)
-		if err != nil && !linux.Gone(err) {
-			return nil, err
-		}
-		if uses {
-			users = append(users, p)
-		}
+func (s *Search) requestsInFlight(tree []linux.Stat) (*Loss, error) {
+	users, all, err := aioUsers(tree)
+	if len(users) == 0 || err != nil {
+		return nil, err
 	}
-	if len(users) == 0 {
-		return nil, nil
+	if l := all.mixed(users); l != nil {
+		return l, nil
 	}
-	contexts, err := newAIOContexts()
-	if err != nil {
+	err = s.load()
+	if missing := (*linux.MissingError)(nil); errors.As(err, &missing) {
 		return &Loss{PID: users[0].PID, Comm: users[0].Comm, Has: fmt.Sprintf(
 			"asynchronous I/O (io_setup), and this machine does not tell whether requests are in flight, which a checkpoint would lose: %v", err)}, nil
 	}
-	defer contexts.Close()
-	for end := time.Now().Add(aioPatience); ; time.Sleep(5 * time.Millisecond) {
-		all, err := contexts.inFlight()
+	if err != nil {
+		return nil, err
+	}
+	if s.end.IsZero() {
+		s.end = time.Now().Add(aioPatience)
+	}
+	for ; ; time.Sleep(5 * time.Millisecond) {
+		all, err := s.contexts.inFlight()
 		if err != nil {
 			return nil, err
 		}
 		l, waits := busy(users, all)
-		if l == nil || waits || time.Now().After(end) {
+		if l == nil || waits || time.Now().After(s.end) {
 			return l, nil
 		}
 	}
@@ -65,7 +90,7 @@ func busy(users []linux.Stat, all map[int]inFlight) (l *Loss, waits bool) {
 	for _, p := range users {
 		n, ok := all[p.PID]
 		switch {
-		case !ok: // it has ended, or has destroyed its context, or the kernel does not tell of it
+		case !ok: // it has ended, or the kernel does not tell of it
 			return &Loss{PID: p.PID, Comm: p.Comm, Passing: true, Has: "asynchronous I/O (io_setup), and the kernel does not tell whether requests are in flight"}, false
 		case n.requests != 0:
 			waits = waits || n.waits
@@ -76,17 +101,52 @@ func busy(users []linux.Stat, all map[int]inFlight) (l *Loss, waits bool) {
 	return l, waits
 }
 
-// usesAIO reports whether a process has a context of asynchronous I/O.
-func usesAIO(pid int) (bool, error) {
-	for m, err := range procs.Maps(pid) {
-		if err != nil {
-			return false, err
+// aioUsers returns the processes that have rings of contexts, with these. With most kernels a child has that of its parent
+// after a fork, and no context.
+func aioUsers(tree []linux.Stat) (users []linux.Stat, all rings, err error) {
+	all = make(rings)
+	for _, p := range tree {
+		of, err := ringsOf(p.PID)
+		if err != nil && !linux.Gone(err) {
+			return nil, nil, err
 		}
-		if strings.HasPrefix(m.Path, "/[aio]") {
-			return true, nil
+		if len(of) > 0 {
+			users = append(users, p)
+			all[p.PID] = of
 		}
 	}
-	return false, nil
+	return users, all, nil
+}
+
+// rings are by process and address the inodes of the memory that contexts of asynchronous I/O share with it.
+type rings map[int]map[uint64]uint64
+
+func ringsOf(pid int) (map[uint64]uint64, error) {
+	of := make(map[uint64]uint64)
+	for m, err := range procs.Maps(pid) {
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasPrefix(m.Path, "/[aio]") {
+			of[m.Start] = m.Inode
+		}
+	}
+	return of, nil
+}
+
+// mixed returns a process whose ring is where its parent has another: CRIU restores both in the same memory, and the parent
+// would get old answers again, or none. So it is with the ring of a fork after a restore, which gave the child its own. It
+// is the same before.
+func (r rings) mixed(users []linux.Stat) *Loss {
+	for _, p := range users {
+		for at, inode := range r[p.PID] {
+			if of, ok := r[p.PPID][at]; ok && of != inode {
+				return &Loss{PID: p.PID, Comm: p.Comm, Passing: true,
+					Has: "asynchronous I/O (io_setup) in memory at the address where its parent has its own, which a restore would mix up; try again when one of the two has ended"}
+			}
+		}
+	}
+	return nil
 }
 
 // aioContexts asks the kernel for the contexts of all processes.
@@ -95,24 +155,63 @@ type aioContexts struct {
 	link    *link.Iter
 }
 
+// CanTellRequests returns nil where the kernel tells which requests of asynchronous I/O are in flight. The error is a
+// *linux.MissingError where it never does.
+func CanTellRequests() error {
+	c, err := newAIOContexts()
+	if err == nil {
+		c.Close()
+	}
+	return err
+}
+
+// newAIOContexts returns a *linux.MissingError for what stays as it is: a lack of rights or of support, and that the
+// verifier refuses.
 func newAIOContexts() (*aioContexts, error) {
 	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(aio))
 	if err != nil {
 		return nil, err
 	}
-	c, err := ebpf.NewCollection(spec)
-	if errors.Is(err, fs.ErrPermission) {
-		return nil, errors.New("that takes CAP_BPF and CAP_PERFMON") // the library's text blames the limit of locked memory
+	// Its own types, so that those of all modules are not read. The library calls the iterator not supported also when it
+	// cannot look for it at the moment: hence the look here.
+	kernel, err := btf.LoadKernelSpec()
+	if err == nil {
+		var iterator *btf.Func
+		err = kernel.TypeByName("bpf_iter_task", &iterator)
+	}
+	if errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, btf.ErrNotFound) {
+		return nil, cannotTell("a kernel with CONFIG_DEBUG_INFO_BTF and CONFIG_BPF_SYSCALL", err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("load a program of BPF: %w", err)
+		return nil, fmt.Errorf("read the types of the kernel: %w", err)
+	}
+	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Programs: ebpf.ProgramOptions{KernelTypes: kernel}})
+	if err != nil {
+		return nil, refusal(err)
 	}
 	l, err := link.AttachIter(link.IterOptions{Program: c.Programs["contexts"]})
 	if err != nil {
 		c.Close()
-		return nil, fmt.Errorf("attach a program of BPF: %w", err)
+		return nil, refusal(err)
 	}
 	return &aioContexts{c, l}, nil
+}
+
+// refusal says of an error of loading the program whether it stays.
+func refusal(err error) error {
+	var verifier *ebpf.VerifierError
+	switch {
+	case linux.Passing(err): // of any kind, as the library wraps it
+	case errors.Is(err, unix.EPERM):
+		return cannotTell("CAP_BPF and CAP_PERFMON", unix.EPERM) // the library's text blames the limit of locked memory
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSYS), errors.As(err, &verifier):
+		return cannotTell("Linux 5.19 or newer that allows BPF", err)
+	}
+	return fmt.Errorf("load a program of BPF: %w", err)
+}
+
+func cannotTell(need string, err error) error {
+	return &linux.MissingError{Feature: "a count of requests in flight", Need: need, Err: err}
 }
 
 func (a *aioContexts) Close() {
@@ -126,20 +225,21 @@ type inFlight struct {
 	waits    bool
 }
 
-// inFlight returns it of each process that has contexts.
+// inFlight returns it of each process, also of one without contexts.
 func (a *aioContexts) inFlight() (map[int]inFlight, error) {
 	r, err := a.link.Open()
 	if err != nil {
 		return nil, fmt.Errorf("ask for contexts of asynchronous I/O: %w", err)
 	}
 	defer r.Close()
+	records := bufio.NewReader(r)
 	all := make(map[int]inFlight)
 	for {
 		var c struct { // struct context of the program
 			PID, Waits uint32
 			InFlight   int64
 		}
-		err := binary.Read(r, binary.NativeEndian, &c)
+		err := binary.Read(records, binary.NativeEndian, &c)
 		if errors.Is(err, io.EOF) {
 			return all, nil
 		}

@@ -2,12 +2,16 @@ package inspect
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"runtime"
 	"testing"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
@@ -26,21 +30,133 @@ type iocb struct {
 	_, _      uint32
 }
 
-// TestRequestsInFlight: the count is right whatever was started on whichever processor, answered and read.
-func TestRequestsInFlight(t *testing.T) {
-	runtime.LockOSThread() // and with it ends, as it may be bound to a processor
-	var ring uintptr
+// setup makes a context for asynchronous I/O.
+func setup(t *testing.T) (ring uintptr) {
+	t.Helper()
 	if _, _, e := unix.Syscall(unix.SYS_IO_SETUP, 200, uintptr(unsafe.Pointer(&ring)), 0); e != 0 {
 		t.Skipf("the kernel has no asynchronous I/O: %v", e)
 	}
-	defer unix.Syscall(unix.SYS_IO_DESTROY, ring, 0, 0)
-	contexts, err := newAIOContexts()
+	t.Cleanup(func() { unix.Syscall(unix.SYS_IO_DESTROY, ring, 0, 0) })
+	return ring
+}
+
+func tellingContexts(t *testing.T) *aioContexts {
+	t.Helper()
+	c, err := newAIOContexts()
 	if err != nil {
 		t.Skipf("the kernel does not tell what is in flight: %v", err)
 	}
-	defer contexts.Close()
-	if uses, err := usesAIO(os.Getpid()); !uses || err != nil {
-		t.Fatalf("the context is not seen: %v, %v", uses, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// TestProcessesWithoutContexts: they are told of as well, as a child has its parent's ring after a fork.
+func TestProcessesWithoutContexts(t *testing.T) {
+	contexts := tellingContexts(t)
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err == nil {
+		err = child.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.Wait()
+	defer in.Close()
+	all, err := contexts.inFlight()
+	if of, ok := all[child.Process.Pid]; !ok || of != (inFlight{}) || err != nil {
+		t.Errorf("%+v, %v, %v, want nothing in flight", of, ok, err)
+	}
+}
+
+// TestRequestsWithoutDescriptors: that there is too little of something at the moment is no property of the machine.
+func TestRequestsWithoutDescriptors(t *testing.T) {
+	setup(t)
+	tellingContexts(t).Close()
+	r, w, err := os.Pipe() // the runtime has its own descriptors from now on
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	defer r.Close()
+	free, err := unix.Dup(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(free)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	failures := 0
+	for most := uint64(free) + 1; most <= limit.Cur; most++ {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		var s Search
+		l, err := s.requestsInFlight([]linux.Stat{{PID: os.Getpid()}})
+		s.Close()
+		unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+		if l != nil {
+			t.Errorf("with descriptors below %d: it has %s", most, l.Has)
+		}
+		if err == nil {
+			break
+		}
+		t.Log(err)
+		failures++
+	}
+	if failures == 0 {
+		t.Error("it went well without descriptors")
+	}
+}
+
+func TestMixedRings(t *testing.T) {
+	parent, child := linux.Stat{PID: 7, PPID: 1}, linux.Stat{PID: 8, PPID: 7}
+	for _, c := range []struct {
+		of    rings
+		mixed bool
+	}{
+		{rings{7: {0x1000: 5}, 8: {0x1000: 5}}, false}, // after a fork
+		{rings{7: {0x1000: 5}, 8: {0x1000: 6}}, true},
+		{rings{7: {0x1000: 5}, 8: {0x3000: 6}}, false},
+		{rings{8: {0x1000: 6}}, false},
+	} {
+		if l := c.of.mixed([]linux.Stat{parent, child}); (l != nil) != c.mixed {
+			t.Errorf("%v: %v", c.of, l)
+		}
+	}
+}
+
+func TestRefusal(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		stays bool
+	}{
+		{fmt.Errorf("map create: %w", unix.EPERM), true},
+		{unix.EACCES, true},
+		{unix.ENOSYS, true},
+		{&ebpf.VerifierError{Cause: unix.EINVAL}, true},
+		{&ebpf.VerifierError{Cause: unix.EPERM}, true},
+		{&ebpf.VerifierError{Cause: unix.ENOMEM}, false},
+		{fmt.Errorf("map create: %w", unix.EMFILE), false},
+		{fmt.Errorf("an iterator: %w", ebpf.ErrNotSupported), false}, // it has been looked for
+	} {
+		err := refusal(c.err)
+		var missing *linux.MissingError
+		if !errors.Is(err, c.err) && !errors.Is(err, unix.EPERM) || errors.As(err, &missing) != c.stays {
+			t.Errorf("of %v: %v", c.err, err)
+		}
+	}
+}
+
+// TestRequestsInFlight: the count is right whatever was started on whichever processor, answered and read.
+func TestRequestsInFlight(t *testing.T) {
+	runtime.LockOSThread() // and with it ends, as it may be bound to a processor
+	ring := setup(t)
+	contexts := tellingContexts(t)
+	if of, err := ringsOf(os.Getpid()); len(of) == 0 || err != nil {
+		t.Fatalf("the context is not seen: %v, %v", of, err)
 	}
 	var processors unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &processors); err != nil {
@@ -92,7 +208,9 @@ func TestRequestsInFlight(t *testing.T) {
 			t.Fatalf("%+v, but %d wait, and %d are answered and not read", of, len(waiting), unread)
 		}
 	}
-	l, err := requestsInFlight([]linux.Stat{{PID: os.Getpid()}})
+	var s Search
+	defer s.Close()
+	l, err := s.requestsInFlight([]linux.Stat{{PID: os.Getpid()}})
 	if (l != nil) != (len(waiting) > 0) || err != nil {
 		t.Errorf("%v, %v, with %d waiting", l, err, len(waiting))
 	}

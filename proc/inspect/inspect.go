@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,10 +29,16 @@ type Loss struct {
 
 func (l *Loss) String() string { return fmt.Sprintf("process %d (%s) has %s", l.PID, l.Comm, l.Has) }
 
+// A Search looks for losses in the attempts of one checkpoint.
+type Search struct {
+	contexts *aioContexts // once a process uses asynchronous I/O
+	end      time.Time    // of the patience with requests in flight
+}
+
 // Find returns the first thing that a checkpoint of the processes would lose, or
 // nil. The tree is a whole task, stopped, and root the process that CRIU is told to
 // dump; the caller may trace them. user is whose the task is.
-func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
+func (s *Search) Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 	if l := lostSession(tree, root); l != nil {
 		return l, nil
 	}
@@ -66,7 +73,7 @@ func Find(tree []linux.Stat, root int, user uint32) (*Loss, error) {
 	if l, err := lostLock(tree); l != nil || err != nil {
 		return l, err
 	}
-	if l, err := requestsInFlight(tree); l != nil || err != nil {
+	if l, err := s.requestsInFlight(tree); l != nil || err != nil {
 		return l, err
 	}
 	semaphores, err := usedSemaphores(tree, user)

@@ -33,7 +33,11 @@ func (t *task) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult, erro
 	if err := t.mayCheckpoint(was); err != nil {
 		return proc.CheckpointResult{}, err
 	}
-	d := dump{t: t, o: o, was: was}
+	d := dump{t: t, o: o, was: was, search: new(inspect.Search)}
+	defer d.search.Close()
+	if tree, err := t.processes.tree(); err == nil && was == running {
+		d.search.Prepare(tree)
+	}
 	res, err := d.attempt()
 	for pause := 20 * time.Millisecond; errors.Is(err, proc.ErrCheckpointLater) && was == running && pause <= 320*time.Millisecond; pause *= 2 {
 		time.Sleep(pause) // it runs, and what is in the way may pass
@@ -67,6 +71,8 @@ type dump struct {
 	t   *task
 	o   proc.CheckpointOptions
 	was phase // before it
+
+	search *inspect.Search
 }
 
 // attempt makes one attempt. If it fails the task is as it was.
@@ -110,7 +116,7 @@ func (d dump) write() (proc.CheckpointResult, error) {
 	if err != nil {
 		return none, err
 	}
-	if err := undumpable(tree, d.t.processes.init(), d.t.life.spec().UID); err != nil {
+	if err := undumpable(d.search, tree, d.t.processes.init(), d.t.life.spec().UID); err != nil {
 		return none, err
 	}
 	if err := d.t.stops.unlock(); err != nil { // CRIU would wait for ever for a frozen process
@@ -212,8 +218,8 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 }
 
 // undumpable refuses what CRIU would leave out of a checkpoint without a word.
-func undumpable(tree []linux.Stat, init int, user uint32) error {
-	loss, err := inspect.Find(tree, init, user)
+func undumpable(s *inspect.Search, tree []linux.Stat, init int, user uint32) error {
+	loss, err := s.Find(tree, init, user)
 	if loss == nil && err == nil {
 		if number, rerr := os.ReadFile(keyringFile); rerr == nil { // there is none where keyrings are not allowed
 			loss = inspect.Keys(init, string(number))

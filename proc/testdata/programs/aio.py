@@ -1,5 +1,6 @@
 # aio.py poll|write DIR: has a request of the kernel's asynchronous I/O (libaio) in flight, and says how it ended, when
-# DIR/go is there. poll waits for a pipe to be readable, write writes to DIR/file past the page cache.
+# DIR/go is there. poll waits for a pipe to be readable, write writes to DIR/file past the page cache. A child that was
+# forked in between has the ring's memory and nothing in flight.
 import ctypes, mmap, os, struct, sys, time
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -16,6 +17,11 @@ def call(number, *args):
 ring = ctypes.c_ulong(0)
 call(setup, 64, ctypes.byref(ring))
 what, directory = sys.argv[1:]
+child = os.fork()
+if child == 0:
+    while not os.path.exists(directory + "/go"):
+        time.sleep(0.01)
+    os._exit(0)
 PWRITE, POLL = 1, 5
 
 
@@ -48,6 +54,7 @@ start(request)
 print("in flight", flush=True)
 while not os.path.exists(directory + "/go"):
     time.sleep(0.01)
+assert os.waitpid(child, 0)[1] == 0
 if what == "poll":
     os.write(w, b"x")
 print(sorted(ended(2, 20)), flush=True)
