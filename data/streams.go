@@ -241,6 +241,9 @@ func (f *Files) AbsentAttempt(id string, consumer, attempt int) error {
 	return unlessUnknown(f.streams.Absent(id, consumer, attempt))
 }
 
+// AwaitsNewer reports whether only a newer version knows what a stream deals; see stream.Engine.AwaitsNewer.
+func (f *Files) AwaitsNewer(id string) bool { return f.streams.AwaitsNewer(id) }
+
 // RemoveStream removes a stream that nobody will read any more.
 func (f *Files) RemoveStream(id string) error { return unlessUnknown(f.streams.Remove(id)) }
 

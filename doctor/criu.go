@@ -15,7 +15,7 @@ func criuFinding(ctx context.Context, path string, noSmoke bool) Finding {
 		Why: "CRIU writes a task to storage and brings it back; without it tasks are suspended or killed to make room, and nothing survives a reboot."}
 	find := criu.Find
 	if path != "" {
-		find = func() (criu.Criu, error) { return criu.At(path) }
+		find = func() (criu.Criu, error) { return criu.At(ctx, path) }
 	}
 	c, err := find()
 	if err != nil {

@@ -78,7 +78,7 @@ func testElsewhere(t *testing.T, p blob.Place) {
 
 	// Put, as the machine that it comes from does.
 	a := newArchive(t, p, Options{Compress: true})
-	o := &Observer{CRIU: func() string { return "4.2" }}
+	o := &Observer{CRIU: says("4.2", nil)}
 	roots := []Root{{Path: local}, {Path: m.rt.Dir}}
 	if err := m.put(ctx, a, o, needed, roots); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,11 @@ func testElsewhere(t *testing.T, p blob.Place) {
 	}
 
 	claim, err := a.Claim(ctx, Want{Key: testKey("k"), UID: spec.UID, Claimant: "node2", Accept: func(m *Manifest) error {
-		here, err := m.Fingerprint.Here(ctx, o, func(f func() error) error { return f() })
+		here, err := o.Machine(ctx)
+		if err != nil {
+			return err
+		}
+		here, err = m.Fingerprint.Here(ctx, o, here, func(f func() error) error { return f() })
 		if diff := m.Fingerprint.Compare(here); err == nil && diff != nil {
 			err = errors.New(strings.Join(diff, "; "))
 		}

@@ -28,7 +28,7 @@ var (
 	ErrElsewhere = errors.New("its checkpoint goes on on another machine")
 	// ErrNothing: nothing waits that a command could go on from here.
 	ErrNothing = errors.New("no checkpoint of this command waits")
-	// ErrUnknown: the archive does not answer.
+	// ErrUnknown: the archive does not answer, or this machine cannot say what it is.
 	ErrUnknown = errors.New("it is not known whether a checkpoint of it waits")
 	// ErrBegun: an earlier daemon may have begun to restore the checkpoint.
 	ErrBegun = errors.New("the daemon ended when it was about to be restored")

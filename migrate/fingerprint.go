@@ -52,7 +52,7 @@ type FileID struct {
 // An Observer looks at machines and files. It remembers hashes of files that have
 // not changed. Use one for the life of a process; safe for concurrent use.
 type Observer struct {
-	CRIU func() string // the version, now
+	CRIU func(ctx context.Context) (version string, err error) // now; empty: there is none
 
 	cache sumCache
 }
@@ -67,8 +67,12 @@ func (o *Observer) Machine(ctx context.Context) (Fingerprint, error) {
 	if err := unix.Uname(&uts); err != nil {
 		return Fingerprint{}, fmt.Errorf("fingerprint: %w", err)
 	}
+	version, err := o.CRIU(ctx)
+	if err != nil {
+		return Fingerprint{}, fmt.Errorf("fingerprint: %w", err)
+	}
 	f := Fingerprint{
-		Arch: runtime.GOARCH, PageSize: os.Getpagesize(), Kernel: unix.ByteSliceToString(uts.Release[:]), CRIU: o.CRIU(),
+		Arch: runtime.GOARCH, PageSize: os.Getpagesize(), Kernel: unix.ByteSliceToString(uts.Release[:]), CRIU: version,
 		CPU: cpu.Vendor, Flags: cpu.Flags,
 	}
 	return f, ctx.Err()
@@ -96,15 +100,10 @@ func (f *Fingerprint) AddFiles(ctx context.Context, o *Observer, paths []string)
 	return ctx.Err()
 }
 
-// Here looks at the same machine properties and files on this machine, to be
-// compared with f. Files are looked at inside as, which runs what it gets with the
-// rights of the task's user: the paths are that user's to choose.
-func (f Fingerprint) Here(ctx context.Context, o *Observer, as func(func() error) error) (Fingerprint, error) {
-	here, err := o.Machine(ctx)
-	if err != nil {
-		return here, err
-	}
-	err = as(func() error {
+// Here adds to the fingerprint of this machine the files of f, to be compared with f. Files are
+// looked at inside as, which runs what it gets with the rights of the task's user: the paths are that user's to choose.
+func (f Fingerprint) Here(ctx context.Context, o *Observer, here Fingerprint, as func(func() error) error) (Fingerprint, error) {
+	err := as(func() error {
 		for _, id := range f.Files {
 			here.Files = append(here.Files, o.Identify(ctx, id.Path))
 		}

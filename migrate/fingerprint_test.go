@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -60,13 +61,19 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// says is a CRIU.
+func says(version string, err error) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return version, err }
+}
+
 // TestMachine: this machine is like itself.
 func TestMachine(t *testing.T) {
-	o := &Observer{CRIU: func() string { return "4.2.1" }}
+	o := &Observer{CRIU: says("4.2.1", nil)}
 	f, err := o.Machine(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	machine := f
 	if f.Arch == "" || f.PageSize < 4096 || len(f.Flags) < 5 || f.Kernel == "" {
 		t.Errorf("%+v", f)
 	}
@@ -82,7 +89,7 @@ func TestMachine(t *testing.T) {
 	}
 	compare := func() []string {
 		t.Helper()
-		here, err := f.Here(t.Context(), o, func(f func() error) error { return f() })
+		here, err := f.Here(t.Context(), o, machine, func(f func() error) error { return f() })
 		if err != nil {
 			t.Fatal(err)
 		}

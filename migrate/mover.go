@@ -170,7 +170,7 @@ func (m *Mover) Withdraw(ctx context.Context, id string) error {
 }
 
 // Take gets a checkpoint of the same command into a store, as the task's; ErrNothing when
-// there is none that can be used here, ErrUnknown when the archive does not answer. From
+// there is none that can be used here, ErrUnknown when the archive, or CRIU, does not answer. From
 // then on it is the task's, for as long as ctx lasts and this machine reaches the archive, and from
 // Taken.Use on for good. What an earlier daemon has begun to fetch for the task
 // is fetched again. What it has used is still here, and the task's to go on from, as only its supervisor can have begun to
@@ -201,12 +201,16 @@ func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 	if !found.ready[key] {
 		return Taken{}, ErrNothing
 	}
+	machine, err := m.machine(ctx)
+	if err != nil {
+		return Taken{}, fmt.Errorf("%w: %w", ErrUnknown, err)
+	}
 	until := sync.OnceValue(func() time.Time { return time.Now().Add(removalTime) }) // for all that are looked at
 	claim, err := at.Claim(ctx, Want{
 		Key: key, UID: p.Spec.UID, Claimant: claimant,
 		Passed: m.passed,
 		Accept: func(of *Manifest) error {
-			if err := m.accept(ctx, p.Spec, of); err != nil || slices.Contains(found.offered, of.ID) {
+			if err := m.accept(ctx, p.Spec, machine, of); err != nil || slices.Contains(found.offered, of.ID) {
 				return err // what lies here of one that it had claimed before, it has fetched
 			}
 			return awaitRemoval(ctx, launch, of, until())
@@ -282,9 +286,27 @@ func (m *Mover) survey(ctx context.Context, claimant string, again bool) (*Archi
 	}
 }
 
+// machineTime is for how long this machine is asked what it is: its CRIU does not say so while it is being replaced. Tests shorten it.
+var machineTime = 10 * time.Second
+
+// machine is Observer.Machine, asked until it succeeds.
+func (m *Mover) machine(ctx context.Context) (Fingerprint, error) {
+	for until := time.Now().Add(machineTime); ; {
+		f, err := m.Observer.Machine(ctx)
+		if err == nil || !time.Now().Before(until) {
+			return f, err
+		}
+		select {
+		case <-time.After(machineTime / 20):
+		case <-ctx.Done():
+			return f, context.Cause(ctx)
+		}
+	}
+}
+
 // accept says why a checkpoint cannot be restored on this machine, for the user of
 // the spec.
-func (m *Mover) accept(ctx context.Context, spec proc.Spec, of *Manifest) error {
+func (m *Mover) accept(ctx context.Context, spec proc.Spec, machine Fingerprint, of *Manifest) error {
 	var meta archivedMeta
 	if err := json.Unmarshal(of.Meta, &meta); err != nil {
 		return err
@@ -292,7 +314,7 @@ func (m *Mover) accept(ctx context.Context, spec proc.Spec, of *Manifest) error 
 	if err := supervisor.Knows(meta.Record); err != nil {
 		return err
 	}
-	here, err := of.Fingerprint.Here(ctx, m.Observer, spec.As)
+	here, err := of.Fingerprint.Here(ctx, m.Observer, machine, spec.As)
 	if err != nil {
 		return err
 	}

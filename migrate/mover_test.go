@@ -113,7 +113,7 @@ type yard struct {
 }
 
 func newYard(t *testing.T) *yard {
-	y := &yard{t: t, top: t.TempDir(), place: &failing{Place: newDir(t)}, o: &Observer{CRIU: func() string { return "4.2" }}, record: 1}
+	y := &yard{t: t, top: t.TempDir(), place: &failing{Place: newDir(t)}, o: &Observer{CRIU: says("4.2", nil)}, record: 1}
 	for _, dir := range []string{"disk1", "disk2", "logs"} {
 		layout(t, y.top, dir+"/")
 	}
@@ -216,9 +216,45 @@ func TestNewerRecord(t *testing.T) {
 		t.Errorf("it was sent: %v", err)
 	}
 	of := &Manifest{Description: Description{Meta: json.RawMessage(`{"task_dir": "/state/tasks/a", "record": 1048576}`)}}
-	if err := y.mover("n2").accept(t.Context(), proc.Spec{}, of); !errors.Is(err, checkpoint.ErrVersion) {
+	if err := y.mover("n2").accept(t.Context(), proc.Spec{}, Fingerprint{}, of); !errors.Is(err, checkpoint.ErrVersion) {
 		t.Errorf("it was taken: %v", err)
 	}
+}
+
+// TestSilentCRIU: while CRIU does not say its version nothing is sealed that no machine is like, and what waits is not passed over.
+func TestSilentCRIU(t *testing.T) {
+	y := newYard(t)
+	a := y.launch(containerA)
+	silent := func() func(context.Context) (string, error) { // once
+		n := 0
+		return func(context.Context) (string, error) {
+			if n++; n == 1 {
+				return "", errors.New("fork: no memory")
+			}
+			return "4.2", nil
+		}
+	}
+	y.o.CRIU = silent()
+	if err := y.send(a, containerA, "n1"); err == nil || !strings.Contains(err.Error(), "no memory") {
+		t.Errorf("it was sent: %v", err)
+	}
+	a.ID = NewID()
+	if err := y.mover("n1").Send(t.Context(), a, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	y.remove("disk1/"+containerA, "disk2/"+containerA, "logs/"+containerA)
+	defer func(d time.Duration) { machineTime = d }(machineTime)
+	often := machineTime
+	machineTime = 0
+	y.o.CRIU = silent()
+	b := y.launch(containerB)
+	if _, err := y.mover("n2").Take(t.Context(), b); !errors.Is(err, ErrUnknown) || !strings.Contains(err.Error(), "no memory") {
+		t.Errorf("it was taken: %v", err)
+	}
+	y.wantState(Ready)
+	machineTime = often
+	y.o.CRIU = silent()
+	y.mustTake(b, "n2")
 }
 
 // What a container has written to the directories that it was given goes on with it, whether it has it open or not, also when it

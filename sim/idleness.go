@@ -21,10 +21,12 @@ const (
 // a task that fits is neither started nor on its way.
 type idleness struct {
 	since []time.Duration // of each node; negative: it is not idle
+	// until is for how long the memory of what is written out on an idle node may be awaited; 0: nobody does.
+	until []time.Duration
 }
 
 func newIdleness(nodes int) *idleness {
-	s := &idleness{since: make([]time.Duration, nodes)}
+	s := &idleness{since: make([]time.Duration, nodes), until: make([]time.Duration, nodes)}
 	for i := range s.since {
 		s.since[i] = -1
 	}
@@ -39,6 +41,9 @@ func (s *idleness) verify(e *engine, uses []use) error {
 			s.since[i] = -1
 		case s.since[i] < 0:
 			s.since[i] = e.now
+		}
+		if s.since[i] < 0 || uses[i].going == 0 {
+			s.until[i] = 0
 		}
 	}
 	if waiting := e.gangs.inQueue(); len(waiting) > 0 {
@@ -64,7 +69,7 @@ func (s *idleness) verify(e *engine, uses []use) error {
 			if s.since[i] < 0 || !t.fits(n, uses[i].memory) || (t.v.State != headrace.Suspended || t.node != n) && !uses[i].leaves(n, e.roster.needOf(t.v.Need)) {
 				continue
 			}
-			if took := min(waits, e.now-s.since[i]); took > patience+patient*t.takesTo(n, &e.c) && !awaited(e, n, &uses[i], t) {
+			if took := min(waits, e.now-s.since[i]); took > patience+patient*t.takesTo(n, &e.c) && !s.awaited(e, n, &uses[i], t) {
 				return fmt.Errorf("%s has been idle for %v, and %s, which is %s and fits there, has waited for %v", n.v.ID, e.now-s.since[i], t.v.ID, t.v.State, waits)
 			}
 		}
@@ -73,15 +78,22 @@ func (s *idleness) verify(e *engine, uses []use) error {
 }
 
 // awaited reports whether a task that may stand before t waits for the memory of those that are being written out
-// on n: it has its room there once they are gone.
-func awaited(e *engine, n *node, u *use, t *task) bool {
-	return u.going > 0 && slices.ContainsFunc(e.roster.order, func(w *task) bool {
+// on n: it has its room there once they are gone, which is patient times as long as that was to take at first.
+func (s *idleness) awaited(e *engine, n *node, u *use, t *task) bool {
+	if u.going == 0 {
+		return false
+	}
+	found := slices.ContainsFunc(e.roster.order, func(w *task) bool {
 		if w == nil || w.phase != idle || w.v.Leaving || w.v.Starting || w.v.State == headrace.Suspended && w.node != n {
 			return false
 		}
 		before := w.v.Priority > t.v.Priority || w.left < t.left && w.v.Priority.Top() == t.v.Priority.Top()
 		return before && !w.fits(n, u.memory) && w.fits(n, u.memory-u.going) && u.leaves(n, e.roster.needOf(w.v.Need))
 	})
+	if found && s.until[n.i] == 0 {
+		s.until[n.i] = e.now + patience + patient*n.store.wait()
+	}
+	return found && e.now <= s.until[n.i]
 }
 
 // verifyGangs does that while gangs wait, for whom nodes may be kept: not all of them could

@@ -1,26 +1,90 @@
 package sim
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"headrace/policy"
+	"headrace/trace"
 )
 
 // A node is not idle for nothing while one is written out that moves elsewhere, and who stands before
 // others waits for its memory: a (600 MB) is suspended for u, and moves to the node of b when that ends, shortly
 // before u does. Then w (700 MB) waits for two minutes, and x, behind it, might run at once.
 func TestIdleForMemoryOfDump(t *testing.T) {
+	w, c := idleForDump()
+	r := run(t, w, c)
+	if r.Counts.Suspends != 1 || r.IO.Moved == 0 {
+		t.Errorf("%+v: want one that is suspended and moves", r.Counts)
+	}
+}
+
+func idleForDump() (*trace.Workload, Config) {
 	c := easy(2, policy.Suspend)
 	c.Medium.Write, c.Node.Net = 5*mb, 100*mb
-	w := workload(
+	return workload(
 		job{submit: 0, run: 1000, priority: 0, memory: 600 * mb, dirty: 600 * mb},
 		job{submit: 0, run: 500, priority: 5, memory: 100 * mb},
 		job{submit: 300, run: 206, priority: 10, memory: 600 * mb},
 		job{submit: 400, run: 10, priority: 0, memory: 700 * mb},
 		job{submit: 410, run: 10, priority: 0, memory: 100 * mb},
-	)
-	r := run(t, w, c)
-	if r.Counts.Suspends != 1 || r.IO.Moved == 0 {
-		t.Errorf("%+v: want one that is suspended and moves", r.Counts)
+	), c
+}
+
+// A dump that does not end is no reason for a node to be idle: it is one for a few times as long as it was to take.
+func TestIdleForDumpWithoutEnd(t *testing.T) {
+	w, c := idleForDump()
+	e := newEngine(w, c)
+	leaving := func() *task {
+		for _, x := range e.roster.order {
+			if x != nil && x.phase == idle && x.v.Leaving {
+				return x
+			}
+		}
+		return nil
+	}
+	var a *task
+	for e.now < 600*time.Second && (a == nil || e.idleness.since[a.node.i] < 0) {
+		at, what := e.soonest()
+		e.advance(at)
+		switch what {
+		case aSubmission:
+			e.submit()
+		case anEvent:
+			e.happen(e.take())
+		case aDecision:
+			if err := e.decide(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a = leaving()
+	}
+	if a == nil {
+		t.Fatal("nobody is written out from an idle node")
+	}
+	e.now += patience + time.Second
+	idle := func() error {
+		uses := make([]use, len(e.nodes))
+		for _, x := range e.roster.order {
+			if x != nil && x.node != nil {
+				uses[x.node.i].add(x, nil)
+			}
+			if x != nil && x.v.Room != "" {
+				uses[e.byNode[x.v.Room].i].expected = true
+			}
+		}
+		return e.idleness.verify(e, uses)
+	}
+	if err := idle(); err != nil {
+		t.Error(err)
+	}
+	e.now += patience + 4*a.node.store.wait()
+	if err := idle(); err != nil {
+		t.Error(err)
+	}
+	e.now += patience
+	if err := idle(); err == nil || !strings.Contains(err.Error(), "has been idle for") {
+		t.Errorf("%v: want what is idle", err)
 	}
 }

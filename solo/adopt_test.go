@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -147,6 +148,66 @@ func TestRecordsOfBeforeAKill(t *testing.T) {
 	if got := m.awaitState(id, headrace.Killed); got.Reason != "killed by a user" {
 		t.Errorf("it is %s because: %s", got.State, got.Reason)
 	}
+}
+
+// TestRecordsOfBeforeARestoreAndAKill: also one that was checkpointed then, and has run since.
+func TestRecordsOfBeforeARestoreAndAKill(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
+	b.awaitState(id, headrace.Checkpointed)
+	b.shutdown()
+	keep := filepath.Join(t.TempDir(), "state.db")
+	copyFile(t, filepath.Join(b.cfg.StateDir, "state.db"), keep)
+	b.start()
+	b.restoreNow(id)
+	b.awaitState(id, headrace.Running)
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitState(id, headrace.Killed)
+	b.shutdown()
+	putBack(b, keep)
+	b.start()
+	if got := b.get(id); got.State != "killed" || got.Reason != "killed by a user" {
+		t.Errorf("it is %s because: %s", got.State, got.Reason)
+	}
+}
+
+// TestRecordsOfBeforeAnUnreadableCheckpoint: a task whose supervisor has no processes is not lost while nobody can say whether it
+// was checkpointed.
+func TestRecordsOfBeforeAnUnreadableCheckpoint(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Running, never)
+	b.shutdown()
+	keep := filepath.Join(t.TempDir(), "state.db")
+	copyFile(t, filepath.Join(b.cfg.StateDir, "state.db"), keep)
+	b.start()
+	b.checkpointNow(id)
+	b.shutdown()
+	putBack(b, keep)
+	c := &conn{world: b.world}
+	var asked atomic.Int32
+	c.before = func(op string, _ headrace.TaskID) error {
+		if op == "latest" && asked.Add(1) <= 2 {
+			return errors.New("input/output error")
+		}
+		return nil
+	}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	b.await(id, "found", func(w *wire.Task) bool {
+		return w.Checkpoint != nil && w.State == "running" && w.Doing == "" || w.State == "lost"
+	})
+	if got := b.get(id); got.State != "running" || asked.Load() < 3 {
+		t.Errorf("%v, asked %d times", got, asked.Load())
+	}
+	b.world.with(id, func(th *thing) {
+		if th.starts != 1 {
+			t.Errorf("started %d times", th.starts)
+		}
+	})
 }
 
 // TestUnknownIsLeftAlone: a container that the records do not know goes on by itself.

@@ -136,6 +136,10 @@ func (s *calls) perform(t *task, c *call) {
 			s.answer(c, t, fmt.Errorf("%w: task %s is %s; kill it first: headrace kill %s", serve.ErrState, t.rec.ID, t.rec.State, t.rec.ID))
 			return
 		}
+		if s.inputs.owed(t) {
+			s.answer(c, t, fmt.Errorf("%w: task %s reads an input that waits for a newer version of headrace, which has to be told how it has ended; kill all that read it first", serve.ErrState, t.rec.ID))
+			return
+		}
 		s.forget(t, c)
 	case backFromLoss:
 		s.tasks.reactivate(t)

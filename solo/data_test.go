@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"connectrpc.com/connect"
+	"github.com/klauspost/compress/zstd"
 	bolt "go.etcd.io/bbolt"
 
 	"headrace"
@@ -197,4 +198,64 @@ func TestWaitsForAnotherConsumer(t *testing.T) {
 	for _, id := range ids {
 		b.await(id, "dealt its input", func(w *wire.Task) bool { return !strings.Contains(w.Reason, "waits for") })
 	}
+}
+
+// TestWaitsForNewerVersion: a task whose input only a newer version deals says so, and how others that read it have ended is kept
+// for that.
+func TestWaitsForNewerVersion(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	b.cfg.Slots, b.cfg.KeepEnded = 2, 1
+	b.start()
+	path := testkit.File(t, testkit.OpenDir(t), "x", 1<<20, 0o644)
+	res, err := b.tasks.Run(b.ctx(), &wire.RunRequest{
+		Argv: []string{"work"}, Priority: uint32(headrace.Normal),
+		Input: &wire.Input{Paths: []string{path}, Split: wire.Split_SPLIT_RAW, Tasks: 2},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := headrace.TaskID(res.Ids[0]), headrace.TaskID(res.Ids[1])
+	b.awaitState(first, headrace.Running)
+	b.awaitState(second, headrace.Running)
+	stream := b.get(first).Input.Stream
+	b.shutdown()
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := filepath.Join(statedir.Streams(b.cfg.StateDir), stream, "plan")
+	if err := os.WriteFile(plan, z.EncodeAll([]byte(`{"version": 1000}`), nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	const why = "its input is not dealt: it waits for the version of headrace that has written it"
+	b.await(second, "told why it waits", func(w *wire.Task) bool { return strings.Contains(w.Reason, why) })
+	b.finish(first, 1)
+	b.awaitState(first, headrace.Failed)
+	gone := func(id headrace.TaskID) bool {
+		_, err := b.tasks.Get(b.ctx(), &wire.GetRequest{Id: string(id)})
+		return connect.CodeOf(err) == connect.CodeNotFound
+	}
+	var others []headrace.TaskID
+	for range 2 {
+		other := b.run(headrace.Normal)
+		b.awaitState(other, headrace.Running)
+		b.finish(other, 0)
+		others = append(others, other)
+	}
+	testkit.Await(t, "one to be forgotten", func() bool { return gone(others[0]) })
+	if gone(first) {
+		t.Error("nobody knows how the first has ended, and its stream waits for it")
+	}
+	forget := func() error {
+		_, err := b.tasks.Forget(b.ctx(), &wire.VerbRequest{Id: string(first)})
+		return err
+	}
+	if err := forget(); err == nil || !strings.Contains(err.Error(), "newer version") {
+		t.Errorf("forget: %v", err)
+	}
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(second)}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Await(t, "the first to be forgotten, as nobody reads the stream any more", func() bool { return forget() == nil || gone(first) })
 }

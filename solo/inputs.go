@@ -306,6 +306,13 @@ func (s *inputs) end(id string, tasks []*task) {
 	})
 }
 
+// owed tells whether a daemon of a newer version has to be told, from the record of the task, how it has ended: the stream waits for
+// both.
+func (s *inputs) owed(t *task) bool {
+	id := t.streamOf()
+	return id != "" && s.files.AwaitsNewer(id)
+}
+
 // trouble returns why the task's stream has failed, empty if it has not.
 func (s *inputs) trouble(t *task) string {
 	if id := t.streamOf(); id != "" {
@@ -316,19 +323,26 @@ func (s *inputs) trouble(t *task) string {
 
 // heldUp returns a function that tells of a running task why it is dealt nothing; empty: it is.
 func (s *inputs) heldUp(all map[headrace.TaskID]*task) func(t *task) string {
-	awaited := map[string][]*task{} // by stream
+	type standstill struct {
+		trouble string
+		awaited []*task
+	}
+	standstills := map[string]*standstill{} // by stream
 	return func(t *task) string {
 		id := t.streamOf()
 		if id == "" || t.rec.State != headrace.Running {
 			return ""
 		}
-		list, known := awaited[id]
-		if !known {
-			list = consumersOf(id, s.files.Awaited(id), all)
-			awaited[id] = list
+		still := standstills[id]
+		if still == nil {
+			still = &standstill{s.files.StreamTrouble(id), consumersOf(id, s.files.Awaited(id), all)}
+			standstills[id] = still
+		}
+		if still.trouble != "" {
+			return "its input is not dealt: " + still.trouble
 		}
 		var names []string
-		for _, other := range list {
+		for _, other := range still.awaited {
 			if other != t {
 				names = append(names, fmt.Sprintf("%s (%s)", other.rec.ID, other.rec.State))
 			}

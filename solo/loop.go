@@ -192,7 +192,7 @@ func (l *loop) stop() error {
 // forgetOld forgets the oldest ended tasks beyond the number to keep.
 func (l *loop) forgetOld() {
 	for _, t := range l.tasks.old(l.cfg.KeepEnded) {
-		if t.op == nil && (len(t.rec.ImageDirs) == 0 || t.rec.Checkpoint != nil) { // else they are removed first
+		if t.op == nil && !l.inputs.owed(t) && (len(t.rec.ImageDirs) == 0 || t.rec.Checkpoint != nil) { // else they are removed first
 			l.operations.forget(t, nil)
 		}
 	}

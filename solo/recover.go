@@ -231,9 +231,13 @@ func (r *recovery) findOtherwise(ctx context.Context, rec journal.Record, f *fin
 	empty := f.stats != nil && f.stats.State == headrace.Checkpointed
 	if empty || f.live == nil && f.exit == nil && errors.Is(f.err, proc.ErrGone) {
 		image, err := r.images.unrecorded(ctx, &rec)
-		if f.image = image; err != nil && f.live == nil {
-			f.err = fmt.Errorf("whether it has a checkpoint that is not recorded is not known: %w", err)
+		if f.image = image; err == nil {
+			return
 		}
+		if f.live != nil { // else it would be taken for one that has lost its processes
+			f.live.Close()
+		}
+		*f = finding{err: fmt.Errorf("whether it has a checkpoint that is not recorded is not known: %w", err)}
 	}
 }
 
@@ -291,7 +295,7 @@ func (r *recovery) reconcile(t *task, f finding) {
 			r.enter(t, f.stats.State, journal.Event{Reason: otherwise})
 		}
 		return
-	case f.exit != nil && (t.rec.State != headrace.Checkpointed || in.Doing() == headrace.Restoring && f.exit.EndsRestore(t.rec.SeenExit)):
+	case f.exit != nil && (t.rec.State != headrace.Checkpointed || f.exit.KilledForUser || in.Doing() == headrace.Restoring && f.exit.EndsRestore(t.rec.SeenExit)):
 		if t.rec.State == headrace.Checkpointed {
 			t.rec.State = headrace.Running // it was restored before it ended
 		}

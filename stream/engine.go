@@ -35,14 +35,14 @@ type Engine struct {
 	budget *budget.Budget // of links
 	hellos *budget.Budget // of bytes of lists of units that come
 	lists  *budget.Budget // of bytes of lists of files
-	// newerReader tells of the first reader of a newer version.
-	newerReader sync.Once
 
 	// mu guards these too.
 	streams map[string]*stream
 	links   map[*link]bool
 	// broken are streams that could not be taken up, with the reason.
 	broken map[string]error
+	// newerTold is when it was last said of a user that readers of a newer version come.
+	newerTold map[uint32]time.Time
 }
 
 // New opens the streams that are in cfg.Dir. Consumers that were attached when
@@ -56,7 +56,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		common: common{cfg: cfg}, streams: map[string]*stream{}, links: map[*link]bool{}, broken: map[string]error{},
+		common: common{cfg: cfg}, streams: map[string]*stream{}, links: map[*link]bool{}, broken: map[string]error{}, newerTold: map[uint32]time.Time{},
 		budget: budget.Ordinary("connections to streams", maxLinks, maxLinksOthers),
 		hellos: budget.Ordinary("bytes of lists", maxHellos, maxHellosOthers),
 		lists:  budget.Ordinary("bytes of names of files that streams deal", maxLists, maxListsOthers),
@@ -110,9 +110,9 @@ func (e *Engine) recover() error {
 		} else if err == nil {
 			err = e.reopen(dir, spec, p)
 		}
-		if errors.Is(err, errPlanVersion) {
-			e.cfg.Log.Warn("a stream was written by another version; its readers wait for a daemon that is", "stream", d.Name(), "err", err)
-			e.broken[d.Name()] = fmt.Errorf("it waits for the version of headrace that has written it: %w", err)
+		if errors.Is(err, errNewerPlan) {
+			e.cfg.Log.Warn("a stream was written by a newer version; its readers wait for a daemon that is", "stream", d.Name(), "err", err)
+			e.broken[d.Name()] = err
 			continue
 		}
 		if err != nil {
@@ -279,10 +279,24 @@ func (e *Engine) makePlan(ctx context.Context, spec *Spec) (*deal.Plan, error) {
 // find looks a stream up; call it with the lock held.
 func (e *Engine) find(id string) (*stream, error) {
 	s := e.streams[id]
+	if s == nil && e.awaitsNewer(id) {
+		return nil, e.broken[id]
+	}
 	if s == nil {
 		return nil, fmt.Errorf("%w: %s", ErrUnknown, id)
 	}
 	return s, nil
+}
+
+// awaitsNewer is AwaitsNewer with the lock held.
+func (e *Engine) awaitsNewer(id string) bool { return errors.Is(e.broken[id], errNewerPlan) }
+
+// AwaitsNewer reports whether only a newer version knows what a stream deals. What is said of its consumers meanwhile is an
+// error: it is to be said again to the engine that knows.
+func (e *Engine) AwaitsNewer(id string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.awaitsNewer(id)
 }
 
 // Info tells about one stream.

@@ -562,8 +562,9 @@ func TestBrokenStream(t *testing.T) {
 	}
 }
 
-// TestPlanOfAnotherVersion: readers of a stream that another version has written wait, and go on with a daemon that knows it.
-func TestPlanOfAnotherVersion(t *testing.T) {
+// TestPlanOfNewerVersion: readers of a stream that a newer version has written wait, and go on with a daemon that knows it; what is
+// said of them meanwhile is to be said to that. For one that reads an older plan nobody waits.
+func TestPlanOfNewerVersion(t *testing.T) {
 	p := newPlace(t).start()
 	s := p.open(Spec{Paths: []string{p.write("f", []byte("fine\n"))}, Rule: byLine, Consumers: 1})
 	p.stop()
@@ -576,11 +577,24 @@ func TestPlanOfAnotherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(plan, z.EncodeAll([]byte(`{"version": 0}`), nil), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+	if err := p.client(s.ID, 0, 1).connect(); !errors.Is(err, errRefused) || p.e.AwaitsNewer(s.ID) {
+		t.Errorf("the consumer of an older plan: %v", err)
+	}
+	p.stop()
 	theirs := z.EncodeAll([]byte(`{"version": 2, "what": "nobody knows"}`), nil)
 	if err := os.WriteFile(plan, theirs, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p.start()
+	for name, err := range map[string]error{"done": p.e.Done(s.ID, 0, 1), "failed": p.e.Fail(s.ID, 0, 1), "absent": p.e.Absent(s.ID, 0, 1)} {
+		if err == nil || errors.Is(err, ErrUnknown) || !p.e.AwaitsNewer(s.ID) {
+			t.Errorf("that its consumer is %s is taken in, or lost: %v", name, err)
+		}
+	}
 	if err := p.client(s.ID, 0, 1).connect(); err == nil || errors.Is(err, errRefused) {
 		t.Errorf("its consumer is told: %v", err)
 	}
@@ -639,21 +653,23 @@ func TestFilesOfOneUser(t *testing.T) {
 	}
 }
 
-// TestNewerReader: a reader of a newer version is not told that its stream has failed, but comes again.
+// TestNewerReader: a reader of a newer version is not told that its stream has failed, but comes again. Whoever runs the daemon is
+// told once, of one that has such a stream, and of nothing that it has made up.
 func TestNewerReader(t *testing.T) {
 	p := newPlace(t)
 	var said bytes.Buffer
 	p.cfg.Log = slog.New(slog.NewTextHandler(&said, nil))
 	p.start()
-	for range 3 {
-		c := p.client("s", 0, 0)
+	s := p.open(Spec{Paths: []string{p.write("f", []byte("fine\n"))}, Rule: byLine, Consumers: 1})
+	for _, name := range []string{strings.Repeat("s", 1000), s.ID, s.ID, s.ID} {
+		c := p.client(name, 0, 0)
 		c.hello.Version++
 		if err := c.connect(); err == nil || errors.Is(err, errRefused) {
 			t.Errorf("it was told: %v", err)
 		}
 	}
 	p.stop()
-	if n := strings.Count(said.String(), "newer version"); n != 1 {
+	if n := strings.Count(said.String(), "newer version"); n != 1 || !strings.Contains(said.String(), fmt.Sprintf("user=%d version=2", os.Getuid())) || said.Len() > 500 {
 		t.Errorf("whoever runs the daemon is told %d times: %s", n, &said)
 	}
 }

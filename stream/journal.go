@@ -154,8 +154,8 @@ type planLine struct {
 
 const planVersion = 1
 
-// errPlanVersion is of a plan that is whole, and of another version of this program.
-var errPlanVersion = errors.New("another version")
+// errNewerPlan is of a plan that is whole, and of a newer version of this program.
+var errNewerPlan = errors.New("it waits for the version of headrace that has written it")
 
 // writePlan makes spec and plan durable in dir. The plan's units follow from the
 // files and are not written.
@@ -201,8 +201,11 @@ func readPlan(dir string) (*Spec, *deal.Plan, error) {
 	if err := dec.Decode(&head); err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", f.Name(), err)
 	}
-	if head.Version != planVersion {
-		return nil, nil, fmt.Errorf("%w: %s has version %d; this program reads %d", errPlanVersion, f.Name(), head.Version, planVersion)
+	switch {
+	case head.Version > planVersion:
+		return nil, nil, fmt.Errorf("%w: %s has version %d; this program reads %d", errNewerPlan, f.Name(), head.Version, planVersion)
+	case head.Version != planVersion: // a daemon that reads it will hardly come again
+		return nil, nil, fmt.Errorf("%s has version %d; this program reads %d", f.Name(), head.Version, planVersion)
 	}
 	boot, err := linux.BootID()
 	if err != nil {

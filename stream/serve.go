@@ -137,9 +137,7 @@ func (c *conversation) hello(uid uint32) error {
 		return errors.New("the first message has to be Hello")
 	}
 	if h.Version > protocol.Version {
-		c.e.newerReader.Do(func() { // they come again and again
-			c.e.cfg.Log.Warn("a reader is of a newer version; all such wait for a daemon that is", "stream", h.Stream, "version", h.Version)
-		})
+		c.e.tellNewer(h, uid)
 		return deal.ErrLater
 	}
 	if h.Version != protocol.Version {
@@ -153,11 +151,24 @@ func (c *conversation) hello(uid uint32) error {
 	return c.attach(h)
 }
 
+// tellNewer says that a user has readers of a newer version, which come again and again: once an hour, and only of who has the
+// stream.
+func (e *Engine) tellNewer(h *protocol.Hello, uid uint32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s := e.streams[h.Stream]
+	if s == nil || uid != 0 && uid != s.spec.Owner.UID || time.Since(e.newerTold[uid]) < time.Hour {
+		return
+	}
+	e.newerTold[uid] = time.Now()
+	e.cfg.Log.Warn("a reader is of a newer version; all such of its user wait for a daemon that is", "user", uid, "version", h.Version)
+}
+
 // meant finds the stream that h means, and sees that it has such a consumer.
 func (e *Engine) meant(h *protocol.Hello, uid uint32) (*stream, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if errors.Is(e.broken[h.Stream], errPlanVersion) {
+	if e.awaitsNewer(h.Stream) {
 		return nil, deal.ErrLater // a daemon of that version deals it
 	}
 	s := e.streams[h.Stream]

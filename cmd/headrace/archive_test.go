@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"headrace/cli"
 	"headrace/report"
@@ -43,6 +45,23 @@ func TestArchiveTellsTheCRIUThatIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	tells("5.7")
+
+	// Where it cannot be asked it is what it was, for as long as it is the same file.
+	was, err := os.Stat(used)
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := fmt.Sprintf("%-*s", int(was.Size()), "#!/bin/sh\nexit 1\n")
+	if err := errors.Join(os.WriteFile(used, []byte(silent), 0o755), os.Chtimes(used, was.ModTime(), was.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	tells("5.7")
+	if err := os.Chtimes(used, was.ModTime(), was.ModTime().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := m.Observer.Machine(t.Context()); err == nil {
+		t.Errorf("a broken one is %q", f.CRIU)
+	}
 }
 
 // TestArchivePlaces: what can never be an archive is refused at the start, what may

@@ -82,7 +82,7 @@ func ParseVersion(out string) (Version, error) {
 func Find() (Criu, error) {
 	home, _ := os.UserHomeDir()
 	s := search{getenv: os.Getenv, home: home, root: os.Geteuid() == 0, path: filepath.SplitList(os.Getenv("PATH"))}
-	return s.find(runVersion)
+	return s.find(func(path string) (Version, error) { return runVersion(context.Background(), path) })
 }
 
 // search is where to look.
@@ -144,7 +144,9 @@ func (s search) find(version func(path string) (Version, error)) (Criu, error) {
 }
 
 // At is Find for the one at a path.
-func At(path string) (Criu, error) { return at(path, runVersion) }
+func At(ctx context.Context, path string) (Criu, error) {
+	return at(path, func(path string) (Version, error) { return runVersion(ctx, path) })
+}
 
 func at(path string, version func(path string) (Version, error)) (Criu, error) {
 	v, err := version(path)
@@ -157,10 +159,10 @@ func at(path string, version func(path string) (Version, error)) (Criu, error) {
 	return Criu{Path: path, Version: v}, nil
 }
 
-func runVersion(path string) (Version, error) {
+func runVersion(ctx context.Context, path string) (Version, error) {
 	// Long, because a machine that has just started is busy, and without an answer no
 	// task could be checkpointed or restored until the daemon starts again.
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.WaitDelay = time.Second

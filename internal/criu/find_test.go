@@ -74,7 +74,7 @@ func TestFindTakesTheFirstThatWillDo(t *testing.T) {
 				if !strings.HasPrefix(p, dir) && tc.env == "" {
 					return Version{}, errors.New("not part of this test")
 				}
-				return runVersion(p)
+				return runVersion(t.Context(), p)
 			}
 			if tc.name == "nothing" {
 				for _, p := range []string{"/usr/sbin/criu", "/sbin/criu"} {
