@@ -3,10 +3,11 @@ package headrace.spark;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
@@ -24,15 +25,16 @@ import scala.collection.mutable.ArrayBuffer;
 /**
  * Stands in Spark's root pool and has no tasks. Whenever Spark has executors to offer it asks all that stand there for
  * theirs, before it chooses any, holding the scheduler's lock; that is when it is noticed what tasks that wait are to be in another order
- * (quartet, section 4.2). Nothing is asked, waited for or sorted there: a thread of its own sorts.
+ * (quartet, section 4.2). Nothing is asked or waited for there. A thread of its own sorts; only of a barrier stage that waits, and of one that is
+ * given up, the lists are sorted under the lock.
  *
  * <p>Whatever fails is counted, and leaves the stage in Spark's own order from then on.
  */
-final class MemoryLocality implements Schedulable, TaskSetOrder.Owner {
+final class MemoryLocality implements Schedulable {
     /** No pool that a user names. */
     private static final String NAME = "headrace: memory locality, no pool";
 
-    /** Counts. Read by other threads. */
+    /** Counts, guarded by the lock of the scheduler. Read by other threads. */
     static final class Counts {
         volatile long stages;
         volatile long lists;
@@ -52,14 +54,15 @@ final class MemoryLocality implements Schedulable, TaskSetOrder.Owner {
     private volatile boolean fewer;
     private final Admission admission;
     private final Executor sorter;
-    /** Stages that will be put into order. */
-    private final Set<TaskSetOrder> asked = ConcurrentHashMap.newKeySet();
+    /** Stages that will be put into order, first come first. Guarded by itself. */
+    private final Set<TaskSetOrder> asked = new LinkedHashSet<>();
 
     // The rest is guarded by the scheduler's lock.
     private final Map<TaskSetManager, TaskSetOrder> stages = new IdentityHashMap<>();
     private final Map<String, Boolean> alive = new HashMap<>();
     private int hosts;
     private int executors;
+    private boolean timed;
     /** Hosts that Spark offers no tasks, as some have failed there. */
     private scala.collection.immutable.Set<String> excluded;
 
@@ -106,58 +109,69 @@ final class MemoryLocality implements Schedulable, TaskSetOrder.Owner {
         });
     }
 
-    /** Does something under the lock, which nobody else has meanwhile. */
+    /** Does something under the lock, which nobody else has meanwhile; what is done within that counts once. */
     private <T> T timed(Supplier<T> work) {
         synchronized (scheduler) {
+            if (timed) {
+                return work.get();
+            }
+            timed = true;
             long began = System.nanoTime();
-            T result = work.get();
-            long took = System.nanoTime() - began;
-            counts.nanos += took;
-            counts.longestNanos = Math.max(counts.longestNanos, took);
-            return result;
+            try {
+                return work.get();
+            } finally {
+                timed = false;
+                long took = System.nanoTime() - began;
+                counts.nanos += took;
+                counts.longestNanos = Math.max(counts.longestNanos, took);
+            }
         }
     }
 
-    @Override
-    public void changed(TaskSetOrder order) {
+    /** A stage is to be put into order. Does not wait. */
+    private void ask(TaskSetOrder order) {
         if (order.isBarrier() && Thread.holdsLock(scheduler)) { // between two offers Spark adds all of its tasks again
             arrange(order);
-        } else if (asked.add(order)) {
-            execute(() -> {
-                asked.remove(order);
-                arrange(order);
-            });
+            return;
         }
-    }
-
-    @Override
-    public void known(TaskSetOrder order) {
-        if (admission != null) {
-            execute(() -> {
-                arrange(order);
-                admission.known(order.stage());
-            });
+        synchronized (asked) {
+            if (!asked.add(order)) {
+                return;
+            }
         }
-    }
-
-    private void execute(Runnable work) {
         try {
-            sorter.execute(work);
+            sorter.execute(() -> next().ifPresent(this::arrange));
         } catch (RejectedExecutionException e) {
             return; // the application ends
         }
     }
 
+    /** Takes out the stage that is to be put into order next: one that waits for that to begin, before others. */
+    private Optional<TaskSetOrder> next() {
+        synchronized (asked) {
+            Optional<TaskSetOrder> next = asked.stream().filter(TaskSetOrder::begins).findFirst().or(() -> asked.stream().findFirst());
+            next.ifPresent(asked::remove);
+            return next;
+        }
+    }
+
     private void arrange(TaskSetOrder order) {
+        boolean begins = order.begins(); // before what it is ordered by is taken
         try {
             TaskSetOrder.Arrangement next = timed(() -> order.copy(this::alive));
             if (next != null) {
                 next.sort();
-                counts.lists += timed(() -> order.put(next));
+                timed(() -> counts.lists += order.put(next));
             }
         } catch (Throwable e) { // Spark's own order is left
             doubt.accept(e);
             giveUp(order);
+        }
+        if (begins) {
+            order.begun();
+            if (admission != null) {
+                admission.known(order.stage());
+            }
         }
     }
 
@@ -186,14 +200,14 @@ final class MemoryLocality implements Schedulable, TaskSetOrder.Owner {
         for (TaskSetManager stage : all) {
             TaskSetOrder order = stages.get(stage);
             if (order == null) {
-                order = new TaskSetOrder(stage, application, delay, this);
+                order = new TaskSetOrder(stage, application, delay, this::ask);
                 stages.put(stage, order);
                 counts.stages++;
                 begin.accept(order);
             }
             if (!order.over()) {
                 try {
-                    counts.lists += order.visit(change);
+                    order.visit(change);
                 } catch (Throwable e) {
                     doubt.accept(e);
                     giveUp(order);

@@ -7,11 +7,13 @@ import headrace.locality.StageInputs;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Comparator;
+import java.util.BitSet;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.IntUnaryOperator;
 import java.util.function.Predicate;
 import java.util.function.ToIntFunction;
@@ -35,47 +37,37 @@ import scala.jdk.javaapi.CollectionConverters;
  * waits for anything.
  */
 final class TaskSetOrder implements StageInputs.Stage {
-    /** From the end of a list, at least: among these one that Spark has added since is noticed. */
-    private static final int LOOKED_AT = 8;
-
-    /** Has stages put into order. Its methods do not wait. */
-    interface Owner {
-        /** Something has changed by which it is ordered. */
-        void changed(TaskSetOrder order);
-
-        /** All is known by which it is to be ordered when it begins. */
-        void known(TaskSetOrder order);
-    }
-
     private final TaskSetManager stage;
-    private final Owner owner;
+    private final Consumer<TaskSetOrder> changed;
     private final int tasks;
     private final int first;
     private final HeldTasks held;
     private volatile ResidentShares published;
+    private volatile boolean known;
+    private volatile boolean begun;
     private volatile boolean over;
 
     /** In which the lists are; null: Spark's own. */
     private Arrangement current;
-    /** Attempts that had failed when Spark's additions were last looked for. */
-    private int failed;
+    /** How many tasks were in Spark's list of all when that was last looked at. */
+    private int length;
     /** Spark may have added tasks to any list. */
     private boolean disturbed;
     /** Hosts may have come or gone. */
     private boolean moved;
-    /** How often that was so, or the lists were put into order: what was copied before is older than that. */
-    private int version;
 
     /**
      * @param application number of the application, which differs from those of others
      * @param delay how long a host may be without a task beside tasks whose input another one has; nanoseconds
+     * @param changed is told that the stage is to be put into order again, or that all is known by which it is to be; must not wait
      */
-    TaskSetOrder(TaskSetManager stage, int application, long delay, Owner owner) {
+    TaskSetOrder(TaskSetManager stage, int application, long delay, Consumer<TaskSetOrder> changed) {
         this.stage = stage;
         // A stage that takes all its hosts at once, or none, gets none that is short of a task.
         this.held = new HeldTasks(stage.isBarrier() ? 0 : delay, this::listOf);
-        this.owner = owner;
+        this.changed = changed;
         this.tasks = stage.numTasks();
+        this.length = stage.pendingTasks().all().length();
         this.first = FirstTask.of(application + stage.stageId(), tasks);
     }
 
@@ -140,12 +132,25 @@ final class TaskSetOrder implements StageInputs.Stage {
     @Override
     public void publish(ResidentShares now) {
         published = now;
-        owner.changed(this);
+        changed.accept(this);
     }
 
+    /** Counts once: it is said again with each change of what is in memory. */
     @Override
     public void known() {
-        owner.known(this);
+        if (!known) {
+            known = true;
+            changed.accept(this);
+        }
+    }
+
+    /** Whether all is known by which its first tasks are to be ordered, and they have not been yet. Any thread may ask. */
+    boolean begins() {
+        return known && !begun;
+    }
+
+    void begun() {
+        begun = true;
     }
 
     @Override
@@ -174,55 +179,26 @@ final class TaskSetOrder implements StageInputs.Stage {
     /** Spark has added tasks that were lost, or may have. */
     void disturb() {
         disturbed = true;
-        version++;
     }
 
     /**
-     * Puts to their places what Spark has added since the last call, and tells the owner when more is to be ordered; of a barrier
-     * stage, whose tasks Spark adds again with each offer that is not enough for all, at each call.
+     * Asks for another order when Spark has added tasks, or hosts have come or gone. Until then what Spark has added is where Spark
+     * would look for it. Of a barrier stage, whose tasks Spark adds again with each offer that is not enough for all, at each call.
      *
      * @param change whether other hosts than before may run tasks
-     * @return how many lists were ordered
      */
-    int visit(boolean change) {
-        if (stage.isZombie()) {
-            return 0;
-        }
+    void visit(boolean change) {
         moved |= change;
+        if (stage.isZombie() || stage.isBarrier() && stage.runningTasks() > 0) {
+            return;
+        }
         held.expire(System.nanoTime());
-        if (stage.isBarrier()) {
-            disturb();
+        int now = stage.pendingTasks().all().length(); // to which Spark adds each task, wherever else that belongs
+        disturbed |= now > length || stage.isBarrier();
+        length = now;
+        if (current != null && (disturbed || moved)) {
+            changed.accept(this);
         }
-        if (disturbed || moved) {
-            owner.changed(this);
-        }
-        return current == null || failures() == failed ? 0 : additions();
-    }
-
-    /**
-     * Returns how many attempts have ended without success. Only with these Spark adds to its lists, but for what it tells an
-     * executor's loss with; so they need not be looked at otherwise, of which there may be one for each host.
-     */
-    private int failures() {
-        return stage.taskInfos().size() - stage.runningTasks() - stage.tasksSuccessful();
-    }
-
-    /** Orders the lists to which Spark has added, and returns how many. */
-    private int additions() {
-        int most = Math.max(LOOKED_AT, failures() - failed + 1);
-        failed = failures();
-        List<Waiting> more = current.lists.stream().filter(one -> current.added(one, most)).toList();
-        Sorting sorting = more.isEmpty() ? null : new Sorting(first);
-        more.forEach(one -> {
-            if (one.host) { // that may have to leave some to others
-                one.copy();
-                current.sort(one, sorting);
-                one.put();
-            } else {
-                one.settle(most, current::compare);
-            }
-        });
-        return more.size();
     }
 
     /**
@@ -236,38 +212,35 @@ final class TaskSetOrder implements StageInputs.Stage {
         if (over || stage.isZombie()) {
             return null;
         }
+        boolean others = moved && current != null && !hostsAlive(current.machineOf, alive).equals(current.hosts);
+        boolean due = others || disturbed;
+        moved = false;
+        disturbed = false;
         if (now == null || current == null && now.isEmpty()) {
-            disturbed = false;
-            moved = false;
             return null;
         }
         if (now.tasks() != tasks) {
             throw new IllegalStateException("shares of " + now.tasks() + " tasks for a stage of " + tasks);
         }
-        boolean others = moved && current != null && !hostsAlive(current.machineOf, alive).equals(current.hosts);
-        moved = false;
-        return current == null || now != current.shares || disturbed || others ? new Arrangement(now, alive) : null;
+        return due || current == null || now != current.shares ? new Arrangement(now, alive) : null;
     }
 
-    /** Has Spark take its tasks in another order. Returns how many lists that are; 0: what was copied is not how it is any more. */
+    /** Has Spark take its tasks in another order. Returns how many lists that are; 0: they were put into another one since. */
     int put(Arrangement next) {
-        if (over || next.version != version) {
+        if (over || next.before != current) {
+            disturbed = true;
             return 0;
         }
-        int more = failures() - next.failed; // each added to the ends of lists
-        failed = next.failed;
-        next.lists.forEach(one -> {
-            if (more > 0) {
-                one.keepLast(more);
-            }
+        for (Waiting one : next.lists) {
+            disturbed |= one.keepAdded();
             one.put();
-        });
+        }
         if (next.tellsHomes) {
             stage.recomputeLocality();
         }
+        length = stage.pendingTasks().all().length();
         current = next;
-        disturbed = false;
-        version++;
+        next.before = null;
         return next.lists.size();
     }
 
@@ -298,8 +271,8 @@ final class TaskSetOrder implements StageInputs.Stage {
     /** An order of all lists, by what was in memory and which hosts there were when they were copied. */
     final class Arrangement {
         private final ResidentShares shares;
-        private final int version = TaskSetOrder.this.version;
-        private final int failed = failures();
+        /** What it takes the place of; null: Spark's own order, or it has taken it. */
+        private Arrangement before = current;
         private final Map<String, Integer> machineOf = new java.util.HashMap<>();
         /** Machines by number that can run tasks, and the list of a host of each. */
         private final boolean[] useful;
@@ -318,14 +291,9 @@ final class TaskSetOrder implements StageInputs.Stage {
             this.shares = shares;
             useful = new boolean[shares.machines().size()];
             homeOf = new Waiting[useful.length];
-            Map<String, Integer> homeAt = new java.util.HashMap<>();
             for (int m = 0; m < useful.length; m++) {
                 for (String host : shares.machines().get(m)) {
                     machineOf.put(host, m);
-                    if (!useful[m] && alive.test(host)) {
-                        useful[m] = true;
-                        homeAt.put(host, m);
-                    }
                 }
             }
             hosts = hostsAlive(machineOf, alive);
@@ -334,12 +302,12 @@ final class TaskSetOrder implements StageInputs.Stage {
             boolean local = List.of(stage.myLocalityLevels()).contains(TaskLocality.NODE_LOCAL());
             homes = local || pending.forHost().isEmpty();
             tellsHomes = !local;
-            for (String host : hosts) {
-                Waiting list = new Waiting(pending.forHost(), host, null, machineOf.getOrDefault(host, -1));
-                lists.add(list);
-                if (homeAt.containsKey(host)) {
-                    homeOf[homeAt.get(host)] = list;
-                }
+            Map<String, Waiting> byHost = new java.util.HashMap<>();
+            hosts.forEach(host -> byHost.put(host, new Waiting(pending.forHost(), host, null, machineOf.getOrDefault(host, -1))));
+            lists.addAll(byHost.values());
+            for (int m = 0; m < useful.length; m++) { // two machines may share a name
+                homeOf[m] = shares.machines().get(m).stream().map(byHost::get).filter(Objects::nonNull).findFirst().orElse(null);
+                useful[m] = homeOf[m] != null;
             }
             CollectionConverters.asJava(pending.forRack()).keySet().forEach(rack -> lists.add(new Waiting(pending.forRack(), rack, null, -1)));
             lists.add(new Waiting(null, null, pending.noPrefs(), -1));
@@ -383,25 +351,6 @@ final class TaskSetOrder implements StageInputs.Stage {
 
         private int rank(Object task, Waiting in) {
             return shares.rank((Integer) task, in.machine, useful);
-        }
-
-        /** Compares tasks in a list that is of no host: the later one is to run first. */
-        private int compare(Object a, Object b) {
-            int byRank = shares.rank((Integer) a, -1, useful) - shares.rank((Integer) b, -1, useful);
-            int byTurn = Boolean.compare((Integer) a >= first, (Integer) b >= first);
-            return byRank != 0 ? byRank : byTurn != 0 ? byTurn : Integer.compare((Integer) b, (Integer) a);
-        }
-
-        /** Whether the last ones of a list are out of order, to the end of which Spark adds. */
-        private boolean added(Waiting to, int most) {
-            ArrayBuffer<Object> list = to.list();
-            int n = list.length();
-            for (int i = n - 1; i > 0 && i > n - most; i--) {
-                if (rank(list.apply(i), to) < rank(list.apply(i - 1), to)) {
-                    return true;
-                }
-            }
-            return false;
         }
     }
 
@@ -453,11 +402,17 @@ final class TaskSetOrder implements StageInputs.Stage {
             return several == null ? only : several.getOrElse(name, ArrayBuffer::new);
         }
 
-        void copy() {
+        /** Returns what is in it, and before that what is kept from the host. */
+        private Object[] all() {
             List<Object> before = host ? held.of(name) : List.of();
             ArrayBuffer<Object> list = list();
-            copied = before.toArray(new Object[before.size() + list.length()]);
-            list.copyToArray(copied, before.size());
+            Object[] all = before.toArray(new Object[before.size() + list.length()]);
+            list.copyToArray(all, before.size());
+            return all;
+        }
+
+        void copy() {
+            copied = all();
         }
 
         void add(int task) {
@@ -480,7 +435,6 @@ final class TaskSetOrder implements StageInputs.Stage {
             for (int i = 0; i < n; i++) {
                 sorted.addOne(with.number(list[i]));
             }
-            copied = null;
             more = new int[] {};
             added = 0;
         }
@@ -492,28 +446,28 @@ final class TaskSetOrder implements StageInputs.Stage {
             sorted.remove(0, n);
         }
 
-        /** Puts the last ones, which Spark has added, to their places among the others, which are in order. */
-        void settle(int most, Comparator<Object> order) {
-            ArrayBuffer<Object> list = list();
-            for (int i = Math.max(0, list.length() - most); i < list.length(); i++) {
-                Object task = list.apply(i);
-                int low = 0;
-                for (int high = i; low < high;) {
-                    int middle = (low + high) / 2;
-                    if (order.compare(list.apply(middle), task) <= 0) {
-                        low = middle + 1;
-                    } else {
-                        high = middle;
-                    }
-                }
-                list.remove(i);
-                list.insert(low, task);
+        /**
+         * Keeps what is in it and not in the new order, as it was added since: where it is, at the end. Whatever else has happened,
+         * no task that waits is lost then; and one that does not wait may be in a list, from which Spark takes it out.
+         *
+         * @return whether there is any
+         */
+        boolean keepAdded() {
+            Object[] now = all();
+            int same = Arrays.mismatch(now, copied);
+            if (same < 0 || same == now.length) { // Spark takes from the end
+                return false;
             }
-        }
-
-        /** Spark may have added so many since it was copied. */
-        void keepLast(int n) {
-            sorted.addAll((ArrayBuffer<Object>) list().takeRight(n));
+            BitSet ordered = new BitSet(tasks);
+            CollectionConverters.asJava((ArrayBuffer<Object>) sorted).forEach(task -> ordered.set((Integer) task));
+            kept.forEach(task -> ordered.set((Integer) task));
+            int before = sorted.length();
+            for (int i = same; i < now.length; i++) {
+                if (!ordered.get((Integer) now[i])) {
+                    sorted.addOne(now[i]);
+                }
+            }
+            return sorted.length() > before;
         }
 
         /** Has Spark take them in this order. What runs by now it passes over. */
@@ -527,6 +481,7 @@ final class TaskSetOrder implements StageInputs.Stage {
             } else if (several.contains(name) || !sorted.isEmpty()) {
                 several.put(name, sorted);
             }
+            copied = null;
             sorted = null;
             kept = List.of();
         }

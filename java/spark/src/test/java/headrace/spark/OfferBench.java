@@ -28,6 +28,8 @@ class OfferBench {
     private static final long DELAY = 1_000_000_000;
     private static final int HOSTS = 1000;
     private static final int TASKS = Integer.getInteger("headrace.bench.tasks", 20_000);
+    /** Tasks that an executor has finished when it is lost. */
+    private static final int LOST = 5000;
     private static final int STAGES = 1_000_000 / TASKS;
 
     private final Random random = new Random(1);
@@ -37,12 +39,20 @@ class OfferBench {
     @Test
     void offers() {
         try (Stages stages = new Stages(HOSTS)) {
-            Task<?>[] tasks = stages.tasks(TASKS, random);
+            Task<?>[] tasks = stages.maps(TASKS, task -> {
+                int first = random.nextInt(HOSTS);
+                return IntStream.range(first, first + 3).mapToObj(host -> "h" + host % HOSTS).toList();
+            });
             List<TaskSetManager> all = new ArrayList<>();
             for (int id = 0; id < STAGES; id++) {
                 all.add(stages.add(id, tasks));
             }
             measure("Spark alone: an executor has a core", 500, i -> stages.offer(1, random.nextInt(HOSTS)));
+            List<Long> alone = stages.offer(LOST, 1);
+            measure("Spark alone: an executor has a core, after a task has ended", alone.size(), i -> {
+                stages.succeed(of(alone.get(i), all), alone.get(i));
+                stages.offer(1, random.nextInt(HOSTS));
+            });
             List<ResidentShares> shares = IntStream.range(0, STAGES).mapToObj(id -> stages.shares(TASKS, random)).toList();
             List<TaskSetOrder> orders = new ArrayList<>();
             MemoryLocality locality = new MemoryLocality(stages.scheduler, 0, DELAY, null, asked::add, order -> {
@@ -59,23 +69,28 @@ class OfferBench {
             orders.forEach(order -> order.publish(stages.shares(TASKS, random)));
             measure("something else is in memory", 200, i -> stages.offer(0, 0));
             measureOrdering("they are put into order", stages, orders);
-            measure("an executor is lost", 1, i -> {
-                synchronized (stages.scheduler) {
-                    locality.executorLost("e0", "h0", new ExecutorProcessLost("test", Option.empty(), false));
-                }
-                stages.offer(0, 1);
+            List<Long> maps = stages.offer(LOST, 0);
+            measure("an executor has a core, after a task has ended", maps.size(), i -> {
+                stages.succeed(of(maps.get(i), all), maps.get(i));
+                stages.offer(1, random.nextInt(HOSTS));
             });
+            System.out.println(maps.size() + " tasks have ended on an executor");
+            measure("it is lost: what Spark does itself", 1, i -> stages.scheduler.executorLost("e0", new ExecutorProcessLost("test", Option.empty(), false)));
+            measure("the first offer after it", 1, i -> stages.offer(0, 1));
             measure("the offers after it", 200, i -> stages.offer(1, random.nextInt(HOSTS)));
             measureOrdering("they are put into order", stages, orders);
             List<Long> attempts = stages.offer(20, 7);
             measure("a task fails", attempts.size(), i -> {
                 synchronized (stages.scheduler) {
-                    all.stream().filter(stage -> stage.taskInfos().contains(attempts.get(i))).findFirst().orElseThrow()
-                        .handleFailedTask(attempts.get(i), TaskState.FAILED(), UnknownReason$.MODULE$);
+                    of(attempts.get(i), all).handleFailedTask(attempts.get(i), TaskState.FAILED(), UnknownReason$.MODULE$);
                 }
                 stages.offer(0, 7);
             });
         }
+    }
+
+    private static TaskSetManager of(long attempt, List<TaskSetManager> all) {
+        return all.stream().filter(stage -> stage.taskInfos().contains(attempt)).findFirst().orElseThrow();
     }
 
     /** Measures what the other thread does. */

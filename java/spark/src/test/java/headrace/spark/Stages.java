@@ -2,11 +2,13 @@ package headrace.spark;
 
 import headrace.locality.ResidentShares;
 import java.lang.reflect.Proxy;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Properties;
 import java.util.Random;
 import java.util.Set;
+import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.mapreduce.lib.input.FileSplit;
@@ -14,9 +16,12 @@ import org.apache.spark.JobArtifactSet;
 import org.apache.spark.Partition;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 import org.apache.spark.rdd.NewHadoopPartition;
+import org.apache.spark.scheduler.DirectTaskResult;
 import org.apache.spark.scheduler.SchedulerBackend;
+import org.apache.spark.scheduler.ShuffleMapTask;
 import org.apache.spark.scheduler.Task;
 import org.apache.spark.scheduler.TaskDescription;
 import org.apache.spark.scheduler.TaskLocation;
@@ -25,9 +30,11 @@ import org.apache.spark.scheduler.TaskSchedulerImpl;
 import org.apache.spark.scheduler.TaskSet;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.apache.spark.scheduler.WorkerOffer;
+import org.apache.spark.util.AccumulatorV2;
 import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
+import scala.reflect.ClassTag$;
 
 /**
  * For tests: Spark's scheduler with an executor on each of many hosts and stages whose tasks prefer three neighbours of these.
@@ -40,9 +47,16 @@ final class Stages implements AutoCloseable {
     private volatile scala.collection.immutable.Set<String> excluded = CollectionConverters.asScala(Set.<String>of()).toSet();
 
     Stages(int hosts) {
+        this(hosts, "1h");
+    }
+
+    /** @param wait how long tasks are kept for hosts that they prefer */
+    Stages(int hosts, String wait) {
         this.hosts = hosts;
         spark = new SparkContext(new SparkConf(false).setMaster("local[1]").setAppName("test")
-            .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1").set("spark.locality.wait", "1h"));
+            .set("spark.ui.enabled", "false").set("spark.driver.host", "127.0.0.1").set("spark.locality.wait", wait)
+            .set("spark.speculation", "true").set("spark.speculation.quantile", "0.05").set("spark.speculation.multiplier", "1")
+            .set("spark.speculation.efficiency.enabled", "false"));
         scheduler = new TaskSchedulerImpl(spark) {
             @Override
             public scala.collection.immutable.Set<String> excludedNodes() {
@@ -116,6 +130,27 @@ final class Stages implements AutoCloseable {
             all[i] = new Reading(i, n, List.of(TaskLocation$.MODULE$.apply("h" + i % hosts, "e" + i % hosts)));
         }
         return all;
+    }
+
+    /** Returns tasks of a stage whose results are lost with an executor. */
+    Task<?>[] maps(int n, IntFunction<List<String>> hosts) {
+        Task<?>[] all = new Task<?>[n];
+        for (int i = 0; i < n; i++) {
+            all[i] = new ShuffleMapTask(0, 0, null, new NewHadoopPartition(0, i, new FileSplit(new Path("hdfs://c/" + i), 0, 1, new String[0])), n,
+                CollectionConverters.asScala(hosts.apply(i).stream().map(TaskLocation$.MODULE$::apply).toList()).toList(), JobArtifactSet.emptyJobArtifactSet(),
+                new Properties(), new byte[0], Option.empty(), Option.empty(), Option.empty(), false);
+        }
+        return all;
+    }
+
+    /** Ends an attempt as Spark does: the result is handled after it is known that there is one. */
+    void succeed(TaskSetManager stage, long attempt) {
+        ByteBuffer nothing = SparkEnv.get().serializer().newInstance().serialize(null, ClassTag$.MODULE$.Null());
+        synchronized (scheduler) {
+            stage.removeRunningTask(attempt);
+            stage.handleSuccessfulTask(attempt, new DirectTaskResult<Object>(nothing,
+                CollectionConverters.asScala(List.<AccumulatorV2<?, ?>>of()).toList(), new long[0]));
+        }
     }
 
     /** Puts a stage into the scheduler's pool. */
