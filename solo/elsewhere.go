@@ -1,6 +1,7 @@
 package solo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,7 +142,8 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 		asked = false
 		restore := st.Restoring(p.Spec.UID, p.Task, imageInfo(taken.Image).ToRead)
 		return store.InTurn(ctx, restore, live.Exited(), func() (_ int64, err error) {
-			if err = ctx.Err(); err == nil && !used { // until it was its turn another daemon may begin anew
+			// Until it was its turn another daemon may begin anew. The end of this one ends what has the turn now and this one after the other.
+			if err = cmp.Or(ctx.Err(), m.ctx.Err()); err == nil && !used {
 				err = taken.Use(ctx)
 			}
 			if err != nil {
