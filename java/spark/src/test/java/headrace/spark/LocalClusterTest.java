@@ -69,7 +69,7 @@ class LocalClusterTest {
     }
 
     /** Ends an executor the first time that it comes to a line. */
-    private static FlatMapFunction<Iterator<String>, String> deadly(String line, String marker) {
+    static FlatMapFunction<Iterator<String>, String> deadly(String line, String marker) {
         return lines -> {
             List<String> all = new ArrayList<>();
             lines.forEachRemaining(all::add);

@@ -12,7 +12,6 @@ import headrace.client.UnixServer;
 import headrace.locality.ResidentShares;
 import java.io.IOException;
 import java.lang.reflect.Field;
-import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -383,20 +382,7 @@ class MemoryLocalityPluginTest {
         run(input("old"));
         partlyInMemory();
         String marker = dir.resolve("died").toString();
-        JavaRDD<String> deadly = java().textFile(at("in"), 1).mapPartitions(lines -> {
-            List<String> all = new ArrayList<>();
-            lines.forEachRemaining(all::add);
-            if (all.contains("line of 4")) {
-                try {
-                    Files.createFile(Path.of(marker));
-                    Runtime.getRuntime().halt(1);
-                } catch (FileAlreadyExistsException e) {
-                    return all.iterator();
-                }
-            }
-            return all.iterator();
-        });
-        assertEquals(all(), run(deadly));
+        assertEquals(all(), run(java().textFile(at("in"), 1).mapPartitions(LocalClusterTest.deadly("line of 4", marker))));
         assertTrue(Files.exists(Path.of(marker)));
         await(() -> spark().statusTracker().getExecutorInfos().length == 3);
     }
