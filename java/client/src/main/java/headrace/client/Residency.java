@@ -41,6 +41,11 @@ public final class Residency implements AutoCloseable {
      */
     record Timing(Duration patience, Duration poll, Duration pause, Duration retry, Duration refused) { }
 
+    /** Starts one: {@link Residency#start(Path, String, Runnable)}. */
+    public interface Starter {
+        Residency start(Path socket, String application, Runnable changed);
+    }
+
     /** Changes a few times a second, and a dead daemon noticed within ten seconds. */
     static final Timing USUAL =
         new Timing(Duration.ofSeconds(5), Duration.ofSeconds(5), Duration.ofMillis(300), Duration.ofMillis(500), Duration.ofMinutes(1));

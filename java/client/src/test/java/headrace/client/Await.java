@@ -4,7 +4,7 @@ import java.util.function.BooleanSupplier;
 
 /** For tests: waits until something is so. */
 public final class Await {
-    private static final long PATIENCE_NANOS = 60_000_000_000L;
+    private static final long PATIENCE_NANOS = 180_000_000_000L;
 
     private Await() {
     }
@@ -14,7 +14,7 @@ public final class Await {
         long deadline = System.nanoTime() + PATIENCE_NANOS;
         while (!what.getAsBoolean()) {
             if (System.nanoTime() - deadline > 0) {
-                throw new AssertionError("it has not come to that within a minute");
+                throw new AssertionError("it has not come to that within three minutes");
             }
             Thread.sleep(5);
         }

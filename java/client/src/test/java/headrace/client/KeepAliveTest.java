@@ -2,7 +2,6 @@ package headrace.client;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -12,14 +11,11 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-@Timeout(60)
 class KeepAliveTest {
     private static final String APPLICATION = "application_1_0001";
     private static final Duration SHORT = Duration.ofMillis(5);
@@ -47,23 +43,17 @@ class KeepAliveTest {
         return KeepAlive.start(new NodeClient(socket, Duration.ofSeconds(10)), APPLICATION, framework, SHORT);
     }
 
-    private static <T> T next(BlockingQueue<T> queue) throws InterruptedException {
-        T value = queue.poll(30, TimeUnit.SECONDS);
-        assertNotNull(value, "nothing came in 30 s");
-        return value;
-    }
-
     private void awaitRounds(int count) throws InterruptedException {
         requests.clear();
         for (int i = 0; i <= count; i++) {
-            next(requests);
+            requests.take();
         }
     }
 
     @Test
     void asksForTheApplication() throws Exception {
         try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
-            String request = next(requests);
+            String request = requests.take();
             assertTrue(request.startsWith("POST /headrace.v1.HostService/Application "), request);
             assertTrue(request.endsWith("{\"scheduler\":\"yarn\",\"application\":\"" + APPLICATION + "\",\"aside\":true}"), request);
         }
@@ -96,12 +86,12 @@ class KeepAliveTest {
     void passesOnWhatIsKnownOfProgress() throws Exception {
         answer = "{\"containers\": [{\"id\": \"c\", \"state\": \"suspended\"}]}";
         try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(new Knowing(alive))) {
-            String request = next(requests);
+            String request = requests.take();
             assertTrue(request.endsWith(",\"progress\":{\"c\":0.25}}"), request);
-            String later = next(requests);
+            String later = requests.take();
             assertTrue(later.endsWith("\"application\":\"" + APPLICATION + "\",\"aside\":true}"), later);
-            assertEquals(Set.of("c"), next(alive));
-            assertEquals(Set.of("c"), next(alive));
+            assertEquals(Set.of("c"), alive.take());
+            assertEquals(Set.of("c"), alive.take());
         }
     }
 
@@ -122,8 +112,8 @@ class KeepAliveTest {
               {"id": "of a newer version", "taskState": "TASK_STATE_ASLEEP", "operation": 99}]}""";
         try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
             Set<String> want = Set.of("suspended", "checkpointed", "dumped", "resumed", "told by number", "dumped now");
-            assertEquals(want, next(alive));
-            assertEquals(want, next(alive));
+            assertEquals(want, alive.take());
+            assertEquals(want, alive.take());
         }
     }
 
@@ -141,7 +131,7 @@ class KeepAliveTest {
         answer = "{\"containers\": [{\"id\": \"c\", \"state\": \"suspended\"}]}";
         try (KeepAlive keepAlive = keepAlive(alive::add)) {
             try (UnixServer daemon = daemon()) {
-                next(alive);
+                alive.take();
             }
             try (UnixServer wrong = UnixServer.answering(socket, request -> {
                 requests.add(request);
@@ -151,7 +141,7 @@ class KeepAliveTest {
             }
             alive.clear();
             try (UnixServer daemon = daemon()) {
-                assertEquals(Set.of("c"), next(alive));
+                assertEquals(Set.of("c"), alive.take());
             }
         }
     }
@@ -160,8 +150,8 @@ class KeepAliveTest {
     void tellsAndSaysSoWhenItIsInDoubt() throws Exception {
         answer = "{\"containers\": [{\"id\": \"c\", \"state\": \"suspended\"}], \"doubt\": \"the manager is away\"}";
         try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(alive::add)) {
-            assertEquals(Set.of("c"), next(alive));
-            next(alive);
+            assertEquals(Set.of("c"), alive.take());
+            alive.take();
             assertTrue(keepAlive.failing(), "nothing was said of the doubt");
             answer = "{}";
             awaitRounds(2);
@@ -177,8 +167,8 @@ class KeepAliveTest {
             throw new NoSuchMethodError("of another version");
         };
         try (UnixServer daemon = daemon(); KeepAlive keepAlive = keepAlive(broken)) {
-            next(alive);
-            next(alive);
+            alive.take();
+            alive.take();
         }
     }
 
@@ -186,7 +176,7 @@ class KeepAliveTest {
     void endsWhenClosed() throws Exception {
         try (UnixServer daemon = daemon()) {
             KeepAlive keepAlive = keepAlive(alive::add);
-            next(requests);
+            requests.take();
             keepAlive.close();
             assertTrue(keepAlive.ends(Duration.ofSeconds(30)), "the thread still runs 30 s after it was closed");
         }

@@ -38,11 +38,9 @@ import org.apache.hadoop.util.functional.RemoteIterators;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** What a name node is asked. */
-@Timeout(60)
 class LocalityInputsTest {
     private static final AtomicInteger FILES = new AtomicInteger();
     private static final AtomicInteger LISTED = new AtomicInteger();

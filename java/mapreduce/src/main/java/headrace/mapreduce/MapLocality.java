@@ -65,14 +65,14 @@ final class MapLocality implements ServiceStateChangeListener {
      * Asks what is in memory of the job's input, unless it may run in its master: by the first container that is known, if
      * all goes well.
      */
-    MapLocality(AppContext context, Configuration conf) {
+    MapLocality(AppContext context, Configuration conf, Residency.Starter residency) {
         this.context = context;
         JobID id = TypeConverter.fromYarn(context.getApplicationID());
         this.job = TypeConverter.toYarn(id);
         this.inputs = new MapInputs(id, new org.apache.hadoop.fs.Path(conf.get(MRJobConfig.MAPREDUCE_JOB_DIR)), conf);
         Path socket = Settings.socket(conf);
         String application = context.getApplicationID().toString();
-        this.locality = new LocalityInputs(conf, changed -> Residency.start(socket, application, changed));
+        this.locality = new LocalityInputs(conf, changed -> residency.start(socket, application, changed));
         this.early = !conf.getBoolean(MRJobConfig.JOB_UBERTASK_ENABLE, false);
         if (early) {
             locality.query(inputs::files);

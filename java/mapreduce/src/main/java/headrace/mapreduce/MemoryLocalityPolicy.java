@@ -1,5 +1,6 @@
 package headrace.mapreduce;
 
+import headrace.client.Residency;
 import headrace.locality.LocalityInputs;
 import org.apache.hadoop.mapreduce.v2.app.AppContext;
 import org.apache.hadoop.service.Service;
@@ -14,7 +15,17 @@ import org.slf4j.LoggerFactory;
 public final class MemoryLocalityPolicy extends KeepAlivePolicy {
     private static final Logger LOG = LoggerFactory.getLogger(MemoryLocalityPolicy.class);
 
+    private final Residency.Starter residency;
     private MapLocality locality;
+
+    /** As an application master makes it. */
+    public MemoryLocalityPolicy() {
+        this(Residency::start);
+    }
+
+    MemoryLocalityPolicy(Residency.Starter residency) {
+        this.residency = residency;
+    }
 
     /** Null: there is none. */
     MapLocality locality() {
@@ -29,7 +40,7 @@ public final class MemoryLocalityPolicy extends KeepAlivePolicy {
         }
         try {
             Service allocator = (Service) Attempts.master(context).getContainerAllocator();
-            locality = new MapLocality(context, getConf());
+            locality = new MapLocality(context, getConf(), residency);
             allocator.registerServiceListener(locality);
         } catch (RuntimeException | LinkageError e) {
             LOG.warn("Maps start in MapReduce's own order, whatever is in memory", e);

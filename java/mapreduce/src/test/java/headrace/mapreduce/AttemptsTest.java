@@ -1,7 +1,6 @@
 package headrace.mapreduce;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -10,7 +9,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapred.TaskAttemptListenerImpl;
@@ -38,10 +36,8 @@ import org.apache.hadoop.yarn.util.Clock;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** With the application master's own listener and time-out, and a clock of ours. */
-@Timeout(60)
 class AttemptsTest {
     private static final long TIMEOUT = 60_000;
     private static final ApplicationAttemptId APPLICATION =
@@ -171,7 +167,7 @@ class AttemptsTest {
             pass(TIMEOUT / 2);
             attempts.alive(containers);
         }
-        assertEquals(hanging, timedOut.poll(30, TimeUnit.SECONDS));
+        assertEquals(hanging, timedOut.take());
         assertNull(timedOut.poll());
     }
 
@@ -187,17 +183,16 @@ class AttemptsTest {
         pass(TIMEOUT);
         assertNull(timedOut.poll());
         pass(1);
-        TaskAttemptId first = timedOut.poll(30, TimeUnit.SECONDS);
-        TaskAttemptId second = timedOut.poll(30, TimeUnit.SECONDS);
-        assertNotNull(second);
+        TaskAttemptId first = timedOut.take();
+        TaskAttemptId second = timedOut.take();
         assertEquals(Set.of(suspended, hanging), Set.of(first, second));
     }
 
     @Test
     void withoutItBothTimeOut() throws Exception {
         pass(TIMEOUT + 1);
-        assertNotNull(timedOut.poll(30, TimeUnit.SECONDS));
-        assertNotNull(timedOut.poll(30, TimeUnit.SECONDS));
+        timedOut.take();
+        timedOut.take();
         assertTrue(timedOut.isEmpty());
     }
 }

@@ -26,11 +26,9 @@ import org.apache.hadoop.mapreduce.lib.input.TextInputFormat;
 import org.apache.hadoop.mapreduce.split.JobSplitWriter;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** With splits as Hadoop's job submitter writes them. */
-@Timeout(60)
 class SplitFilesTest {
     private static final JobID JOB = new JobID("1", 1);
     private static final String[] NOWHERE = {};

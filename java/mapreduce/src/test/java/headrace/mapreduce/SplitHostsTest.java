@@ -27,11 +27,9 @@ import org.apache.hadoop.mapreduce.split.JobSplit.TaskSplitMetaInfo;
 import org.apache.hadoop.mapreduce.split.JobSplitWriter;
 import org.apache.hadoop.mapreduce.split.SplitMetaInfoReader;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** With splits as Hadoop's job submitter writes them. */
-@Timeout(60)
 class SplitHostsTest {
     private static final JobID JOB = new JobID("1", 1);
     private static final String A = "hdfs://c/a";

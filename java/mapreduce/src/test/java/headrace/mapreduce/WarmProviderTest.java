@@ -18,11 +18,9 @@ import org.apache.hadoop.mapreduce.protocol.ClientProtocol;
 import org.apache.hadoop.mapreduce.protocol.ClientProtocolProvider;
 import org.apache.hadoop.mapreduce.split.JobSplitWriter;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Up to the submission itself, which needs a ResourceManager. */
-@Timeout(60)
 class WarmProviderTest {
     private static final JobID JOB = new JobID("1700000000000", 42);
 
