@@ -48,7 +48,12 @@ final class LaunchWrapper {
         void write(OutputStream out) throws IOException;
     }
 
-    private final NodeClient node;
+    /** What is asked of the daemon of this machine: {@link NodeClient#prepare}. */
+    interface Daemon {
+        List<String> prepare(Announcement announcement) throws IOException;
+    }
+
+    private final Daemon node;
     private final Function<ContainerId, Container> containers;
     private final Clock clock;
     private final AtomicBoolean failing = new AtomicBoolean();
@@ -56,7 +61,7 @@ final class LaunchWrapper {
     private volatile long askAgain;
 
     /** @param node null: no container is announced */
-    LaunchWrapper(NodeClient node, Function<ContainerId, Container> containers, Clock clock) {
+    LaunchWrapper(Daemon node, Function<ContainerId, Container> containers, Clock clock) {
         this.node = node;
         this.containers = containers;
         this.clock = clock;
@@ -68,7 +73,7 @@ final class LaunchWrapper {
         return new LaunchWrapper(node(conf), id -> context.getContainers().get(id), new MonotonicClock());
     }
 
-    private static NodeClient node(Configuration conf) {
+    private static Daemon node(Configuration conf) {
         if (!measuresContainers(conf)) {
             LOG.warn("All containers are started without Headrace, because the NodeManager would measure the wrong"
                 + " processes and kill containers for it: set {} to {}",
@@ -78,7 +83,7 @@ final class LaunchWrapper {
         try {
             Path socket = Settings.socket(conf);
             Duration timeout = Duration.ofMillis(conf.getInt(TIMEOUT_MS, DEFAULT_TIMEOUT_MS));
-            NodeClient node = new NodeClient(socket, timeout);
+            Daemon node = new NodeClient(socket, timeout)::prepare;
             LOG.info("Containers are started under Headrace, whose daemon is asked at {} for {} ms at most",
                 socket, timeout.toMillis());
             return node;

@@ -6,20 +6,20 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import headrace.client.NodeClient;
+import headrace.client.SilentException;
 import headrace.client.UnixServer;
 import headrace.yarn.Unlinkable;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.UnaryOperator;
 import org.apache.hadoop.conf.Configuration;
@@ -38,11 +38,9 @@ import org.apache.log4j.spi.LoggingEvent;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** With a daemon made of fixed answers. */
-@Timeout(120)
 class HeadraceContainerExecutorTest {
     private static final List<String> COMMAND = List.of("echo", "hello");
     private static final String PROCESS_TREE = "yarn.nodemanager.container-monitor.process-tree.class";
@@ -178,8 +176,7 @@ class HeadraceContainerExecutorTest {
 
     @Test
     void aClassThatCannotBeLinkedKeepsNoContainerFromStarting() throws Exception {
-        NodeClient node = new NodeClient(dir.resolve("s"), Duration.ofSeconds(2));
-        LaunchWrapper wrapper = new LaunchWrapper(node, id -> {
+        LaunchWrapper wrapper = new LaunchWrapper(announcement -> List.of("/opt/shim"), id -> {
             Unlinkable.use();
             return null;
         }, () -> 0);
@@ -230,30 +227,28 @@ class HeadraceContainerExecutorTest {
         } finally {
             done.countDown();
         }
-        assertOneWarning("50 ms");
+        assertOneWarning("50 ms; it is asked again after");
     }
 
     @Test
     void doesNotWaitAgainAtOnceForADaemonThatHangs() throws Exception {
         AtomicLong now = new AtomicLong(-5);
-        NodeClient node = new NodeClient(dir.resolve("s"), Duration.ofSeconds(2));
+        AtomicInteger asked = new AtomicInteger();
         Container container = Fakes.container(task, ContainerType.TASK, COMMAND);
-        LaunchWrapper wrapper = new LaunchWrapper(node, id -> container, now::get);
-        CountDownLatch done = new CountDownLatch(1);
-        try (UnixServer daemon = new UnixServer(dir.resolve("s"), (in, out) -> done.await())) {
-            assertEquals(stock(task), script(wrapper));
-        } finally {
-            done.countDown();
-        }
-        assertOneWarning("asked again after");
-        try (UnixServer daemon = daemon(request -> GOOD)) {
-            now.addAndGet(LaunchWrapper.PAUSE_MS - 1);
-            assertEquals(stock(task), script(wrapper));
-            assertTrue(requests.isEmpty());
-            now.incrementAndGet();
-            assertEquals(wrapped(), script(wrapper));
-        }
-        assertEquals(1, requests.size());
+        LaunchWrapper wrapper = new LaunchWrapper(announcement -> {
+            if (asked.incrementAndGet() == 1) {
+                throw new SilentException("not answered");
+            }
+            return List.of("/opt/shim", "attach", "--");
+        }, id -> container, now::get);
+        assertEquals(stock(task), script(wrapper));
+        assertOneWarning("not answered; it is asked again after");
+        now.addAndGet(LaunchWrapper.PAUSE_MS - 1);
+        assertEquals(stock(task), script(wrapper));
+        assertEquals(1, asked.get());
+        now.incrementAndGet();
+        assertEquals(wrapped(), script(wrapper));
+        assertEquals(2, asked.get());
         assertEquals(1, warnings.size());
     }
 

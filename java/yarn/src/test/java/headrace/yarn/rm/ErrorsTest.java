@@ -2,7 +2,6 @@ package headrace.yarn.rm;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.client.ManagerClient;
@@ -16,17 +15,14 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** A class of the plug-in that cannot be linked ends nothing: neither a thread of YARN's nor one of the plug-in's. */
-@Timeout(120)
 class ErrorsTest extends OneApplication {
     private TestScheduler scheduler;
 
@@ -85,7 +81,7 @@ class ErrorsTest extends OneApplication {
         AtomicBoolean stopping = new AtomicBoolean();
         AtomicInteger left = new AtomicInteger(1);
         BlockingQueue<ManagerState> told = new LinkedBlockingQueue<>();
-        ManagerClient client = new ManagerClient(URI.create(manager.url()), manager.tokenFile, null, Duration.ofSeconds(20));
+        ManagerClient client = new ManagerClient(URI.create(manager.url()), manager.tokenFile, null, Duration.ofMinutes(1));
         Thread watch = new Thread(new Watch(client, TestScheduler.HURRIED, Reconciler::clock, told::add, stopping, () -> {
             if (left.getAndDecrement() == 1) {
                 Unlinkable.use();
@@ -95,9 +91,7 @@ class ErrorsTest extends OneApplication {
         watch.setUncaughtExceptionHandler((thread, error) -> told.add(ManagerState.NOTHING));
         watch.start();
         assertFalse(told.take().reachable());
-        ManagerState next = told.poll(20, TimeUnit.SECONDS);
-        assertNotEquals(null, next, "the watch has ended");
-        assertTrue(next.reachable());
+        assertTrue(told.take().reachable(), "the watch has ended");
         stopping.set(true);
         watch.interrupt();
         watch.join();
@@ -113,6 +107,6 @@ class ErrorsTest extends OneApplication {
             }
             ends.add(begun.get());
         });
-        assertEquals(2, ends.poll(20, TimeUnit.SECONDS));
+        assertEquals(2, ends.take());
     }
 }
