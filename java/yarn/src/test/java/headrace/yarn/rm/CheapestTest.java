@@ -18,10 +18,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** YARN chooses, and those give way that cost least. An application of the queue low has all of a node. */
-@Timeout(120)
 class CheapestTest extends OneApplication {
     @BeforeEach
     void preempts() {
@@ -45,13 +43,6 @@ class CheapestTest extends OneApplication {
         new Masters(cluster, node).submit("high", 0);
     }
 
-    private void rounds() throws Exception {
-        for (int i = 0; i < 60; i++) {
-            cluster.beat();
-            Thread.sleep(20); // so that YARN's policy has its rounds
-        }
-    }
-
     private Set<String> victims() {
         return new HashSet<>(manager.asked());
     }
@@ -62,7 +53,7 @@ class CheapestTest extends OneApplication {
         manager.costs(ids.get(2), 1);
         urgent();
         cluster.awaitPhase(ids.get(2), Phase.PARKED);
-        rounds();
+        cluster.rounds();
         assertEquals(Set.of(ids.get(2).toString()), victims());
         assertEquals(Set.of(ids.get(2)), cluster.scheduler().demoted());
     }
@@ -99,7 +90,7 @@ class CheapestTest extends OneApplication {
         MockAM high = new Masters(cluster, node).start("high", 0);
         assertEquals(Set.of(ids.get(2).toString()), victims());
         cluster.containers(high, node, 2);
-        rounds();
+        cluster.rounds();
         assertEquals(Set.of(ids.get(2), ids.get(3), ids.get(0)), cluster.scheduler().demoted());
     }
 
@@ -111,7 +102,7 @@ class CheapestTest extends OneApplication {
         manager.carriesOut(false);
         urgent();
         cluster.await("a victim", () -> victims().size() == 1);
-        rounds(); // and more than YARN waits before it kills
+        cluster.rounds();
         assertEquals(Set.of(ids.get(2).toString()), victims());
         assertEquals(8, cluster.app(am).getLiveContainers().size());
         assertTrue(manager.priced() <= 2, "asked " + manager.priced() + " times for one");
@@ -130,7 +121,7 @@ class CheapestTest extends OneApplication {
         urgent();
         cluster.await("killed", () -> cluster.app(am).getLiveContainers().size() == 7);
         assertTrue(cluster.container(ids.get(2)) == null || cluster.container(ids.get(2)).completed());
-        rounds();
+        cluster.rounds();
         assertEquals(7, cluster.app(am).getLiveContainers().size());
         assertEquals(List.of(ids.get(2)), am.allocate(new ArrayList<>(), new ArrayList<>()).getCompletedContainersStatuses().stream()
             .map(s -> s.getContainerId()).toList());

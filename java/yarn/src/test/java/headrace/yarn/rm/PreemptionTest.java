@@ -16,12 +16,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.slf4j.LoggerFactory;
 import org.slf4j.event.Level;
 
 /** YARN's own policy chooses the victims. */
-@Timeout(120)
 class PreemptionTest extends OneApplication {
     private Accounts before;
 
@@ -43,7 +41,7 @@ class PreemptionTest extends OneApplication {
         List<ContainerId> urgent = cluster.containers(high, node, 3);
         assertEquals(4, cluster.scheduler().demoted().size());
         assertEquals(8, new HashSet<>(cluster.app(am).getLiveContainers()).size());
-        steady(20);
+        cluster.rounds();
         assertEquals(4, manager.asked().size(), "more victims than needed: " + manager.asked());
         assertTrue(manager.resumed().isEmpty());
 
@@ -66,13 +64,6 @@ class PreemptionTest extends OneApplication {
         cluster.rm.drainEvents();
     }
 
-    private void steady(int beats) throws Exception {
-        for (int i = 0; i < beats; i++) {
-            cluster.beat();
-            Thread.sleep(20); // so that YARN's policy has its rounds
-        }
-    }
-
     private Accounts lowOnly(Accounts all) {
         all.values().keySet().removeIf(k -> k.startsWith("app ") && !k.contains(am.getApplicationAttemptId().toString())
             || k.startsWith("user user in root.high"));
@@ -86,7 +77,7 @@ class PreemptionTest extends OneApplication {
         manager.carriesOut(false);
         MockAM high = submitted("high", 0);
         cluster.await("a victim", () -> manager.asked().size() == 1);
-        steady(60); // several rounds of the policy, and more than it waits before it kills
+        cluster.rounds();
         assertEquals(1, manager.asked().size(), manager.asked().toString());
         assertEquals(8, cluster.app(am).getLiveContainers().size());
         ContainerId victim = ContainerId.fromString(manager.asked().get(0));
@@ -140,20 +131,35 @@ class PreemptionTest extends OneApplication {
         }
         LogCapturer log = LogCapturer.captureLogs(LoggerFactory.getLogger("headrace"));
         try {
+            manager.down(true);
+            cluster.preempt(am, ids.get(4));
+            cluster.await("no manager", () -> log.getOutput().contains(ids.get(4) + " is preempted by YARN: there is no answer"));
+            manager.down(false);
             manager.decides("");
             cluster.preempt(am, ids.get(6));
             cluster.await("unknown", () -> log.getOutput().contains(ids.get(6) + " is preempted by YARN: there is no answer"));
             manager.decides("kill");
             cluster.preempt(am, ids.get(5));
             cluster.await("policy", () -> log.getOutput().contains(ids.get(5) + " is preempted by YARN: kill; a test"));
-            manager.down(true);
-            cluster.preempt(am, ids.get(4));
-            cluster.await("no manager", () -> log.getOutput().contains(ids.get(4) + " is preempted by YARN: there is no answer"));
             cluster.preempt(am, master);
             assertTrue(log.getOutput().contains(master + " is preempted by YARN: application masters"), log.getOutput());
         } finally {
             log.stopCapturing();
         }
+    }
+
+    @Test
+    void anOrderOfWhichNothingIsHeardIsForgotten() throws Exception {
+        conf.setLong(TestScheduler.SILENT_MS, 500);
+        start();
+        ContainerId id = ids.get(6);
+        manager.carriesOut(false);
+        cluster.preempt(am, id);
+        cluster.await("ordered", () -> manager.asked().size() == 1);
+        manager.down(true);
+        cluster.await("forgotten", () -> cluster.scheduler().reconsiders(id));
+        assertEquals(null, cluster.scheduler().plugin().phase(id));
+        assertEquals(before, Accounts.of(cluster));
     }
 
     @Test
@@ -191,7 +197,8 @@ class PreemptionTest extends OneApplication {
         start();
         manager.down(true);
         submitted("high", 0);
-        steady(60);
+        cluster.await("asked in vain", () -> manager.refused() >= 1);
+        cluster.rounds();
         assertEquals(before.values().get("node 127.0.0.1:1001"), Accounts.of(cluster).values().get("node 127.0.0.1:1001"));
         manager.down(false);
         cluster.await("asked once it is back", () -> cluster.scheduler().demoted().size() == 1);
@@ -199,7 +206,6 @@ class PreemptionTest extends OneApplication {
 
     @Test
     void aManagerThatIsStartedAgainMeanwhileIsAskedAgain() throws Exception {
-        conf.set(Settings.TIMEOUT_MS, "60000");
         start();
         submitted("high", 0);
         cluster.await("one is put aside", () -> cluster.scheduler().demoted().size() == 1);
@@ -222,6 +228,7 @@ class PreemptionTest extends OneApplication {
 
     @Test
     void whatYarnKillsWhileTheManagerIsAskedIsKilled() throws Exception {
+        conf.setInt(Settings.TIMEOUT_MS, 10_000);
         start();
         manager.set(ids.get(6), s -> s.held = true); // nobody needs its room
         cluster.preempt(am, ids.get(6));
@@ -297,7 +304,7 @@ class PreemptionTest extends OneApplication {
         do {
             cluster.await("as many as the urgent one has", () -> cluster.scheduler().demoted().size() == 3);
             gone = manager.resumed().size();
-            steady(20);
+            cluster.rounds();
             assertTrue(++rounds < 5, "room is taken from who is more urgent, again and again");
         } while (cluster.scheduler().demoted().size() != 3 || manager.resumed().size() != gone);
         int all = gone + 3;

@@ -14,10 +14,8 @@ import org.apache.hadoop.yarn.server.resourcemanager.MockNM;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** A container whose machine stays full while another has room. */
-@Timeout(120)
 class ReleaseTest extends OneApplication {
     private ContainerId id;
 

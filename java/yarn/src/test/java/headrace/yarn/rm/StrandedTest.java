@@ -13,10 +13,8 @@ import org.apache.hadoop.yarn.api.records.NodeState;
 import org.apache.hadoop.yarn.api.records.ResourceBlacklistRequest;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** A container that is put aside on a node on which nothing is given to it any more. */
-@Timeout(120)
 class StrandedTest extends OneApplication {
     /** Has a container be put aside, and stay so until {@link #letGo}. */
     private void park(MockAM of, ContainerId id) throws Exception {

@@ -29,11 +29,9 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.QueueMetrics;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Parts of the cluster end, or start again, while containers are put aside. */
-@Timeout(120)
 class SurvivalTest {
     @TempDir
     Path dir;

@@ -16,16 +16,13 @@ import org.apache.hadoop.yarn.api.records.ExecutionType;
 import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainerState;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 
 /** One container, preempted and brought back, in a real scheduler. */
-@Timeout(120)
 class SuspensionTest extends OneApplication {
     private Accounts before;
 
     @BeforeEach
     void start() throws Exception {
-        conf.setBoolean(TestScheduler.PATIENT, true); // however busy this machine is
         start(3);
         before = Accounts.of(cluster);
     }

@@ -26,7 +26,8 @@ import org.slf4j.event.Level;
 /** A real ResourceManager with its scheduler in this JVM. Its nodes and masters say what the test has them say. */
 final class TestCluster implements AutoCloseable {
     static final int GB = 1024;
-    private static final long PATIENCE_NANOS = 20_000_000_000L;
+    private static final int WAIT_BEFORE_KILL_MS = 400;
+    private static final long PATIENCE_NANOS = 180_000_000_000L;
 
     /** By which all vouch for their proxies. Each would look for primes of its own for a second or two. */
     private static ProxyCA authority;
@@ -62,6 +63,7 @@ final class TestCluster implements AutoCloseable {
         conf.set(YarnConfiguration.RM_SCHEDULER, TestScheduler.class.getName());
         conf.set(Settings.URL, manager.url());
         conf.set(Settings.TOKEN_FILE, manager.tokenFile.toString());
+        conf.setInt(Settings.TIMEOUT_MS, 60_000); // however busy this machine is
         conf.setBoolean(YarnConfiguration.RECOVERY_ENABLED, true);
         conf.set(YarnConfiguration.RM_STORE, "org.apache.hadoop.yarn.server.resourcemanager.recovery.MemoryRMStateStore");
         conf.setBoolean(YarnConfiguration.RM_WORK_PRESERVING_RECOVERY_ENABLED, true);
@@ -89,7 +91,7 @@ final class TestCluster implements AutoCloseable {
         conf.setBoolean(YarnConfiguration.RM_SCHEDULER_ENABLE_MONITORS, true);
         conf.set(YarnConfiguration.RM_SCHEDULER_MONITOR_POLICIES, HeadracePreemptionPolicy.class.getName());
         conf.setInt(prefix + "monitoring_interval", 100);
-        conf.setInt(prefix + "max_wait_before_kill", 400);
+        conf.setInt(prefix + "max_wait_before_kill", WAIT_BEFORE_KILL_MS);
         conf.setFloat(prefix + "total_preemption_per_round", 1.0f);
         conf.setFloat(prefix + "natural_termination_factor", 1.0f);
         conf.setFloat(prefix + "max_ignored_over_capacity", 0.0f);
@@ -163,10 +165,21 @@ final class TestCluster implements AutoCloseable {
         long deadline = System.nanoTime() + PATIENCE_NANOS;
         while (!condition.call()) {
             if (System.nanoTime() > deadline) {
-                fail("not within 20 seconds: " + what);
+                fail("not within three minutes: " + what);
             }
             beat();
         }
+    }
+
+    /** Lets YARN's own preemption have rounds: in which it chooses, and others in which it kills what it has chosen. */
+    void rounds() throws Exception {
+        TestScheduler scheduler = (TestScheduler) scheduler();
+        long began = System.nanoTime();
+        int first = scheduler.policyRounds.get();
+        await("rounds in which it chooses", () -> scheduler.policyRounds.get() > first + 2);
+        await("the time before it kills", () -> System.nanoTime() - began > 2_000_000L * WAIT_BEFORE_KILL_MS);
+        int later = scheduler.policyRounds.get();
+        await("rounds in which it kills", () -> scheduler.policyRounds.get() > later + 2);
     }
 
     void beat() throws Exception {

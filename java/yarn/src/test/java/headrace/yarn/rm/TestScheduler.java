@@ -13,10 +13,10 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 
 /** In a hurry. */
 public class TestScheduler extends HeadraceScheduler {
-    static final Timing HURRIED = hurried(500, 500);
+    static final Timing HURRIED = hurried(500, 3_600_000);
 
-    /** Setting: nobody is given up who is not heard of. */
-    static final String PATIENT = "headrace.test.patient";
+    /** Setting: how long nothing may be heard of an order, in milliseconds. */
+    static final String SILENT_MS = "headrace.test.silent-ms";
 
     /** Setting: what soon is, in milliseconds. */
     static final String SOON_MS = "headrace.test.soon-ms";
@@ -38,6 +38,9 @@ public class TestScheduler extends HeadraceScheduler {
     /** How often the reconciler has looked an application up, and how often it has kept everybody else out. */
     final AtomicInteger looks = new AtomicInteger();
     final AtomicInteger alone = new AtomicInteger();
+
+    /** How many rounds of YARN's preemption have begun. */
+    final AtomicInteger policyRounds = new AtomicInteger();
 
     private static Timing hurried(long soon, long silent) {
         return new Timing(10, 20, 500, 50, 60, soon, 300, 600, silent, silent, 50, 3000, 20_000);
@@ -79,6 +82,12 @@ public class TestScheduler extends HeadraceScheduler {
     }
 
     @Override
+    void roundBegins() {
+        policyRounds.incrementAndGet();
+        super.roundBegins();
+    }
+
+    @Override
     @SuppressWarnings("rawtypes")
     public boolean tryCommit(Resource cluster, ResourceCommitRequest proposal, boolean updatePending) {
         boolean done = super.tryCommit(cluster, proposal, updatePending);
@@ -102,7 +111,7 @@ public class TestScheduler extends HeadraceScheduler {
     @Override
     Timing timing() {
         long soon = getConfig().getLong(SOON_MS, HURRIED.soon());
-        long silent = getConfig().getBoolean(PATIENT, false) ? 3_600_000 : HURRIED.silent();
+        long silent = getConfig().getLong(SILENT_MS, HURRIED.silent());
         return hurried(soon, silent);
     }
 }
