@@ -12,12 +12,10 @@ import org.apache.hadoop.hive.ql.IDriver;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
 /** With plans as Hive makes them; nothing runs. */
-@Timeout(300)
 class PlanPathsTest {
     private static Warehouse hive;
 

@@ -21,13 +21,11 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /** Queries that run, with a made-up node. */
-@Timeout(300)
 class WarmHookTest {
     private static final String COUNT = "select b, count(*) from t group by b";
     private static final List<String> COUNTED = List.of("x\t2", "y\t1");
@@ -224,11 +222,11 @@ class WarmHookTest {
     @ValueSource(strings = {"0", "1h"})
     void aSilentNodeDelaysAQueryByItsPatience(String lead) throws Exception {
         silence();
-        set("headrace.warm.patience", "5s", "headrace.warm.lead", lead);
+        set("headrace.warm.patience", "10s", "headrace.warm.lead", lead);
         long failed = QueryWarming.Of.PROCESS.failed() + QueryWarming.Of.PROCESS.late();
         assertEquals(COUNTED, Warehouse.run(COUNT));
         long delay = TimedHook.delay().toMillis();
-        assertTrue(delay < 9_900, delay + " ms");
+        assertTrue(delay < 19_900, delay + " ms");
         over.countDown();
         while (QueryWarming.Of.PROCESS.failed() + QueryWarming.Of.PROCESS.late() == failed) { // else the test's time is over
             Thread.sleep(1);

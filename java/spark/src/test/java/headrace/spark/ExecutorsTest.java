@@ -7,7 +7,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.scheduler.SparkListener;
@@ -20,7 +19,6 @@ import org.apache.spark.storage.BlockManagerId;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
@@ -28,7 +26,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * With a driver's own heartbeat receiver and listener bus. The receiver passes on the heartbeats of the executors that
  * it has not removed, and the bus tells of them.
  */
-@Timeout(120)
 class ExecutorsTest {
     private final BlockingQueue<String> heartbeats = new LinkedBlockingQueue<>();
     private SparkContext spark;
@@ -79,9 +76,9 @@ class ExecutorsTest {
         added("1", Map.of(Executors.CONTAINER, "container_1"));
         added("2", Map.of(Executors.CONTAINER, "container_2"));
         alive("container_2", "container_3");
-        assertEquals("2", heartbeats.poll(60, TimeUnit.SECONDS));
+        assertEquals("2", heartbeats.take());
         alive("container_2");
-        assertEquals("2", heartbeats.poll(60, TimeUnit.SECONDS));
+        assertEquals("2", heartbeats.take());
         assertNull(heartbeats.poll());
     }
 
@@ -92,7 +89,7 @@ class ExecutorsTest {
         spark.listenerBus().post(new SparkListenerExecutorRemoved(1, "1", "test"));
         spark.listenerBus().waitUntilEmpty();
         alive("container_1", "container_2");
-        assertEquals("2", heartbeats.poll(60, TimeUnit.SECONDS));
+        assertEquals("2", heartbeats.take());
         assertNull(heartbeats.poll());
     }
 

@@ -27,11 +27,9 @@ import org.apache.spark.sql.streaming.StreamingQuery;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Spark with nothing of Headrace on its class path that it would use, on Headrace's own file system. */
-@Timeout(180)
 class FileSystemTest {
     private static final Path PROGRAM = Path.of("..", "..", "bin", "headrace");
 

@@ -13,11 +13,9 @@ import java.util.Map;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.Path;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** With local files that claim to be in HDFS. */
-@Timeout(60)
 class FileVersionTest {
     @TempDir
     java.nio.file.Path dir;

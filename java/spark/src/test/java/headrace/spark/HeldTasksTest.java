@@ -18,11 +18,9 @@ import org.apache.spark.scheduler.ExecutorProcessLost;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import scala.Option;
 
 /** Which tasks a host is not given while another one has their input in memory. */
-@Timeout(120)
 class HeldTasksTest {
     private static final long NEVER_OVER = 3_600_000_000_000L;
     private static final long SHORT = 20_000_000;

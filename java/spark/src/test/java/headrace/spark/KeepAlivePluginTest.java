@@ -7,15 +7,12 @@ import headrace.client.UnixServer;
 import java.nio.file.Path;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-@Timeout(120)
 class KeepAlivePluginTest {
     @TempDir
     Path dir;
@@ -51,7 +48,7 @@ class KeepAlivePluginTest {
             DriverPlugin plugin = new KeepAliveDriver("local[1]");
             plugin.init(spark, null);
             plugin.registerMetrics("application_1_0001", null);
-            String request = requests.poll(60, TimeUnit.SECONDS);
+            String request = requests.take();
             assertTrue(request.endsWith("{\"scheduler\":\"yarn\",\"application\":\"application_1_0001\",\"aside\":true}"), request);
             plugin.shutdown();
         } finally {

@@ -33,11 +33,9 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.util.Utils;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
 /** Spark's master local-cluster: two executors in processes of their own on one host, which has some of the input in memory. */
-@Timeout(240)
 class LocalClusterTest {
     private static final int FILES = 8;
     private static final Set<Integer> WARM = Set.of(2, 5);

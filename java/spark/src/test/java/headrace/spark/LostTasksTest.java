@@ -18,7 +18,6 @@ import org.apache.spark.scheduler.ExecutorProcessLost;
 import org.apache.spark.scheduler.TaskSetManager;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import scala.Option;
@@ -29,7 +28,6 @@ import scala.jdk.javaapi.CollectionConverters;
  * Whatever happens while a stage is put into order, no task is lost that waits: Spark finds it in the list of all tasks. As Spark does, tests
  * say that an attempt has ended (statusUpdate) before they handle it, which threads do that fetch results.
  */
-@Timeout(120)
 class LostTasksTest {
     private static final int HOSTS = 4;
     private static final int TASKS = 40;
@@ -120,8 +118,8 @@ class LostTasksTest {
     }
 
     private void assertEnds(boolean preferred) {
-        for (long began = System.nanoTime(); !stage.isZombie();) {
-            assertTrue(System.nanoTime() - began < 5_000_000_000L, () -> "copies: " + Arrays.toString(stage.copiesRunning()) + " of " + Arrays.toString(stage.successful()));
+        for (int offers = 0; !stage.isZombie(); offers++) {
+            assertTrue(offers < 1_000_000, () -> "copies: " + Arrays.toString(stage.copiesRunning()) + " of " + Arrays.toString(stage.successful()));
             for (int host = 0; host < HOSTS; host++) {
                 running.addAll(stages.offer(1, host));
             }

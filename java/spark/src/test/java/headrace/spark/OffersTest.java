@@ -26,13 +26,11 @@ import org.apache.spark.scheduler.TaskSetManager;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import scala.Option;
 import scala.collection.mutable.ArrayBuffer;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** What is done at offers, with many hosts. */
-@Timeout(120)
 class OffersTest {
     private static final long DELAY = 1_000_000_000;
     private static final int HOSTS = 300;

@@ -42,7 +42,6 @@ import org.apache.spark.sql.types.StructType;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
@@ -51,7 +50,6 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Applications with a made-up node, and local files that claim to be in HDFS. */
-@Timeout(120)
 class WarmPluginTest {
     private static final Pattern FILE = Pattern.compile("\"(hdfs://c[^\"]*)\"");
 
