@@ -1,9 +1,12 @@
 package proc_test
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,5 +79,37 @@ func TestCheckpointOfAnotherUser(t *testing.T) {
 	}
 	if len(ids) != 40 {
 		t.Errorf("its identity was told %d times, want 40", len(ids))
+	}
+}
+
+// What runs in a task while it is dumped has nothing open of root's: its user could take that, by pidfd_getfd(2).
+func TestDumpLeavesNothingOfRootsInATask(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	s := w.spec("large", "/usr/bin/python3", "-uc", "import time; kept = b'x' * (256 << 20); print('ready'); time.sleep(1000)")
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	dir := fmt.Sprintf("/proc/%d/fd", slices.Max(w.taskPIDs("large")))
+	done := make(chan error, 1)
+	go func() {
+		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
+		done <- err
+	}()
+	looked, seen := 0, map[string]bool{}
+	for gone := false; !gone; {
+		entries, err := os.ReadDir(dir)
+		gone = err != nil
+		for _, e := range entries {
+			if to, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil && strings.HasPrefix(to, filepath.Dir(w.store)+"/") {
+				seen[to] = true
+			}
+		}
+		looked++
+	}
+	w.must(<-done)
+	for _, own := range []string{"stdout", "stderr"} {
+		delete(seen, filepath.Join(w.rt.TaskDir("large"), own))
+	}
+	if len(seen) > 0 || looked < 10 {
+		t.Errorf("seen in the task, which was looked at %d times: %v", looked, slices.Sorted(maps.Keys(seen)))
 	}
 }

@@ -2,11 +2,15 @@ package linux
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -84,6 +88,127 @@ func TestAsUserRights(t *testing.T) {
 			t.Errorf("thread %s keeps the identity %s", e.Name(), got)
 		}
 	}
+}
+
+// TestAsUserIsOutOfReach: a thread with a user's file-system identity is not the user's, who can do nothing to it that can be done
+// to a process which has become the user.
+func TestAsUserIsOutOfReach(t *testing.T) {
+	if target := os.Getenv(reachEnv); target != "" {
+		tryReach(target)
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can act as another user")
+	}
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "hr-reach-") // where that user may pass
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program := filepath.Join(dir, "program")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(program, self, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	user := Credentials{UID: 12345, GID: 12345}
+	of := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user.UID, Gid: user.GID}}
+	reached := func(pid, tid int) string {
+		t.Helper()
+		cmd := exec.Command(program, "-test.run=^TestAsUserIsOutOfReach$")
+		cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{fmt.Sprintf("%s=%d %d", reachEnv, pid, tid)}, "/", of
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		could, _, _ := strings.Cut(string(out), "PASS")
+		return could
+	}
+	tid, over, done := make(chan int), make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- AsUser(user, func() error {
+			tid <- unix.Gettid()
+			<-over
+			return nil
+		})
+	}()
+	thread := <-tid
+	if st, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread)); err != nil || fsUID(string(st)) != "12345" {
+		t.Errorf("thread %d: %v\n%s", thread, err, st)
+	}
+	if could := reached(os.Getpid(), thread); could != "" {
+		t.Errorf("what the user can do to the thread:\n%s", could)
+	}
+	close(over)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	process := exec.Command("/bin/sleep", "1000")
+	process.Dir, process.SysProcAttr = "/", of
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if could := reached(process.Process.Pid, process.Process.Pid); strings.Count(could, "\n") != len(reaches) {
+		t.Errorf("what the user can do to a process of the same user:\n%s", could)
+	}
+	process.Process.Kill()
+	process.Wait()
+}
+
+// reachEnv names the process and the thread that the test binary is to reach, as a user.
+const reachEnv = "HEADRACE_TEST_REACH"
+
+// reaches are ways to have an effect on a thread, or to see what it has.
+var reaches = []struct {
+	what string
+	try  func(pid, tid int) error
+}{
+	{"send its process signals", func(pid, _ int) error { return unix.Kill(pid, 0) }},
+	{"send it signals", func(pid, tid int) error { return unix.Tgkill(pid, tid, 0) }},
+	{"limit it", func(_, tid int) error { return unix.Prlimit(tid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil) }},
+	{"make it wait for others", func(_, tid int) error { return unix.Setpriority(unix.PRIO_PROCESS, tid, 19) }},
+	{"choose its processors", func(_, tid int) error {
+		var set unix.CPUSet
+		err := unix.SchedGetaffinity(tid, &set)
+		return errors.Join(err, unix.SchedSetaffinity(tid, &set))
+	}},
+	{"list its descriptors", func(_, tid int) error { _, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", tid)); return err }},
+	{"read its environment", func(_, tid int) error { _, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", tid)); return err }},
+	{"go where it is", func(_, tid int) error { _, err := os.Stat(fmt.Sprintf("/proc/%d/cwd/", tid)); return err }},
+	{"open its memory", func(_, tid int) error { return opens(fmt.Sprintf("/proc/%d/mem", tid), os.O_RDWR) }},
+	{"have it killed first", func(_, tid int) error { return opens(fmt.Sprintf("/proc/%d/oom_score_adj", tid), os.O_WRONLY) }},
+	{"take a descriptor", func(pid, _ int) error {
+		process, err := unix.PidfdOpen(pid, 0)
+		if err == nil {
+			_, err = unix.PidfdGetfd(process, 0, 0)
+		}
+		return err
+	}},
+	{"trace it", func(_, tid int) error { return unix.PtraceSeize(tid) }}, // until this program ends
+}
+
+// tryReach says which of them succeed.
+func tryReach(target string) {
+	var pid, tid int
+	if _, err := fmt.Sscan(target, &pid, &tid); err != nil {
+		panic(err)
+	}
+	runtime.LockOSThread()
+	for _, r := range reaches {
+		if r.try(pid, tid) == nil {
+			fmt.Println(r.what)
+		}
+	}
+}
+
+func opens(path string, flags int) error {
+	f, err := os.OpenFile(path, flags, 0)
+	if err == nil {
+		f.Close()
+	}
+	return err
 }
 
 func fsUID(status string) string {

@@ -3,6 +3,7 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,10 +35,10 @@ const linkRemap = "--link-remap"
 
 // criuFailure makes one error of a failed run: what CRIU said last and what it
 // means. truePaths puts right the paths that it names.
-func criuFailure(what string, runErr error, log, output string, truePaths func(string) string) error {
-	said := criu.LastErrors(log)
+func criuFailure(what string, runErr error, log *os.File, truePaths func(string) string) error {
+	said := criu.LastErrors(fmt.Sprintf("/proc/self/fd/%d", log.Fd()))
 	if said == "" {
-		said = strings.TrimSpace(output)
+		said = strings.TrimSpace(wordsOf(log))
 	}
 	said = truePaths(said)
 	text := said
@@ -47,15 +48,23 @@ func criuFailure(what string, runErr error, log, output string, truePaths func(s
 	return fmt.Errorf("%s: %w: %s", what, runErr, text)
 }
 
-// keepLog copies the end of a log to the task's directory, for `headrace show`
-// and for whoever looks into a failure; the original goes with its image.
-func keepLog(from, taskDir, name string) {
-	b, err := os.ReadFile(from)
+// criuLog makes what CRIU has as its log and its output: a file in memory. CRIU gives it to the code that it runs inside a process of the
+// task, from which the task's user can take it, write to it and keep it. A file of root's would be made as large as the disk.
+func criuLog() (*os.File, error) { return memoryFile("criu.out", nil) }
+
+// keepLog writes the end of a log into the task's directory, for `headrace show` and for
+// whoever looks into a failure.
+func keepLog(log *os.File, taskDir, name string) {
+	const most = 256 << 10
+	var b []byte
+	end, err := log.Seek(0, io.SeekEnd)
 	if err == nil {
-		const most = 256 << 10
-		err = os.WriteFile(filepath.Join(taskDir, name), b[max(0, len(b)-most):], 0o600)
+		b, err = io.ReadAll(io.NewSectionReader(log, max(0, end-most), most))
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err == nil {
+		err = os.WriteFile(filepath.Join(taskDir, name), b, 0o600)
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "keep %s: %v\n", name, err)
 	}
 }

@@ -194,13 +194,12 @@ func noSpace(err error) error {
 // still holds the tree, and leaves it stopped. An error means that CRIU has put the tree in
 // order again, unless it was killed; without one the image is committed.
 func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) error) error {
-	log := filepath.Join(w.Dir(), dumpLog)
 	lock := "skip"
 	if j.Lock {
 		lock = "nftables"
 	}
 	args := append([]string{
-		"dump", "-t", strconv.Itoa(j.InitPID), "-D", w.Dir(), "-o", dumpLog, "--leave-stopped",
+		"dump", "-t", strconv.Itoa(j.InitPID), "-D", w.Dir(), "--leave-stopped",
 		"--page-server", "--ps-socket", "3", "--network-lock", lock,
 	}, criuCommon...)
 	if j.User.UID == 0 {
@@ -208,12 +207,12 @@ func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) erro
 	}
 	cmd := exec.Command(j.CRIU, args...)
 	cmd.ExtraFiles = []*os.File{w.PageSocket()}
-	said, err := memoryFile("criu.out", nil)
+	log, err := criuLog()
 	if err != nil {
 		return err
 	}
-	defer said.Close()
-	cmd.Stdout, cmd.Stderr = said, said
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
 	asked, committed, err := decide(cmd, j.Memory, commit)
 	keepLog(log, j.Dir, dumpLog)
 	var exit *exec.ExitError
@@ -228,7 +227,7 @@ func (j dumpJob) criu(w *checkpoint.Writer, commit func(holds func() error) erro
 	case err == nil:
 		return errors.New("CRIU has ended without asking whether the dump is to count")
 	}
-	failure := criuFailure("CRIU could not dump the task", err, log, wordsOf(said), (*reopen.Opened)(nil).Explain)
+	failure := criuFailure("CRIU could not dump the task", err, log, (*reopen.Opened)(nil).Explain)
 	if serr := w.ServerErr(); serr != nil {
 		return errors.Join(serr, failure) // CRIU saw only that the connection broke
 	}

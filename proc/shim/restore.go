@@ -370,7 +370,7 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened, co
 		return err
 	}
 	args := slices.Concat([]string{"in-cgroups", r.t.home.dir}, r.spec.Own.Dirs(), r.spec.Cgroups, []string{
-		"--", r.t.criu, "restore", "-D", images, "-W", r.t.home.dir, "-o", restoreLog, "-d", "--restore-sibling", "--pidfile", pidFile,
+		"--", r.t.criu, "restore", "-D", images, "-W", r.t.home.dir, "-d", "--restore-sibling", "--pidfile", pidFile,
 	}, criuCommon, inherit)
 	if r.spec.UID == 0 {
 		args = append(args, linkRemap)
@@ -386,11 +386,11 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened, co
 		return err
 	}
 	defer null.Close()
-	said, err := memoryFile("criu.out", nil)
+	log, err := criuLog()
 	if err != nil {
 		return err
 	}
-	defer said.Close()
+	defer log.Close()
 	backInLimits := r.spec.Own.Relax() // CRIU itself needs some memory and processes
 	defer func() {
 		if err := backInLimits(); err != nil {
@@ -400,7 +400,7 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened, co
 	p := &r.t.processes
 	var failed, calledOff error
 	asked, incomplete := h.during(func() {
-		failed, calledOff = r.t.work(args, append([]uintptr{null.Fd(), said.Fd(), said.Fd()}, pipes...), p.everything,
+		failed, calledOff = r.t.work(args, append([]uintptr{null.Fd(), log.Fd(), log.Fd()}, pipes...), p.everything,
 			func(int) { p.signal(unix.SIGKILL) })
 	}, func() error {
 		err := complete()
@@ -410,6 +410,7 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened, co
 		return err
 	})
 	p.helpers.Store(0)
+	keepLog(log, ".", restoreLog)
 	if calledOff != nil {
 		return fmt.Errorf("restore: %w", calledOff)
 	}
@@ -417,7 +418,7 @@ func (r *restoration) runCRIU(sv saved, images string, opened *reopen.Opened, co
 		return incomplete
 	}
 	if failed != nil {
-		failure := criuFailure("CRIU could not restore the task", failed, restoreLog, wordsOf(said), opened.Explain)
+		failure := criuFailure("CRIU could not restore the task", failed, log, opened.Explain)
 		if criu.Lacking(failure.Error()) {
 			return fmt.Errorf("%w: %w", proc.ErrNotNow, failure)
 		}

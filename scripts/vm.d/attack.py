@@ -7,6 +7,7 @@ as it was, the task must go on.
 """
 import os
 import subprocess
+import tty
 
 SECRET = "secret-of-root-" + "x" * 85
 
@@ -100,6 +101,13 @@ def as_user(user, *argv):
     subprocess.run(argv, user=user, group=user, extra_groups=[], check=True)
 
 
+def start_as(user, *argv):
+    """Starts a program that says something when it is about its work."""
+    p = subprocess.Popen(argv, user=user, group=user, extra_groups=[], cwd="/", stdout=subprocess.PIPE, text=True)
+    p.stdout.readline()
+    return p
+
+
 def swaps(v, secret):
     """Yields what is swapped, the path, and the commands of the user that do it."""
     sub = f"{v.top}/sub"
@@ -151,7 +159,8 @@ def swapping(vm, user):
         wrong = v.ask()
         vm.check(not wrong, f"attack: after swapping {what} back the task goes on", wrong)
         v.checkpoint()
-    racing(vm, v, f"{secret}/data")
+    racing(vm, v, "a file", f"{v.top}/sub/data", f"{secret}/data")
+    racing(vm, v, "the directory above", f"{v.top}/sub", secret)
     v.ask("end")
     t = vm.await_state(v.name, "done", "failed", "killed", "lost")
     vm.check(t["state"] == "done", "attack: the victim comes to its end", f"{t['state']}, {t['reason']}")
@@ -164,32 +173,143 @@ SWAPPER = """
 import ctypes, os, sys
 a, b = (s.encode() for s in sys.argv[1:3])
 renameat2 = ctypes.CDLL(None).renameat2
+first = True
 while True:
     for _ in range(2):
         renameat2(-100, a, -100, b, 2)
+    if first:
+        print("swaps", flush=True)
+    first = False
     if not os.path.exists(sys.argv[3]):
         break
 """
 
 
-def racing(vm, v, secret, rounds=10):
-    """Restores while the user swaps a file all the time."""
-    sub, wrong, refused = f"{v.top}/sub", [], 0
+def racing(vm, v, what, path, secret, rounds=10):
+    """Restores while the user swaps a path all the time."""
+    link, go, wrong, refused = f"{v.top}/link", f"{v.top}/go", [], 0
     for _ in range(rounds):
-        as_user(v.user, "ln", "-s", secret, f"{sub}/link")
-        as_user(v.user, "touch", f"{v.top}/go")
-        p = subprocess.Popen(["python3", "-c", SWAPPER, f"{sub}/data", f"{sub}/link", f"{v.top}/go"], user=v.user, group=v.user, extra_groups=[])
+        as_user(v.user, "ln", "-s", secret, link)
+        as_user(v.user, "touch", go)
+        p = start_as(v.user, "python3", "-c", SWAPPER, path, link, go)
         said = v.restore()
-        os.remove(f"{v.top}/go")
+        os.remove(go)
         p.wait(vm.LIMIT)
-        os.remove(f"{sub}/link")
+        os.remove(link)
         refused += bool(said)
         v.bring_back()
         wrong.append(v.ask())
         v.checkpoint()
-    vm.check(not any(wrong), f"attack: {rounds} restores of a file that is swapped all the time give the right one or are refused", wrong)
-    vm.say(f"note attack: {refused} of {rounds} were refused")
+    vm.check(not any(wrong), f"attack: {rounds} restores while {what} is swapped all the time give the right one or are refused", wrong)
+    vm.say(f"note attack: {refused} of {rounds} were refused while {what} was swapped")
     v.bring_back()
+
+
+# It looks at the descriptors of all processes that it may look at, and says which of them
+# it could take that give it more than it could open itself.
+GRABBER = """
+import ctypes, fcntl, os, stat, sys
+call, taken, got = ctypes.CDLL(None, use_errno=True).syscall, 0, set()
+print("looks", flush=True)
+while os.path.exists(sys.argv[1]):
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        try:
+            names = os.listdir(f"/proc/{pid}/fd") if pid != os.getpid() else []
+        except OSError:
+            continue
+        process = call(434, pid, 0)  # pidfd_open
+        for name in names:
+            fd = call(438, process, int(name), 0)  # pidfd_getfd
+            if fd < 0:
+                continue
+            taken += 1
+            st, flags, path = os.fstat(fd), fcntl.fcntl(fd, fcntl.F_GETFL), os.readlink(f"/proc/self/fd/{fd}")
+            more = path.startswith(sys.argv[2]) and st.st_uid != os.getuid()
+            if stat.S_ISREG(st.st_mode) or stat.S_ISDIR(st.st_mode):
+                try:
+                    os.close(os.open(f"/proc/self/fd/{fd}", flags & (os.O_ACCMODE | os.O_PATH)))
+                except PermissionError:
+                    more = True
+            if more:
+                got.add(f"{path} {flags:o}")
+            os.close(fd)
+        if process >= 0:
+            os.close(process)
+print(taken, *got, sep="\\n")
+"""
+
+
+def grabbing(vm, user, rounds=20):
+    """Checkpoints and restores while the user takes descriptors out of the own processes: CRIU is in them."""
+    go = f"{vm.home(user)}/grab"
+    vm.counter("grabbed", user, 100000, 0.01)
+    vm.await_line("grabbed", 3)
+    as_user(user, "touch", go)
+    p = start_as(user, "python3", "-c", GRABBER, go, vm.STATE + "/")
+    for _ in range(rounds):
+        vm.hr("checkpoint", "grabbed", user=user)
+        vm.hr("restore", "grabbed", user=user)
+    os.remove(go)
+    taken, *got = p.communicate(timeout=vm.LIMIT)[0].splitlines()
+    vm.check(not got, "attack: nothing of root's is in the user's processes while they are checkpointed and restored", sorted(got))
+    vm.check(int(taken) > rounds, "attack: descriptors of the user's processes were taken meanwhile", taken)
+    vm.hr("kill", "--grace", "0s", "grabbed", user=user)
+
+
+# It has both sides of a terminal, and says what comes through.
+TERMINAL = """
+import os, sys, time, tty
+master, slave = os.openpty()
+tty.setraw(slave)
+asked = open(sys.argv[1])
+print(os.ttyname(slave), flush=True)
+while True:
+    line = asked.readline()
+    if not line:
+        time.sleep(0.02)
+        continue
+    os.write(slave, b"out"); os.write(master, b"in")
+    print(os.read(master, 100), os.read(slave, 100), os.fstat(slave).st_uid == os.getuid(), flush=True)
+    if line == "end\\n":
+        break
+"""
+
+
+def terminals(vm, user):
+    """Root takes the terminal's number while the task is checkpointed."""
+    asked = f"{vm.home(user)}/asked"
+    as_user(user, "touch", asked)
+    vm.hr("run", "--name", "terminal", "--", "python3", "-c", TERMINAL, asked, user=user)
+    vm.await_line("terminal", 1)
+    name = vm.lines("terminal")[0]
+    vm.hr("checkpoint", "terminal", user=user)
+    roots = []
+    while not any(os.ttyname(slave) == name for _, slave in roots) and len(roots) < 100:
+        roots.append(os.openpty())
+    master, slave = roots[-1]
+    vm.check(os.ttyname(slave) == name, f"attack: root has the terminal {name} now", os.ttyname(slave))
+    tty.setraw(slave)
+    os.write(slave, SECRET.encode())
+    os.write(master, SECRET.encode())
+    p = vm.hr("restore", "terminal", user=user, ok=False)
+    vm.say(f"note attack: {name} is another's: {vm.task('terminal')['state']}: {p.stderr.strip()}")
+    said = 1
+    if vm.task("terminal")["state"] == "running":  # under another number
+        with open(asked, "a") as f:
+            f.write("look\n")
+        said = 2
+        vm.await_line("terminal", said)
+    os.set_blocking(master, False)
+    os.set_blocking(slave, False)
+    vm.check([os.read(fd, 1000) for fd in (master, slave)] == [SECRET.encode()] * 2, "attack: root's terminal has what root has written, and nothing else")
+    for fd in (fd for pair in roots for fd in pair):
+        os.close(fd)
+    vm.await_("the task with a terminal to run again", lambda: vm.task("terminal")["state"] == "running" or vm.hr("restore", "terminal", user=user, ok=False) is None)
+    with open(asked, "a") as f:
+        f.write("end\n")
+    t = vm.await_state("terminal", "done", "failed", "killed", "lost")
+    vm.check(t["state"] == "done" and vm.lines("terminal")[1:] == ["b'out' b'in' True"] * said, "attack: the task has its own terminal again",
+             f"{t['state']}, {t['reason']}, {vm.lines('terminal')}")
 
 
 # Deleted files are made anew by CRIU, as root.
@@ -238,6 +358,10 @@ def started(vm, name):
 # Kinds of tasks that cannot be brought back safely: a command that says "ready",
 # and a part of the reason.
 KINDS = {
+    "a terminal whose other side is elsewhere": ("""
+import os, time
+f = os.open(open(os.environ["HOME"] + "/terminal").read(), os.O_RDWR | os.O_NOCTTY)
+print("ready", flush=True); time.sleep(100000)""", "terminal"),
     "a unix socket with a path": ("""
 import os, socket, time
 s = socket.socket(socket.AF_UNIX); s.bind(os.environ["HOME"] + "/sock"); s.listen()
@@ -254,7 +378,19 @@ print("ready", flush=True); time.sleep(100000)""", "runs as user 0"),
 }
 
 
+HOLDER = """
+import os, sys
+master, slave = os.openpty()
+open(os.environ["HOME"] + "/terminal", "w").write(os.ttyname(slave))
+print("has it", flush=True)
+sys.stdin.read()
+"""
+
+
 def refused_kinds(vm, user):
+    holder = subprocess.Popen(["python3", "-c", HOLDER], user=user, group=user, extra_groups=[], cwd="/", env={"HOME": vm.home(user)},
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    holder.stdout.readline()
     with open("/bin/sleep", "rb") as f, open("/usr/local/bin/sleep-as-root", "wb") as g:
         g.write(f.read())
     os.chmod("/usr/local/bin/sleep-as-root", 0o4755)
@@ -268,9 +404,12 @@ def refused_kinds(vm, user):
         vm.check(p.returncode != 0 and reason in said and t["state"] == "running", f"attack: {what} is not checkpointed, and the task runs on", f"{t['state']}: {said}")
         vm.hr("kill", "--grace", "0s", name, user=user)
     os.remove("/usr/local/bin/sleep-as-root")
+    holder.communicate(timeout=vm.LIMIT)
 
 
 def run(vm, user):
-    swapping(vm, user)
-    deleted_files(vm, user)
-    refused_kinds(vm, user)
+    for part in swapping, deleted_files, terminals, grabbing, refused_kinds:
+        try:
+            part(vm, user)
+        except Exception as e:  # the others are tried all the same
+            vm.check(False, f"attack: {part.__name__}", f"{type(e).__name__}: {e}")
