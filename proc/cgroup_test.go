@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -204,7 +205,7 @@ func (w *world) cpu(t *proc.Task) time.Duration {
 }
 
 // Its user cannot continue a suspended task: not for a moment where there is a
-// freezer, else until it is next looked at.
+// freezer, else for less than a second, whether somebody looks at it or not.
 func TestSuspendedStaysSo(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("tasks of other users need root")
@@ -219,19 +220,21 @@ func TestSuspendedStaysSo(t *testing.T) {
 			s.UID, s.GID = otherUser, otherUser
 			task := w.start(s)
 			w.awaitOutput(task, "ready")
-			for range 3 {
+			best := time.Hour
+			for nth := range 3 {
 				_, err := task.Suspend(w.ctx, 0)
 				w.must(err)
 				before := w.cpu(task)
+				began := time.Now()
 				w.contAsUser("t")
 				if frozen {
 					time.Sleep(100 * time.Millisecond) // in which it would run
 				} else {
-					w.await("running", func() bool {
-						st, err := linux.ProcFS("").Stat(w.taskPIDs("t")[0])
-						return err == nil && !linux.Stopped(st.State)
+					w.await("its second stop", func() bool {
+						return !slices.ContainsFunc(w.taskProcesses("t"), func(p linux.Stat) bool { return !linux.Stopped(p.State) })
 					})
-					if st := w.stats(task); st.Continued == 0 || st.State != headrace.Suspended {
+					best = min(best, time.Since(began))
+					if st := w.stats(task); st.Continued != nth+1 || st.State != headrace.Suspended {
 						t.Errorf("nobody noticed: %+v", st)
 					}
 					before = w.cpu(task)
@@ -243,6 +246,9 @@ func TestSuspendedStaysSo(t *testing.T) {
 				w.must(task.Resume(w.ctx))
 				before = w.cpu(task)
 				w.await("progress", func() bool { return w.cpu(task) > before })
+			}
+			if !frozen && best > time.Second {
+				t.Errorf("it was stopped again after %v", best)
 			}
 		})
 	}
@@ -579,6 +585,32 @@ time.sleep(1000)
 				t.Errorf("%d bytes are resident, peak %d, of 60 MB that 21 processes share", st.Resident, st.Usage.MaxResident)
 			}
 		})
+	}
+}
+
+// TestCPUShare: the kernel has the share of the processors that was asked for, for all of the task.
+func TestCPUShare(t *testing.T) {
+	w := newWorld(t).withCgroups(func(g cgroup.Group) bool { return g.CPU != "" })
+	for id, share := range map[string]struct {
+		cpus           float64
+		weight, shares string
+	}{"two": {2, "200", "2048"}, "half": {0.5, "50", "512"}} {
+		s := w.spec(id, "/bin/sh", "-c", "sleep 1000 & echo ready; wait")
+		s.CPUs = share.cpus
+		task := w.start(s)
+		w.awaitOutput(task, "ready")
+		w.await("all of it in its cgroup", func() bool { return w.inGroup(id) })
+		dir := w.groupOf(id).CPU
+		got, err := os.ReadFile(filepath.Join(dir, "cpu.weight"))
+		want := share.weight
+		if errors.Is(err, os.ErrNotExist) {
+			got, err = os.ReadFile(filepath.Join(dir, "cpu.shares"))
+			want = share.shares
+		}
+		if err != nil || strings.TrimSpace(string(got)) != want {
+			t.Errorf("%v CPUs are a share of %q, %v, want %s", share.cpus, got, err, want)
+		}
+		w.must(task.Kill(w.ctx, time.Millisecond))
 	}
 }
 

@@ -1,6 +1,9 @@
 package proc
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Kinds of errors that callers act on; test with errors.Is.
 var (
@@ -20,6 +23,9 @@ var (
 	// ErrNotNow: nothing is wrong with the task or its checkpoint, but the machine
 	// cannot do it at the moment; try again later. The error text says why.
 	ErrNotNow = errors.New("not possible now")
+	// ErrNoAnswer: the supervisor of the task has not answered in time, and may have done what was
+	// asked of it all the same.
+	ErrNoAnswer = fmt.Errorf("%w: its supervisor does not answer", ErrNotNow)
 	// ErrNoImage: no usable checkpoint was found, and there will be none.
 	ErrNoImage = errors.New("no usable checkpoint")
 	// ErrNoSpace: the checkpoint store or the swap area is full.

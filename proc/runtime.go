@@ -43,6 +43,9 @@ type Runtime struct {
 	Dir string
 	// StallLimit is how long CRIU may make no progress until it is ended; 0: a minute.
 	StallLimit time.Duration
+	// Patience is how long a supervisor may take to stop or to continue its task, beyond the
+	// grace, or to say that it is there; 0: 30 s.
+	Patience time.Duration
 	// Cgroups is where each task gets a cgroup of its own; nil: nowhere. Problem, if
 	// not nil, is told what could not be had of one before the task starts or is
 	// restored; nil: all that was wanted.
@@ -230,7 +233,7 @@ func (r *Runtime) Attach(ctx context.Context, id headrace.TaskID) (*Task, error)
 	if err != nil {
 		return nil, opError("attach to", id, err)
 	}
-	if err := t.call(ctx, "ping", nil, nil); err != nil { // it may be about to end
+	if err := t.present(ctx); err != nil { // it may be about to end
 		t.Close()
 		return nil, opError("attach to", id, err)
 	}
@@ -246,7 +249,7 @@ func (r *Runtime) connect(ctx context.Context, id headrace.TaskID) (*Task, error
 	if err != nil {
 		return nil, err
 	}
-	return newTask(id, r.TaskDir(id), r.CRIU, c), nil
+	return r.newTask(id, c), nil
 }
 
 // ExitOf reads the record of a task's end; false when there is none.
@@ -536,7 +539,7 @@ func (r *Runtime) launch(ctx context.Context, id headrace.TaskID, stdio Stdio) (
 		<-died
 		return nil, fmt.Errorf("the supervisor did not come up: %w%s", err, lastLine(logFile.Name()))
 	}
-	t := newTask(id, dir, r.CRIU, c)
+	t := r.newTask(id, c)
 	t.leash = leash
 	return t, nil
 }

@@ -310,6 +310,53 @@ func TestKillOfWhatHangs(t *testing.T) {
 	})
 }
 
+// TestSupervisorThatStandsStill: whoever asks a supervisor for something that does not answer is told so. What he does not wait
+// for any more is not begun when it goes on.
+func TestSupervisorThatStandsStill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	task := w.start(w.spec("t", "/bin/sh", "-c", "echo ready; exec sleep 1000"))
+	w.awaitOutput(task, "ready")
+	short := proc.Runtime{Shim: w.rt.Shim, Dir: w.rt.Dir, Patience: time.Second}
+	var impatient *proc.Task
+	w.await("a connection", func() (ok bool) {
+		got, err := short.Attach(w.ctx, "t")
+		impatient = got
+		return err == nil
+	})
+	defer impatient.Close()
+	unanswered := map[string]func() error{
+		"suspend": func() error { _, err := impatient.Suspend(w.ctx, time.Millisecond); return err },
+		"resume":  func() error { return impatient.Resume(w.ctx) },
+		"checkpoint": func() error {
+			_, err := impatient.Checkpoint(w.ctx, proc.CheckpointOptions{Store: t.TempDir()})
+			return err
+		},
+		"pageout":   func() error { _, err := impatient.PageOut(w.ctx, 1<<20); return err },
+		"attach to": func() error { _, err := short.Attach(w.ctx, "t"); return err },
+	}
+	for _, state := range []headrace.TaskState{headrace.Running, headrace.Suspended} {
+		w.must(unix.Kill(w.shimPID("t"), unix.SIGSTOP))
+		for what, do := range unanswered {
+			if err := do(); !errors.Is(err, proc.ErrNoAnswer) || !strings.Contains(err.Error(), what+" task t: ") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		w.must(unix.Kill(w.shimPID("t"), unix.SIGCONT))
+		for range 3 { // it answers the other requests at the same time
+			if st := w.stats(task); st.State != state {
+				t.Fatalf("it is %s, want %s", st.State, state)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if state == headrace.Running {
+			_, err := task.Suspend(w.ctx, 0)
+			w.must(err)
+		}
+	}
+	w.must(task.Resume(w.ctx))
+}
+
 // traceAsUser has a process of the other user trace another, and take no note of what becomes
 // of that.
 func (w *world) traceAsUser(pid, options int) {

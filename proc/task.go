@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/proc/control"
 )
 
@@ -19,7 +20,9 @@ type Task struct {
 	dir string
 	// criu is the path of CRIU; empty: there is none.
 	criu string
-	c    *control.Client
+	// patience is Runtime.Patience.
+	patience time.Duration
+	c        *control.Client
 	// leash is closed, if there is one, when the shim knows what to do. One that loses
 	// its leash before that ends.
 	leash *os.File
@@ -30,8 +33,8 @@ type Task struct {
 	closed bool
 }
 
-func newTask(id headrace.TaskID, dir, criu string, c *control.Client) *Task {
-	t := &Task{ID: id, dir: dir, criu: criu, c: c, exited: make(chan struct{})}
+func (r *Runtime) newTask(id headrace.TaskID, c *control.Client) *Task {
+	t := &Task{ID: id, dir: r.TaskDir(id), criu: r.CRIU, patience: cmp.Or(r.Patience, defaultPatience), c: c, exited: make(chan struct{})}
 	go t.awaitEnd()
 	return t
 }
@@ -120,23 +123,45 @@ func (t *Task) verb(ctx context.Context, op string, args, result any) error {
 	return nil
 }
 
+// verbInTime is verb that fails with ErrNoAnswer when it takes longer than the grace and the task's
+// patience. A supervisor that goes on after that does not begin with it any more.
+func (t *Task) verbInTime(ctx context.Context, op string, grace time.Duration, result any) error {
+	limit := grace + t.patience
+	args := graceArgs{Grace: grace, Until: linux.Clock() + limit}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrNoAnswer)
+	defer cancel()
+	return t.verb(ctx, op, args, result)
+}
+
+// present fails with ErrNoAnswer if the supervisor does not say in time that it is there.
+func (t *Task) present(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, ErrNoAnswer)
+	defer cancel()
+	return t.call(ctx, "ping", nil, nil)
+}
+
 type graceArgs struct {
 	Grace time.Duration `json:"grace"`
 	// ForUser is of a kill: the record of the end is to say so.
 	ForUser bool `json:"for_user,omitempty"`
+	// Until is of a suspension or a resume: from then on (linux.Clock) it is not to be begun. 0: whenever.
+	Until time.Duration `json:"until,omitempty"`
 }
 
 // Suspend stops every thread of the task and confirms it: SIGTSTP and a grace (0:
 // 100 ms) for processes that handle it, SIGSTOP for the others and what is left
-// (os-assisted-preemption, III.B). On an error the task runs on.
+// (os-assisted-preemption, III.B). On an error the task runs on, but for ErrNoAnswer: then
+// Stats tells what has become of it, when the supervisor answers.
 func (t *Task) Suspend(ctx context.Context, grace time.Duration) (SuspendResult, error) {
 	var r SuspendResult
-	err := t.verb(ctx, "suspend", graceArgs{Grace: grace}, &r)
+	err := t.verbInTime(ctx, "suspend", grace, &r)
 	return r, err
 }
 
-// Resume continues a suspended task.
-func (t *Task) Resume(ctx context.Context) error { return t.verb(ctx, "resume", nil, nil) }
+// Resume continues a suspended task. Of ErrNoAnswer the same is true as of Suspend's.
+func (t *Task) Resume(ctx context.Context) error {
+	return t.verbInTime(ctx, "resume", 0, nil)
+}
 
 // Start starts the command of a task that is held (Runtime.Hold).
 func (t *Task) Start(ctx context.Context) error {
@@ -176,6 +201,9 @@ func (t *Task) restore(ctx context.Context, o RestoreOptions) (RestoreResult, er
 // PageOut writes about the given number of bytes of a suspended task's memory
 // to swap and returns how much left memory.
 func (t *Task) PageOut(ctx context.Context, bytes int64) (int64, error) {
+	if err := t.present(ctx); err != nil {
+		return 0, opError("pageout", t.ID, err)
+	}
 	var moved int64
 	err := t.verb(ctx, "pageout", struct {
 		Bytes int64 `json:"bytes"`
@@ -194,9 +222,13 @@ func (t *Task) PageIn(ctx context.Context) (int64, error) {
 // Checkpoint writes a running or suspended task to storage and ends its
 // processes; when it returns without an error the checkpoint is durable. On an
 // error the task is as it was before. A task that cannot be dumped gives
-// ErrNotCheckpointable, with the reason in the text.
+// ErrNotCheckpointable, with the reason in the text. Nothing is begun where the supervisor
+// does not answer (ErrNoAnswer).
 func (t *Task) Checkpoint(ctx context.Context, o CheckpointOptions) (CheckpointResult, error) {
 	var r CheckpointResult
+	if err := t.present(ctx); err != nil {
+		return r, opError("checkpoint", t.ID, err)
+	}
 	o.CRIU = cmp.Or(o.CRIU, t.criu)
 	err := t.verb(ctx, "checkpoint", o, &r)
 	return r, err
@@ -209,7 +241,8 @@ const recordedPatience = 5 * time.Second
 // By its own limits it takes less, whatever hangs below it.
 const killPatience = time.Minute
 
-var errNoAnswer = errors.New("its supervisor does not answer")
+// defaultPatience is more than twice what a supervisor may take to stop a task, beyond the grace.
+const defaultPatience = 30 * time.Second
 
 // DefaultKillGrace is that of a kill for which none is given.
 const DefaultKillGrace = 5 * time.Second
@@ -226,7 +259,7 @@ func (t *Task) Kill(ctx context.Context, grace time.Duration) error {
 // KillForUser does as Kill, and has the record of the end say that a user asked for it: whoever knows nothing else of
 // the kill does not take it for a failure.
 func (t *Task) KillForUser(ctx context.Context, grace time.Duration) error {
-	return t.kill(ctx, graceArgs{grace, true}, killPatience)
+	return t.kill(ctx, graceArgs{Grace: grace, ForUser: true}, killPatience)
 }
 
 // KillWithin does as Kill, with another patience with the supervisor, beyond the grace.
@@ -235,7 +268,7 @@ func (t *Task) KillWithin(ctx context.Context, grace, patience time.Duration) er
 }
 
 func (t *Task) kill(ctx context.Context, a graceArgs, patience time.Duration) error {
-	limited, cancel := context.WithTimeoutCause(ctx, a.Grace+patience, errNoAnswer)
+	limited, cancel := context.WithTimeoutCause(ctx, a.Grace+patience, ErrNoAnswer)
 	defer cancel()
 	go t.endTracers(limited, cmp.Or(a.Grace, DefaultKillGrace)+tracerPatience)
 	err := t.verb(limited, "kill", a, nil)
@@ -249,7 +282,7 @@ func (t *Task) kill(ctx context.Context, a graceArgs, patience time.Duration) er
 	switch {
 	case errors.Is(err, ErrGone):
 		return nil
-	case errors.Is(err, errNoAnswer):
+	case errors.Is(err, ErrNoAnswer):
 		if killErr := t.c.KillPeer(); killErr != nil {
 			return errors.Join(err, killErr)
 		}

@@ -63,16 +63,22 @@ func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent
 			break
 		}
 		opts.StoreID, opts.Asked = o.stores.ID(in.Dir), in.Began
-		_, err = live.Checkpoint(ctx, opts)
+		err = proc.ErrNoAnswer
+		for errors.Is(err, proc.ErrNoAnswer) { // the request of the earlier daemon may be under way
+			_, err = live.Checkpoint(ctx, opts)
+		}
 	}
 	if err != nil && !errors.Is(err, proc.ErrState) {
 		o.log.Warn("what was under way when the daemon ended did not succeed", "operation", in.Kind, "err", err)
 	}
+	if errors.Is(err, proc.ErrNoAnswer) { // what has become of it is found out when it is measured
+		return proc.Stats{}, err
+	}
 	began := o.clk.boot()
 	for {
-		stats, err := live.Stats(ctx)
+		stats, err := statsOf(ctx, live)
 		starting := in.Kind == headrace.Starting && stats.State == headrace.Checkpointed && o.clk.boot()-began < startSeen
-		if err == nil && !starting || errors.Is(err, proc.ErrGone) {
+		if err == nil && !starting || errors.Is(err, proc.ErrGone) || errors.Is(err, proc.ErrNoAnswer) && (in.Kind == headrace.Suspending || in.Kind == headrace.Resuming) {
 			return stats, err
 		}
 		select {
@@ -87,6 +93,9 @@ func (o *operations) settledAs(t *task, in *journal.Intent, stats proc.Stats, im
 	if err != nil {
 		if in.Kind == headrace.Checkpointing && errors.Is(err, proc.ErrGone) {
 			t.unanswered = in
+		}
+		if errors.Is(err, proc.ErrNoAnswer) {
+			o.troubled(t, fmt.Sprintf("the daemon ended while it was %s: %v", in.Kind, err), 0)
 		}
 		return err // its end is reported by the connection
 	}

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -214,4 +216,103 @@ func TestRealNoSupervisorOfWhatIsOver(t *testing.T) {
 		t.Fatalf("restore of a lost task: %v, %v", got, err)
 	}
 	m.killed(id)
+}
+
+// TestRealRestoreThatHangsAtARestart: a daemon that finds a restore in which CRIU hangs ends it by the limit, as one that has begun it.
+func TestRealRestoreThatHangsAtARestart(t *testing.T) {
+	m, hang, hung := newHanging(t)
+	m.flags = []string{"--stall-limit", "5s"}
+	m.launch()
+	gate := filepath.Join(m.cfg.StateDir, "gate")
+	id := m.run(headrace.Normal, func(q *wire.RunRequest) {
+		q.Argv = []string{"/bin/sh", "-c", "echo 0; until [ -e " + gate + " ]; do sleep 0.01; done; echo 1"}
+		q.Env = []string{"PATH=/usr/bin:/bin"}
+	})
+	m.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
+		t.Fatal(err)
+	}
+	m.write(hang, "restore")
+	go m.tasks.Restore(m.ctx(), q)
+	m.awaitFile(hung)
+	m.kill9()
+	m.launch()
+	m.await(id, "being restored by the next daemon", func(w *wire.Task) bool { return w.Doing == "restoring" })
+	m.await(id, "given up", func(w *wire.Task) bool {
+		return w.Doing == "" && w.State == "checkpointed" && strings.Contains(w.Reason, "made no progress")
+	})
+	m.write(gate, "")
+	if err := os.Remove(hang); err != nil {
+		t.Fatal(err)
+	}
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 2)
+}
+
+// TestRealSupervisorThatStandsStill: a supervisor stops in the middle of a suspension, and does not answer. The task is not
+// said to be suspended; when the supervisor goes on, and has suspended it after all, the task goes on too, and nothing of it is lost.
+func TestRealSupervisorThatStandsStill(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, policy.Wait)
+	m.launch()
+	dir := m.cfg.StateDir
+	asked, goOn, gate := filepath.Join(dir, "asked"), filepath.Join(dir, "go-on"), filepath.Join(dir, "gate")
+	id := m.run(headrace.Normal, func(q *wire.RunRequest) {
+		q.Argv = []string{"/usr/bin/python3", "-uc", fmt.Sprintf(`
+import os, signal, time
+def stop(*_):
+    open(%q, "w").close()
+    while not os.path.exists(%q): time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGSTOP)
+signal.signal(signal.SIGTSTP, stop)
+print(0)
+while not os.path.exists(%q): time.sleep(0.01)
+print(1)`, asked, goOn, gate)}
+	})
+	m.awaitState(id, headrace.Running)
+	testkit.Await(t, "its handler", func() bool {
+		text, _ := os.ReadFile(filepath.Join(dir, "tasks", string(id), "stdout"))
+		return len(text) > 0
+	})
+	supervisor := m.supervisors(id)
+	if len(supervisor) != 1 {
+		t.Fatalf("its supervisors are %v", supervisor)
+	}
+	pid, err := strconv.Atoi(filepath.Base(supervisor[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &wire.VerbRequest{Id: string(id), Grace: 5}
+	for inTime := false; !inTime; { // else the grace was over before its supervisor stood still
+		os.Remove(asked)
+		os.Remove(goOn)
+		answer := make(chan error, 1)
+		ctx, tasks := m.ctx(), m.tasks
+		go func() { _, err := tasks.Suspend(ctx, q); answer <- err }()
+		m.awaitFile(asked)
+		syscall.Kill(pid, syscall.SIGSTOP)
+		m.write(goOn, "")
+		err := <-answer
+		if inTime = err != nil; inTime && !strings.Contains(err.Error(), "does not answer") {
+			t.Error(err)
+		}
+		if got := m.get(id); inTime && (got.State != "running" || got.Held || !strings.Contains(got.Reason, "does not answer")) {
+			t.Errorf("it is %v", got)
+		}
+		syscall.Kill(pid, syscall.SIGCONT)
+		if !inTime {
+			if _, err := m.tasks.Resume(m.ctx(), q); err != nil {
+				t.Fatal(err)
+			}
+			m.awaitState(id, headrace.Running)
+		}
+	}
+	got := m.await(id, "put right", func(w *wire.Task) bool { return tells(w, "suspended", "too late") && w.Doing == "" })
+	if got.State != "running" || !tells(got, "trouble", "does not answer") {
+		t.Errorf("it is %v", got)
+	}
+	m.write(gate, "")
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 2)
 }

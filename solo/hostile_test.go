@@ -2,6 +2,7 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,17 +15,21 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/sync/errgroup"
 
 	"headrace"
 	"headrace/internal/accept"
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/serve"
+	"headrace/stream"
+	"headrace/stream/protocol"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -35,7 +40,11 @@ var attacks = map[string]func(socket string) (note string){
 	"connections": holdConnections, "bodies": holdBodies, "bodies-http1": holdBodies1,
 	"watches": holdWatches, "lists": holdLists, "requests": holdRequests, "headers": holdHeaders,
 	"follows": holdFollows, "searches": holdSearches, "sockets": holdSockets, "metrics": holdMetrics,
+	"consumers": holdConsumers, "names": holdNames, "onetask": holdOneTask,
 }
+
+// exhausting are attacks of which it is seen that they take all there is: something is refused to them.
+var exhausting = map[string]bool{"consumers": true, "names": true, "onetask": true}
 
 // attack carries one out; see startAttack.
 func attack(socket, name string) {
@@ -50,7 +59,10 @@ func startAttack(t *testing.T, uid uint32, socket, name string) (note string, en
 	cmd := exec.Command("/proc/self/exe", "attack "+name)
 	cmd.Env = append(os.Environ(), callEnv+"="+socket, exitAtOnce)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}, Pdeathsig: syscall.SIGKILL}
-	cmd.Dir, cmd.Stderr = "/", os.Stderr
+	cmd.Dir, cmd.Stderr = testkit.OpenDir(t), os.Stderr
+	if err := os.Chown(cmd.Dir, int(uid), int(uid)); err != nil {
+		t.Fatal(err)
+	}
 	out, end := testkit.Converse(t, cmd)
 	note, err := out.ReadString('\n')
 	if err != nil {
@@ -334,6 +346,109 @@ func holdMetrics(string) string {
 	return fmt.Sprintf("%d connections", held)
 }
 
+// holdConsumers attaches to all seats of a stream of its own, asks for units and does not read what it is given:
+// parts of files, each of which is open meanwhile. Other connections say nothing.
+func holdConsumers(socket string) string {
+	const seats, more = stream.MaxConsumers, 1100
+	dir, err := os.Getwd()
+	for n := range seats {
+		path := filepath.Join(dir, fmt.Sprint(n))
+		if err == nil {
+			err = os.WriteFile(path, nil, 0o600)
+		}
+		if err == nil {
+			err = os.Truncate(path, 512<<10)
+		}
+	}
+	client := wireconnect.NewTaskServiceClient(h2(socket), wire.BaseURL)
+	var res *wire.RunResponse
+	if err == nil {
+		res, err = client.Run(context.Background(), &wire.RunRequest{Argv: []string{"true"}, Held: true,
+			Input: &wire.Input{Paths: []string{dir}, Split: wire.Split_SPLIT_RAW, Tasks: seats, NoWarm: true}})
+	}
+	var task *wire.Task
+	if err == nil {
+		task, err = client.Get(context.Background(), &wire.GetRequest{Id: res.Ids[0]})
+	}
+	if err != nil {
+		return err.Error()
+	}
+	var last atomic.Int64
+	return many(seats+more, func() error {
+		sock, err := net.Dial("unix", filepath.Join(filepath.Dir(socket), "stream.sock"))
+		if err != nil {
+			return err
+		}
+		conn := protocol.NewConn(sock.(*net.UnixConn))
+		keepOpen(conn)
+		sock.SetReadDeadline(time.Now().Add(attackTime))
+		if seat := last.Add(1) - 1; seat < seats {
+			err = conn.Send(&protocol.Hello{Version: protocol.Version, Stream: task.Input.Stream, Consumer: uint32(seat), Attempt: 1}, &protocol.Next{})
+		}
+		if err == nil {
+			_, err = conn.Receive()
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) { // that is all it is told
+			return connect.NewError(connect.CodeResourceExhausted, err)
+		}
+		return nil
+	})
+}
+
+// holdNames has files be kept in memory, by many names, that are large only by their sizes.
+func holdNames(socket string) string {
+	dir, err := os.Getwd()
+	if err == nil {
+		err = os.WriteFile("sparse", nil, 0o600)
+	}
+	if err == nil {
+		err = os.Truncate("sparse", 8<<40)
+	}
+	client := wireconnect.NewDataServiceClient(h2(socket), wire.BaseURL)
+	codes := map[string]int{}
+	for request := range 20 {
+		var paths []string
+		for i := range 10 {
+			path := filepath.Join(dir, fmt.Sprint(request, "-", i))
+			if err == nil {
+				err = os.Link("sparse", path)
+			}
+			paths = append(paths, path)
+		}
+		if err != nil {
+			return err.Error()
+		}
+		if _, err := client.Warm(context.Background(), &wire.WarmRequest{Paths: paths}); err != nil {
+			codes[connect.CodeOf(err).String()]++
+		} else {
+			codes["ok"]++
+		}
+	}
+	return fmt.Sprint(codes)
+}
+
+// holdOneTask asks again and again for something of a task that takes as long as it may to stop.
+func holdOneTask(socket string) string {
+	client := wireconnect.NewTaskServiceClient(h2(socket), wire.BaseURL)
+	q := &wire.VerbRequest{Id: "t1", Grace: 60}
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		task, err := client.Get(context.Background(), &wire.GetRequest{Id: q.Id})
+		switch {
+		case err != nil || time.Now().After(deadline):
+			return fmt.Sprint(task, err)
+		case task.State == "running" && task.Doing == "":
+			go client.Suspend(context.Background(), q)
+			continue
+		case task.Doing != "suspending":
+			continue
+		}
+		return many(1000, func() error {
+			_, err := client.Resume(context.Background(), q)
+			return err
+		})
+	}
+}
+
 // resident is the memory of a process that is its own, in bytes.
 func residentOf(t *testing.T, pid int) int64 {
 	t.Helper()
@@ -383,9 +498,10 @@ func wantAnswers(t *testing.T, socket string, during string) {
 func TestHostileClients(t *testing.T) {
 	needRoot(t)
 	m := newMachine(t, policy.Wait)
+	m.flags = []string{"--warm-budget", "64MB"}
 	m.launch()
 	socket := wire.SocketPath(m.cfg.StateDir)
-	var runs []string
+	runs := []string{"run trap : TSTP; while :; do sleep 1; done"}
 	for i := range 40 {
 		runs = append(runs, fmt.Sprintf("run sleep 100%d", i))
 	}
@@ -403,16 +519,42 @@ func TestHostileClients(t *testing.T) {
 				t.Errorf("another user gets %q", got)
 			}
 			after := residentOf(t, m.cmd.Process.Pid)
-			t.Logf("%s; the daemon has %d MB, %d MB before", note, after>>20, before>>20)
+			t.Logf("%s; the daemon has %d MB, %d MB before, %d descriptors", note, after>>20, before>>20, descriptorsOf(t, m.cmd.Process.Pid))
 			if after-before > bound {
 				t.Errorf("the daemon has grown by %d MB, want at most %d", (after-before)>>20, bound>>20)
 			}
+			if exhausting[name] && !strings.Contains(note, connect.CodeResourceExhausted.String()) {
+				t.Errorf("the attack does not come to a limit: %s", note)
+			}
 			end()
+			if name == "consumers" {
+				m.killJobs()
+			}
 		})
 	}
 	wantAnswers(t, socket, "afterwards")
 	if got := asUser(t, 4001, socket, "run true"); !strings.HasPrefix(got[0], "t") {
 		t.Errorf("the user that had attacked gets %q afterwards", got)
+	}
+}
+
+// killJobs kills all tasks that are a part of a job.
+func (m *machine) killJobs() {
+	m.t.Helper()
+	res, err := m.tasks.List(m.ctx(), &wire.ListRequest{})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var group errgroup.Group
+	group.SetLimit(32)
+	ctx := m.ctx()
+	for _, task := range res.Tasks {
+		if task.Job != "" {
+			group.Go(func() error { _, err := m.tasks.Kill(ctx, &wire.VerbRequest{Id: task.Id}); return err })
+		}
+	}
+	if err := group.Wait(); err != nil {
+		m.t.Error(err)
 	}
 }
 

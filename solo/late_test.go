@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -174,6 +175,169 @@ func TestRestoreWithoutAnswer(t *testing.T) {
 	b.is(id, headrace.Checkpointed)
 	b.mustOrder(id, "resume")
 	b.is(id, headrace.Running)
+}
+
+// unanswered returns a connection on which requests of one kind are not answered while that is set, whether they are carried
+// out all the same or not.
+func unanswered(b *bed, what string, done bool) (*conn, *atomic.Bool) {
+	silent := new(atomic.Bool)
+	fail := func(op string, _ headrace.TaskID) error {
+		if op == what && silent.Load() {
+			return proc.ErrNoAnswer
+		}
+		return nil
+	}
+	if done {
+		return &conn{world: b.world, after: fail}, silent
+	}
+	return &conn{world: b.world, before: fail}, silent
+}
+
+// tells reports whether something with that reason is in a task's history.
+func tells(w *wire.Task, state, reason string) bool {
+	return slices.ContainsFunc(w.History, func(e *wire.Event) bool { return e.State == state && strings.Contains(e.Reason, reason) })
+}
+
+// TestSuspendWithoutAnswer: a task whose supervisor does not answer when it is to be suspended stays what it was, says why, and is
+// suspended when it is asked for again. If it was suspended after all, it goes on: whoever had asked does not count on that.
+func TestSuspendWithoutAnswer(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		t.Run(fmt.Sprintf("done %v", done), func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			c, silent := unanswered(b, "suspend", done)
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			id := b.run(headrace.Normal)
+			b.awaitState(id, headrace.Running)
+			silent.Store(true)
+			q := &wire.VerbRequest{Id: string(id)}
+			if _, err := b.tasks.Suspend(b.ctx(), q); err == nil || !strings.Contains(err.Error(), "does not answer") {
+				t.Errorf("it is said to be suspended: %v", err)
+			}
+			b.await(id, "as it was, with the reason", func(w *wire.Task) bool {
+				return w.State == "running" && !w.Held && tells(w, "trouble", "could not be suspended") && tells(w, "trouble", "does not answer") &&
+					(done || strings.Contains(w.Reason, "does not answer"))
+			})
+			if done {
+				b.await(id, "put right", func(w *wire.Task) bool { return tells(w, "suspended", "too late") && w.Doing == "" })
+			}
+			if is := b.world.state(id); is != headrace.Running {
+				t.Errorf("it is %s", is)
+			}
+			silent.Store(false)
+			if got, err := b.tasks.Suspend(b.ctx(), q); err != nil || got.State != "suspended" || !got.Held || got.Reason != "a user asked for it" {
+				t.Errorf("once more: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestResumeWithoutAnswer: a task whose supervisor does not answer when it is to go on stays suspended, says why, and is tried
+// again. If it has gone on after all, and others have its slot by then, it is suspended again.
+func TestResumeWithoutAnswer(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		t.Run(fmt.Sprintf("done %v", done), func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			c, silent := unanswered(b, "resume", done)
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			id := b.run(headrace.Normal)
+			b.awaitState(id, headrace.Running)
+			q := &wire.VerbRequest{Id: string(id)}
+			if _, err := b.tasks.Suspend(b.ctx(), q); err != nil {
+				t.Fatal(err)
+			}
+			silent.Store(true)
+			if _, err := b.tasks.Resume(b.ctx(), q); err == nil || !strings.Contains(err.Error(), "does not answer") {
+				t.Errorf("it is said to go on: %v", err)
+			}
+			other := b.run(headrace.High)
+			b.awaitState(other, headrace.Running)
+			got := b.await(id, "as it was", func(w *wire.Task) bool { return w.State == "suspended" && w.Doing == "" })
+			if !tells(got, "trouble", "could not be resumed") || !tells(got, "trouble", "does not answer") {
+				t.Errorf("its history is %v", got.History)
+			}
+			if done {
+				b.await(id, "put right", func(w *wire.Task) bool { return tells(w, "running", "too late") && w.Doing == "" })
+			}
+			if is := b.world.state(id); is != headrace.Suspended {
+				t.Errorf("it is %s", is)
+			}
+			silent.Store(false)
+			b.finish(other, 0)
+			b.awaitState(id, headrace.Running)
+			b.finish(id, 0)
+			b.awaitState(id, headrace.Done)
+		})
+	}
+}
+
+// TestHostedWithoutAnswer: the same of a container whose scheduler has given the order.
+func TestHostedWithoutAnswer(t *testing.T) {
+	b := newHostBed(t)
+	b.shutdown()
+	c, silent := unanswered(b.bed, "suspend", true)
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	id := b.launch(someContainer)
+	silent.Store(true)
+	if err := b.order(id, "suspend"); err == nil {
+		t.Error("no error")
+	}
+	b.await(id, "put right", func(w *wire.Task) bool {
+		return w.State == "running" && tells(w, "suspended", "too late") && w.Doing == ""
+	})
+	if is := b.world.state(id); is != headrace.Running {
+		t.Errorf("it is %s", is)
+	}
+	silent.Store(false)
+	b.mustOrder(id, "suspend")
+}
+
+// TestUnansweredBeforeARestart: the daemon that comes does not wait for ever for the supervisor either, and finds the truth
+// when that answers.
+func TestUnansweredBeforeARestart(t *testing.T) {
+	for _, done := range []bool{false, true} {
+		t.Run(fmt.Sprintf("done %v", done), func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			dying, died := dieAt(b.world, "suspend", done)
+			if err := b.startWith(dying); err != nil {
+				t.Fatal(err)
+			}
+			id := b.run(headrace.Normal)
+			b.awaitState(id, headrace.Running)
+			go b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: string(id)})
+			<-died
+			b.crash()
+			var silent atomic.Bool
+			silent.Store(true)
+			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+				if silent.Load() && (op == "suspend" || op == "stats") {
+					return proc.ErrNoAnswer
+				}
+				return nil
+			}}
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			b.await(id, "not known", func(w *wire.Task) bool {
+				return w.State == "running" && w.Doing == "" && strings.Contains(w.Reason, "does not answer")
+			})
+			silent.Store(false)
+			if done {
+				b.await(id, "put right", func(w *wire.Task) bool { return tells(w, "suspended", "too late") && w.Doing == "" })
+			}
+			if is := b.world.state(id); is != headrace.Running {
+				t.Errorf("it is %s", is)
+			}
+			if got, err := b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil || got.State != "suspended" {
+				t.Errorf("once more: %v, %v", got, err)
+			}
+		})
+	}
 }
 
 // TestStartSeenLate: a start that an earlier daemon had under way, and that begins only when the supervisor is to go, is not made again.

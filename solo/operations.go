@@ -177,7 +177,7 @@ func is(ctx context.Context, live Task, want headrace.TaskState, err error) bool
 	if !errors.Is(err, proc.ErrState) {
 		return false
 	}
-	stats, err := live.Stats(ctx)
+	stats, err := statsOf(ctx, live)
 	return err == nil && stats.State == want
 }
 
@@ -208,7 +208,7 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 		var stats proc.Stats
 		notMeasured := err
 		if err == nil && in.User {
-			stats, notMeasured = live.Stats(ctx)
+			stats, notMeasured = statsOf(ctx, live)
 		}
 		return func() error {
 			if err != nil {
@@ -266,6 +266,7 @@ func (o *operations) suspendFailed(t *task, err error) {
 	if !errors.Is(err, proc.ErrUnsupported) {
 		t.noSuspendUntil = o.clk.boot() + time.Minute
 	}
+	o.troubled(t, "could not be suspended: "+err.Error(), t.noSuspendUntil)
 }
 
 // pageOut writes memory of a suspended task to swap, beside whatever else goes
@@ -320,7 +321,8 @@ func (o *operations) resume(t *task, in *journal.Intent) {
 			if err != nil {
 				o.backOff(t)
 				o.log.Error("resuming a task failed", "id", t.rec.ID, "err", err)
-				t.rec.Reason = "could not be resumed, will be tried again: " + err.Error()
+				t.rec.Reason = journal.Short("could not be resumed, will be tried again: " + err.Error())
+				t.rec.Note(journal.Event{AtMs: o.clk.wall().UnixMilli(), State: journal.Trouble, Reason: t.rec.Reason})
 				return err
 			}
 			o.succeeded(t)
@@ -329,6 +331,46 @@ func (o *operations) resume(t *task, in *journal.Intent) {
 			if swapped > 0 {
 				o.pageIn(t, live, swapped)
 			}
+			return nil
+		}
+	})
+}
+
+// putRight makes a task be again what its record says. Its supervisor has suspended or continued it when nobody counted on
+// that any more: whoever had asked for it was told that it had failed, and the slots, and the memory, may have gone to others.
+func (o *operations) putRight(t *task, found headrace.TaskState) {
+	if o.clk.boot() < t.retryAt {
+		return
+	}
+	why := fmt.Sprintf("its supervisor did too late what was asked of it before; it was to stay %s", t.rec.State)
+	t.rec.Note(journal.Event{AtMs: o.clk.wall().UnixMilli(), State: found.String(), Reason: why})
+	o.log.Warn("a task is not as it was left", "id", t.rec.ID, "found", found, "reason", why)
+	live, was, in := t.live, t.rec.State, &journal.Intent{Grace: o.cfg.SuspendGrace, Reason: why}
+	kind := headrace.Resuming
+	if was == headrace.Suspended {
+		kind = headrace.Suspending
+	}
+	o.begin(t, kind, in, nil, func(ctx context.Context) func() error {
+		watch := o.stopwatch()
+		var err error
+		if kind == headrace.Suspending {
+			_, err = live.Suspend(ctx, in.Grace)
+		} else {
+			err = live.Resume(ctx)
+		}
+		if is(ctx, live, was, err) {
+			err = nil
+		}
+		took, at := watch()
+		return func() error {
+			if err != nil {
+				o.backOff(t)
+				o.troubled(t, fmt.Sprintf("it is %s, %s, and that failed: %v", found, why, err), 0)
+				return err
+			}
+			o.succeeded(t)
+			t.trouble, t.troubleUntil = "", 0
+			t.rec.Note(journal.Event{AtMs: at, State: was.String(), Took: took, Reason: "it is again as it was left"})
 			return nil
 		}
 	})

@@ -37,8 +37,7 @@ type task struct {
 	live     Task
 	detached chan struct{}
 
-	// op is the operation that runs now; nil: idle.
-	op *operation
+	doing
 	// queue are requests of users that wait for op to end.
 	queue []*call
 	// exit has arrived but could not be handled yet because of op.
@@ -72,6 +71,13 @@ type task struct {
 	// of why it is in that; until troubleUntil (boot time), if that is not 0.
 	trouble      string
 	troubleUntil time.Duration
+}
+
+// doing is what is being done to a task.
+type doing struct {
+	// op is the operation that runs now; nil: idle. ops counts them.
+	op  *operation
+	ops int
 }
 
 // orphan is what is known of a task whose supervisor has gone.

@@ -54,7 +54,12 @@ type Client struct {
 	pid  int      // its pid; 0 likewise
 	done chan struct{}
 
-	mu      sync.Mutex
+	// writing has room for whoever writes. unsent is the rest of a request whose caller
+	// has given up in the middle of it.
+	writing chan struct{}
+	unsent  []byte
+
+	mu      sync.Mutex // guards what follows
 	next    uint64
 	waiting map[uint64]chan response
 }
@@ -72,7 +77,7 @@ func Dial(ctx context.Context, dir string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", filepath.Join(dir, SocketName), err)
 	}
-	c := &Client{conn: conn, done: make(chan struct{}), waiting: make(map[uint64]chan response)}
+	c := &Client{conn: conn, done: make(chan struct{}), writing: make(chan struct{}, 1), waiting: make(map[uint64]chan response)}
 	c.peer, c.pid = openPeer(conn.(*net.UnixConn))
 	go c.read()
 	return c, nil
@@ -125,11 +130,9 @@ func (c *Client) read() {
 
 // Call asks for an operation and waits for the answer, which is stored in
 // result when that is not nil. When ctx ends first the operation goes on; when it
-// has ended already nothing is asked for.
+// has ended already, or the supervisor takes in no more requests until then, nothing
+// is asked for.
 func (c *Client) Call(ctx context.Context, op string, args, result any) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	raw, err := json.Marshal(args)
 	if err != nil {
 		return err
@@ -138,14 +141,17 @@ func (c *Client) Call(ctx context.Context, op string, args, result any) error {
 	c.mu.Lock()
 	c.next++
 	id := c.next
+	c.waiting[id] = answer
+	c.mu.Unlock()
 	line, err := json.Marshal(request{ID: id, Op: op, Args: raw})
 	if err == nil {
-		c.waiting[id] = answer
-		_, err = c.conn.Write(append(line, '\n'))
+		err = c.send(ctx, append(line, '\n'))
 	}
-	c.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("%w (%v)", ErrClosed, err)
+		c.mu.Lock()
+		delete(c.waiting, id)
+		c.mu.Unlock()
+		return err
 	}
 	select {
 	case r := <-answer:
@@ -160,6 +166,41 @@ func (c *Client) Call(ctx context.Context, op string, args, result any) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// send writes a request, or as much of it as a supervisor takes in that stands still; the
+// rest goes ahead of the next one. It fails if that is nothing.
+func (c *Client) send(ctx context.Context, line []byte) error {
+	select {
+	case c.writing <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-c.writing }()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ended := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		c.conn.SetWriteDeadline(time.Now())
+		close(ended)
+	})
+	before := len(c.unsent)
+	all := append(c.unsent, line...)
+	n, err := c.conn.Write(all)
+	if !stop() {
+		<-ended
+		c.conn.SetWriteDeadline(time.Time{})
+	}
+	switch {
+	case err == nil, n > before:
+		c.unsent = all[n:]
+		return nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.unsent = all[n:before]
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("%w (%v)", ErrClosed, err)
 }
 
 func (r response) decode(result any) error {

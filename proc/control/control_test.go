@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,6 +140,55 @@ func TestCalls(t *testing.T) {
 	}
 	if err := c.Call(t.Context(), "double", 1, nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("call after close: %v", err)
+	}
+}
+
+// TestFull: a supervisor that stands still takes in no more requests at some time. Whoever asks then is held up no longer than
+// he says, and what was taken in, a part of a request too, is answered when it goes on.
+func TestFull(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	l, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := Dial(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent := errors.New("it does not answer")
+	sent, asked := 0, 0
+	for full := false; !full; asked++ {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, silent)
+		if err := c.Call(ctx, "echo", strings.Repeat("x", 300_000), nil); err != silent {
+			t.Fatal("nobody reads:", err)
+		}
+		cancel()
+		c.mu.Lock()
+		full, sent = len(c.waiting) <= asked, len(c.waiting)
+		c.mu.Unlock()
+	}
+	answered := make(chan error, 1)
+	go func() { answered <- c.Call(t.Context(), "echo", "the last", nil) }()
+	var taken atomic.Int32
+	go NewServer(func(_ context.Context, _ string, args json.RawMessage) (any, error) {
+		taken.Add(1)
+		return args, nil
+	}).serveConn(t.Context(), conn)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	for deadline := time.Now().Add(time.Minute); int(taken.Load()) <= sent && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if n := int(taken.Load()); n != sent+1 {
+		t.Errorf("%d requests have come, want %d and the last", n, sent)
 	}
 }
 

@@ -105,7 +105,7 @@ func (d dump) undoStop() error {
 	case d.was == running:
 		return d.t.stops.contAtLast()
 	}
-	d.t.processes.group.lock()
+	d.t.stops.lock()
 	return nil
 }
 

@@ -133,8 +133,7 @@ func (g *group) awaitJoined() {
 	}
 }
 
-// lock keeps a stopped task from running although somebody, its user say, continues
-// it. Without a freezer the next stats stop it again (stopAgainIfContinued).
+// lock freezes a stopped task, where that is possible: then it does not run although somebody continues it.
 func (g *group) lock() {
 	g.awaitJoined()
 	frozen, err := g.is().Freeze()

@@ -15,7 +15,7 @@ import (
 )
 
 // stopper stops the task's processes and continues them. Its methods are called with op
-// held, but for stopAgainIfContinued.
+// held, but for keepStopped.
 type stopper struct {
 	op        *operation
 	processes *processes
@@ -28,6 +28,7 @@ type stopper struct {
 	// reacting are processes that may stop themselves because of a stop that is over.
 	reacting reactions
 	resumes  int // counts them
+	locks    int // counts them
 	// continued counts how often a suspended task was found running.
 	continued atomic.Int64
 }
@@ -111,16 +112,35 @@ func (s *stopper) contAllBut(own map[int]bool) error {
 	return contEach(tree, own)
 }
 
-// stopAgainIfContinued stops a suspended task again that somebody has continued,
-// and counts how often that was so. It does nothing while an operation is under way.
-func (s *stopper) stopAgainIfContinued() {
-	if !s.op.TryLock() {
-		return
+// continuedLook is how often it is looked whether somebody has continued a suspended task.
+const continuedLook = 400 * time.Millisecond
+
+// lock keeps a stopped task from running although somebody, its user say, continues it, or has it stopped again
+// within a second.
+func (s *stopper) lock() {
+	s.processes.group.lock()
+	s.locks++
+	if !s.processes.group.frozen.Load() {
+		go s.keepStopped(s.locks)
 	}
-	defer s.op.Unlock()
-	if s.life.now() != stopped || s.processes.group.frozen.Load() {
-		return
+}
+
+// keepStopped looks for as long as the nth lock holds whether somebody has continued the task.
+func (s *stopper) keepStopped(nth int) {
+	for holds := true; holds; {
+		time.Sleep(continuedLook)
+		if !s.op.TryLock() {
+			continue // whatever is being done to the task, it is told in a moment
+		}
+		if holds = s.life.now() == stopped && s.locks == nth; holds {
+			s.stopIfContinued()
+		}
+		s.op.Unlock()
 	}
+}
+
+// stopIfContinued stops a suspended task again that somebody has continued, and counts how often that was so.
+func (s *stopper) stopIfContinued() {
 	tree, err := s.processes.tree()
 	if err != nil {
 		return

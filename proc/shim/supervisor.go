@@ -178,6 +178,7 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 	var a struct {
 		Grace   time.Duration `json:"grace"`
 		ForUser bool          `json:"for_user"`
+		Until   time.Duration `json:"until"`
 		Bytes   int64         `json:"bytes"`
 	}
 	if len(args) > 0 {
@@ -199,9 +200,9 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 		res, err := with(args, t.restore)
 		return res, notNow(err)
 	case "suspend":
-		return t.suspend(a.Grace)
+		return t.suspend(a.Grace, a.Until)
 	case "resume":
-		return nil, t.resume()
+		return nil, t.resume(a.Until)
 	case "checkpoint":
 		return with(args, t.checkpoint)
 	case "kill":

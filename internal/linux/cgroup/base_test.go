@@ -199,6 +199,38 @@ func TestIOWeight(t *testing.T) {
 	}
 }
 
+// TestCPUShare: a share of the processors reaches the file that the kernel has for it, within what that takes.
+func TestCPUShare(t *testing.T) {
+	for _, c := range []struct {
+		hierarchy, file string
+		cpus            float64
+		want            string
+	}{
+		{"", "cpu.weight", 2, "200"},
+		{"", "cpu.weight", 0.001, "1"},
+		{"", "cpu.weight", 1000, "10000"},
+		{"cpu,cpuacct", "cpu.shares", 2, "2048"},
+		{"cpu,cpuacct", "cpu.shares", 0.001, "2"},
+		{"cpu,cpuacct", "cpu.shares", 1000, "262144"},
+	} {
+		files := map[string]string{c.file: "as the kernel made it"}
+		if c.hierarchy == "" {
+			files["cgroup.controllers"], files["cgroup.subtree_control"], files["cgroup.procs"] = "cpu io", "", ""
+		}
+		b, err := fakeTree(t, c.hierarchy, files)
+		if b == nil {
+			t.Fatal(err)
+		}
+		g, err := b.Make("t1", Limits{CPUs: c.cpus}, nil)
+		if err != nil {
+			t.Errorf("%v CPUs: %v", c.cpus, err)
+		}
+		if got, err := os.ReadFile(filepath.Join(g.CPU, c.file)); string(got) != c.want {
+			t.Errorf("%v CPUs: %s holds %q, %v, want %q", c.cpus, c.file, got, err, c.want)
+		}
+	}
+}
+
 // TestWithoutControllers: a limit, and a share that is another than all have, for which there is
 // no controller are told.
 func TestWithoutControllers(t *testing.T) {
