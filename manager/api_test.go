@@ -100,7 +100,8 @@ func TestStrangers(t *testing.T) {
 
 // TestSlowCallers: nobody holds a connection by sending a request that does not end.
 func TestSlowCallers(t *testing.T) {
-	s := start(t, nil)
+	const send = 2 * time.Second
+	s := start(t, func(c *Config) { c.timing.send = send })
 	var callers sync.WaitGroup
 	for _, procedure := range []string{wireconnect.ManagerServiceJoinProcedure, wireconnect.ManagerServiceContainersProcedure} {
 		for _, token := range []string{"", testToken} {
@@ -126,7 +127,7 @@ func TestSlowCallers(t *testing.T) {
 	// A node that has joined may be silent for longer.
 	conn := stuckJoin(t, s, "n1")
 	defer conn.Close()
-	conn.SetReadDeadline(time.Now().Add(quick.send + quick.send/2))
+	conn.SetReadDeadline(time.Now().Add(send + send/2))
 	if _, err := io.Copy(io.Discard, conn); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the stream of a node has ended: %v", err)
 	}
@@ -256,15 +257,11 @@ func TestLongPoll(t *testing.T) {
 		res, _ := s.api.Containers(context.Background(), &wire.ContainersRequest{Version: version, Wait: 25})
 		got <- res
 	}()
-	began = time.Now()
 	s.preempt("c1")
 	select {
 	case res := <-got:
 		if res.Version <= version || res.Containers[0].Ordered != "suspend" {
 			t.Errorf("%v", res)
-		}
-		if d := time.Since(began); d > 5*time.Second {
-			t.Errorf("told after %v", d)
 		}
 	case <-time.After(patience):
 		t.Fatal("the change is not told")
@@ -515,7 +512,7 @@ func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 // TestSilentCallers: who sends nothing loses the connection when others come, or after a while; nodes that are
 // there, and who has the token, do not notice.
 func TestSilentCallers(t *testing.T) {
-	s := start(t, func(c *Config) { c.timing.prove = time.Second })
+	s := start(t, func(c *Config) { c.timing.prove = 5 * time.Second })
 	n := s.machine("n1", task("c1"))
 	var silent []net.Conn
 	for range 20 {
@@ -528,7 +525,7 @@ func TestSilentCallers(t *testing.T) {
 	}
 	io.WriteString(silent[0], "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // HTTP/2 lets who asks nothing wait for minutes
 	for i, conn := range silent {
-		conn.SetReadDeadline(time.Now().Add(quick.send * 10))
+		conn.SetReadDeadline(time.Now().Add(patience))
 		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("connection %d is still open", i)
 		}

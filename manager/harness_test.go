@@ -28,8 +28,8 @@ const (
 )
 
 var quick = timing{
-	alive: 50 * time.Millisecond, send: 2 * time.Second, request: patience, prove: patience, away: 150 * time.Millisecond, silent: patience,
-	forget: time.Hour, look: 20 * time.Millisecond, gather: time.Millisecond, claim: 10 * time.Second, patience: 10 * time.Second, busy: time.Hour, unasked: time.Hour, spare: time.Minute,
+	alive: 50 * time.Millisecond, send: patience, request: patience, prove: patience, away: 150 * time.Millisecond, silent: patience,
+	forget: time.Hour, look: 20 * time.Millisecond, gather: time.Millisecond, claim: patience, patience: patience, busy: time.Hour, unasked: time.Hour, spare: time.Minute,
 	doubt: time.Hour, remember: time.Hour, fresh: time.Hour, weigh: 20 * time.Millisecond,
 }
 

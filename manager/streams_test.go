@@ -100,8 +100,11 @@ func TestAway(t *testing.T) {
 // TestSilent: a stream without reports is no sign of life.
 func TestSilent(t *testing.T) {
 	testkit.NoLeaks(t)
-	s := start(t, func(c *Config) { c.timing.silent = 400 * time.Millisecond })
+	s := start(t, nil)
 	m := s.machine("n1", task("c1"))
+	s.cluster.mu.Lock()
+	s.cluster.members.timing.silent = time.Millisecond // from now on: it has reported
+	s.cluster.mu.Unlock()
 	err := <-m.over
 	if err == nil || !strings.Contains(err.Error(), "no report") {
 		t.Fatalf("the stream ended with %v", err)

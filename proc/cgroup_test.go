@@ -101,7 +101,6 @@ func TestCgroupOfATask(t *testing.T) {
 // is restored all the same.
 func TestRestoreOfWhatWasFrozen(t *testing.T) {
 	w := newWorld(t).needCheckpoints().withCgroups(hasFreezer)
-	w.rt.StallLimit = 2 * time.Second
 	s, task := w.counting()
 	w.checkpoint(task)
 	task.Close() // who is connected ends what is left
@@ -507,9 +506,12 @@ func TestRestoreWhereNoCgroupCanBe(t *testing.T) {
 
 func TestMemoryLimit(t *testing.T) {
 	w := newWorld(t).withCgroups(hasMemory)
-	s := w.spec("t", "python3", "-c", "b = bytearray(400 << 20); print(len(b))")
+	const waits = "import os, time\nwhile not os.path.exists(os.environ['GO_ON']): time.sleep(0.01)\n"
+	s := w.spec("t", "python3", "-c", waits+"b = bytearray(400 << 20); print(len(b))")
 	s.Memory = 64 << 20
-	if e := w.end(w.start(s)); !e.OutOfMemory || e.Signal != 9 {
+	task := w.start(s)
+	w.await("all of it in its cgroup", func() bool { return w.inGroup("t") })
+	if e := w.end(task); !e.OutOfMemory || e.Signal != 9 {
 		t.Errorf("ended with %+v", e)
 	}
 	s = w.spec("fits", "python3", "-c", "b = bytearray(40 << 20); print(len(b))")
@@ -521,9 +523,11 @@ func TestMemoryLimit(t *testing.T) {
 
 func TestPIDsLimit(t *testing.T) {
 	w := newWorld(t).withCgroups(hasPIDs)
-	s := w.spec("t", "/bin/bash", "-c", "echo ready; read -t 0.3 < <(sleep 5); for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do sleep 1000 & done; wait")
+	s := w.spec("t", "/bin/bash", "-c", "until [ -e $GO_ON ]; do sleep 0.02; done; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22; do sleep 1000 & done; wait")
 	s.PIDs = 16
 	task := w.start(s)
+	w.await("all of it in its cgroup", func() bool { return w.inGroup("t") })
+	w.must(os.WriteFile(w.goOn(), nil, 0o644))
 	w.await("the limit", func() bool { return strings.Contains(w.log("t", "stderr"), "Resource temporarily unavailable") })
 	w.must(task.Kill(w.ctx, time.Millisecond))
 }
@@ -569,6 +573,7 @@ func TestMemoryAddsUp(t *testing.T) {
 			}
 			s := w.spec("t", "python3", "-uc", `
 import os, time
+while not os.path.exists(os.environ["GO_ON"]): time.sleep(0.01)
 b = bytearray(60 << 20)
 for i in range(20):
     if os.fork() == 0: time.sleep(1000)
@@ -579,6 +584,10 @@ time.sleep(1000)
 				s.Memory = 1 << 30
 			}
 			task := w.start(s)
+			if group {
+				w.await("all of it in its cgroup", func() bool { return w.inGroup("t") })
+			}
+			w.must(os.WriteFile(w.goOn(), nil, 0o644))
 			w.awaitOutput(task, "ready")
 			st := w.stats(task)
 			if st.Resident < 60<<20 || st.Resident > 150<<20 || st.Resident > st.Usage.MaxResident {

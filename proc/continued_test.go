@@ -40,6 +40,7 @@ func (w *world) keepContinuing(id, when string) (stop func()) {
 			for _, p := range tree {
 				unix.Kill(p.PID, unix.SIGCONT)
 			}
+			time.Sleep(100 * time.Microsecond) // the task shall have a processor, too
 		}
 	}()
 	return func() {
@@ -55,7 +56,7 @@ socks = [socket.socket() for _ in range(9)]
 for s in socks: os.fchown(s.fileno(), int(sys.argv[3]), os.getgid())
 print("ready", flush=True)
 for n, s in enumerate(socks):
-    while not os.path.exists(sys.argv[2] + str(n)): pass
+    while not os.path.exists(sys.argv[2] + str(n)): time.sleep(0.001)
     s.connect(("127.0.0.1", int(sys.argv[1])))
     s.recv(1)
     s.close()
@@ -82,7 +83,7 @@ func continuedInARestore(t *testing.T, user uint32) {
 	w.must(os.WriteFile(slow, fmt.Appendf(nil, `#!/bin/sh
 [ $CRTOOLS_SCRIPT_ACTION = post-resume ] || exit 0
 : >%s
-until [ $(grep -c connected %s) = $(ls %s* | wc -l) ]; do :; done
+until [ $(grep -c connected %s) = $(ls %s* | wc -l) ]; do sleep 0.001; done
 `, letGo, filepath.Join(w.rt.TaskDir("restless"), "stdout"), flag), 0o755))
 	w.withCRIU(fmt.Sprintf("[ $1 = restore ] || exec %[1]s \"$@\"\nexec %[1]s \"$@\" --action-script %[2]s", w.rt.CRIU, slow))
 	task := w.start(s)

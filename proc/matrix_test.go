@@ -73,7 +73,7 @@ func (w *world) program(p program, id string) proc.Spec {
 }
 
 // disturb suspends, checkpoints and restores a task, and once more from the
-// suspended state, while it takes its steps.
+// suspended state, while it takes its steps: the last of them when it is to end.
 func (w *world) disturb(s proc.Spec) proc.Exit {
 	w.Helper()
 	task := w.start(s)

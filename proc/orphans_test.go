@@ -32,7 +32,7 @@ func TestKillOrphansThatExec(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := endOrphans(dir, func(look func()) bool { look(); return true })
-		lost := time.AfterFunc(5*time.Second, func() { cmd.Process.Kill() })
+		lost := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 		cmd.Wait()
 		if !lost.Stop() || err != nil {
 			t.Fatalf("it went on; endOrphans: %v", err)
@@ -59,7 +59,7 @@ ctypes.CDLL(None).pthread_exit(None)`)
 		return err == nil && linux.Dead(p.State) && p.Threads == 2
 	})
 	err := endOrphans(dir, func(look func()) bool { look(); return true })
-	lost := time.AfterFunc(5*time.Second, func() { cmd.Process.Kill() })
+	lost := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	cmd.Wait()
 	if !lost.Stop() || err != nil {
 		t.Errorf("it went on; endOrphans: %v", err)

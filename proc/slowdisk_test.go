@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
 // Of linux/fs.h.
@@ -27,8 +29,14 @@ func TestRunnerThatWaitsForADisk(t *testing.T) {
 	task := w.start(s)
 	w.awaitOutput(task, "ready")
 	w.await("it to wait", func() bool {
-		out, _ := exec.Command("sh", "-c", "cat /proc/[0-9]*/task/*/stat 2>/dev/null | grep '(headrace-shim) D'").Output()
-		return strings.Contains(string(out), " D ")
+		waits := false
+		for _, pid := range w.taskPIDs("runner") {
+			linux.ProcFS("").ThreadStates(pid, func(_ int, state byte) bool {
+				waits = waits || state == 'D'
+				return true
+			})
+		}
+		return waits
 	})
 	var slow sync.WaitGroup
 	defer slow.Wait()

@@ -94,7 +94,9 @@ func TestDumpThatMakesNoProgress(t *testing.T) {
 	t.Parallel()
 	withEach(t, func(t *testing.T, script string, stalled bool) {
 		w := newWorld(t).needCheckpoints()
-		w.rt.StallLimit = 2 * time.Second
+		if stalled {
+			w.rt.StallLimit = 2 * time.Second
+		}
 		w.withCRIU(script)
 		task := w.start(w.spec("calm", "/bin/sh", "-c", "read x </proc/self/stat; while :; do sleep 0.01; echo x; done"))
 		w.awaitOutput(task, "x\n")
@@ -116,12 +118,14 @@ func TestRestoreThatMakesNoProgress(t *testing.T) {
 	t.Parallel()
 	withEach(t, func(t *testing.T, script string, stalled bool) {
 		w := newWorld(t).needCheckpoints()
-		w.rt.StallLimit = 2 * time.Second
 		real := w.rt.CRIU
 		s, task := w.counting()
 		w.checkpoint(task)
 		task.Close()
 		w.endShim("count")
+		if stalled {
+			w.rt.StallLimit = 2 * time.Second
+		}
 		w.withCRIU(script)
 		_, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
 		if err == nil || errors.Is(err, proc.ErrStalled) != stalled || errors.Is(err, proc.ErrNoImage) {
@@ -155,14 +159,14 @@ exit 1`)
 	w.checkCounter("count")
 }
 
-// A kill ends what is being done to a task, without waiting for its limits.
+// A kill ends what is being done to a task, without waiting for its limits, which are longer than the test may take.
 func TestKillOfWhatHangs(t *testing.T) {
 	t.Parallel()
 	const hangs = "setsid sleep 1000 & sleep 1000"
-	prompt := 20 * time.Second // of a busy machine; the limit is a minute
 	t.Run("dump", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t).needCheckpoints()
+		w.rt.StallLimit = time.Hour
 		begun := w.withCRIU(hangs)
 		task := w.start(w.spec("t", "sleep", "1000"))
 		failed := make(chan error, 1)
@@ -171,7 +175,7 @@ func TestKillOfWhatHangs(t *testing.T) {
 			failed <- err
 		}()
 		w.await("the dump", func() bool { _, err := os.Stat(begun); return err == nil })
-		w.killWithin(prompt, task)
+		w.killed(task)
 		if err := <-failed; !errors.Is(err, proc.ErrGone) {
 			t.Errorf("the dump: %v", err)
 		}
@@ -182,15 +186,12 @@ func TestKillOfWhatHangs(t *testing.T) {
 		s := w.spec("t", "sleep", "1000")
 		w.checkpoint(w.start(s))
 		w.endShim("t")
+		w.rt.StallLimit = time.Hour
 		begun := w.withCRIU(hangs)
 		go w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
 		w.await("the restore", func() bool { _, err := os.Stat(begun); return err == nil })
 		shim := w.shimPID("t")
-		began := time.Now()
 		w.must(w.rt.End(w.ctx, "t"))
-		if took := time.Since(began); took > prompt {
-			t.Errorf("the kill took %v", took)
-		}
 		w.await("the end of the namespace", func() bool { return unix.Kill(shim, 0) != nil })
 	})
 	t.Run("suspend with a long grace", func(t *testing.T) {
@@ -200,7 +201,7 @@ func TestKillOfWhatHangs(t *testing.T) {
 		w.awaitOutput(task, "ready")
 		failed := make(chan error, 1)
 		go func() { _, err := task.Suspend(w.ctx, time.Hour); failed <- err }()
-		w.killWithin(prompt, task)
+		w.killed(task)
 		if err := <-failed; err == nil {
 			t.Error("it was suspended")
 		}
@@ -215,7 +216,7 @@ func TestKillOfWhatHangs(t *testing.T) {
 		w.awaitOutput(task, "told")
 		longer := make(chan error, 1)
 		go func() { longer <- task.Kill(w.ctx, 2*time.Hour) }()
-		w.killWithin(prompt, task)
+		w.killed(task)
 		w.must(<-first)
 		w.must(<-longer)
 	})
@@ -229,15 +230,11 @@ func TestKillOfWhatHangs(t *testing.T) {
 		failed := make(chan error, 1)
 		go func() { _, err := w.rt.Start(ctx, s); failed <- err }()
 		w.await("the supervisor", func() bool { return len(w.taskProcesses("waits-for-a-pipe")) > 0 })
-		began := time.Now()
 		cancel()
 		if err := <-failed; err == nil {
 			t.Error("it has started")
 		}
 		w.must(w.rt.End(w.ctx, "waits-for-a-pipe")) // until then it is left to its supervisor
-		if took := time.Since(began); took > prompt {
-			t.Errorf("it took %v to give the start up", took)
-		}
 		if n := len(w.taskProcesses("waits-for-a-pipe")); n != 0 {
 			t.Errorf("%d processes are left", n)
 		}
@@ -250,7 +247,7 @@ func TestKillOfWhatHangs(t *testing.T) {
 		for _, pid := range w.taskPIDs("traced") {
 			seize(t, pid, func() { <-t.Context().Done() }) // before the clean-up
 		}
-		w.killWithin(prompt, task)
+		w.killed(task)
 	})
 	t.Run("tracer that keeps it from ending", func(t *testing.T) {
 		t.Parallel()
@@ -263,7 +260,7 @@ func TestKillOfWhatHangs(t *testing.T) {
 		task := w.start(s)
 		w.awaitOutput(task, "ready")
 		w.traceAsUser(w.taskPIDs("kept")[0], unix.PTRACE_O_TRACEEXIT)
-		w.killWithin(prompt, task)
+		w.killed(task)
 	})
 	t.Run("tracer of what is in a namespace of its own", func(t *testing.T) {
 		t.Parallel()
@@ -291,7 +288,7 @@ func TestKillOfWhatHangs(t *testing.T) {
 			return within() != 0
 		})
 		w.traceAsUser(within(), unix.PTRACE_O_TRACEEXIT)
-		w.killWithin(prompt, task)
+		w.killed(task)
 	})
 	t.Run("supervisor that stands still", func(t *testing.T) {
 		t.Parallel()
@@ -415,12 +412,7 @@ func TestKillThatGaveUp(t *testing.T) {
 		t.Fatal("it was killed while its tracer held it")
 	}
 	release()
-	select {
-	case <-task.Exited():
-	case <-time.After(30 * time.Second):
-		t.Fatal("nobody carries the kill out")
-	}
-	if e := task.Exit(); e.Signal != int(unix.SIGKILL) || e.Lost {
+	if e := w.end(task); e.Signal != int(unix.SIGKILL) || e.Lost {
 		t.Errorf("ended with %+v", e)
 	}
 }
@@ -456,11 +448,11 @@ func TestTracerThatComesWhileCheckpointed(t *testing.T) {
 			select {
 			case err := <-done:
 				w.must(err)
-			case <-time.After(time.Minute):
+			case <-w.ctx.Done():
 				t.Fatal("the checkpoint does not come to an end")
 			}
 			if user == 0 {
-				w.killWithin(time.Minute, task)
+				w.killed(task)
 				return
 			}
 			if _, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store}); err == nil {
@@ -471,13 +463,10 @@ func TestTracerThatComesWhileCheckpointed(t *testing.T) {
 	}
 }
 
-func (w *world) killWithin(limit time.Duration, task *proc.Task) {
+// killed kills a task, without giving its supervisor up.
+func (w *world) killed(task *proc.Task) {
 	w.Helper()
-	began := time.Now()
 	w.must(task.Kill(w.ctx, time.Millisecond))
-	if took := time.Since(began); took > limit {
-		w.Errorf("the kill took %v", took)
-	}
 	if e := w.end(task); e.Signal == 0 {
 		w.Errorf("ended with %+v", e)
 	}
@@ -518,7 +507,11 @@ exec %s "$@"`, real))
 		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store, Full: true})
 		t.Log(err)
 		if err == nil {
-			task = w.restore(s, proc.RestoreOptions{})
+			_, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+			for errors.Is(err, proc.ErrStalled) { // the machine may be that busy
+				_, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+			}
+			w.must(err)
 			continue
 		}
 		if !errors.Is(err, proc.ErrStalled) {

@@ -160,7 +160,7 @@ func TestStrangersGiveWay(t *testing.T) {
 
 // TestStrangersAreLate: who shows no token in time is closed, whatever it sends instead.
 func TestStrangersAreLate(t *testing.T) {
-	p := newPort(t, 1000, 2*time.Second)
+	p := newPort(t, 1000, 5*time.Second)
 	member := p.dial("10.0.0.1", "")
 	if status, _ := p.asks(member, "the token"); status != 200 {
 		t.Fatalf("with the token: %d", status)

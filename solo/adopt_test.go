@@ -330,7 +330,8 @@ func TestRealUnknownCheckpointIsNotInTheWay(t *testing.T) {
 		t.Skip("without root or CRIU there are no checkpoints")
 	}
 	m.launch()
-	id := m.run(headrace.Normal, held, counter(40))
+	gated, goOn := m.gated(40)
+	id := m.run(headrace.Normal, held, gated)
 	m.kill9()
 	keep := filepath.Join(t.TempDir(), "state.db")
 	copyFile(t, filepath.Join(m.cfg.StateDir, "state.db"), keep)
@@ -349,6 +350,7 @@ func TestRealUnknownCheckpointIsNotInTheWay(t *testing.T) {
 	if _, err := m.tasks.Resume(m.ctx(), q); err != nil {
 		t.Fatal(err)
 	}
+	goOn()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 40)
 	if entries, err := os.ReadDir(filepath.Join(m.cfg.StateDir, "checkpoints", string(id))); len(entries) > 0 {

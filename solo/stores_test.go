@@ -192,7 +192,8 @@ func TestRealStoreNotMounted(t *testing.T) {
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	m.flags = []string{"--store", "fast=" + dir}
 	m.launch()
-	id := m.run(headrace.Normal, counter(60))
+	gated, goOn := m.gated(60)
+	id := m.run(headrace.Normal, gated)
 	m.awaitState(id, headrace.Running)
 	q := &wire.VerbRequest{Id: string(id)}
 	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
@@ -211,6 +212,7 @@ func TestRealStoreNotMounted(t *testing.T) {
 		t.Errorf("in the place of the store is %v, %v", left, err)
 	}
 	mount()
+	goOn()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 60)
 }
@@ -244,14 +246,15 @@ func TestRealStoreOthersDoNotSee(t *testing.T) {
 	m.flags = []string{"--store", "fast=" + dir}
 	m.launch()
 
-	stays := m.run(headrace.Normal, counter(60)) // as long as something is in it no other store is made
+	stays := m.run(headrace.Normal, counter(100_000)) // as long as something is in it no other store is made
 	m.awaitState(stays, headrace.Running)
 	must(checkpoint(stays))
 
 	// It is moved, with a mount in its place, while a supervisor waits.
 	starts := filepath.Join(m.cfg.StateDir, "starts")
+	gated, goOn := m.gated(60)
 	id := m.run(headrace.Normal, func(q *wire.RunRequest) {
-		counter(60)(q)
+		gated(q)
 		q.Argv[2] = fmt.Sprintf("echo >>%s; %s", starts, q.Argv[2])
 	})
 	m.awaitState(id, headrace.Running)
@@ -263,6 +266,7 @@ func TestRealStoreOthersDoNotSee(t *testing.T) {
 	must(unix.Mount(moved, dir, "", unix.MS_BIND, ""))
 	m.launch()
 	m.tasks.Restore(m.ctx(), &wire.VerbRequest{Id: string(id)}) // it may not succeed at once
+	goOn()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 60)
 	if b, err := os.ReadFile(starts); err != nil || len(b) != 1 {
@@ -273,7 +277,8 @@ func TestRealStoreOthersDoNotSee(t *testing.T) {
 	m.kill9()
 	must(unix.Unmount(dir, 0))
 	m.launch()
-	id = m.run(headrace.Normal, counter(500))
+	gated, goOn = m.gated(60)
+	id = m.run(headrace.Normal, gated)
 	m.awaitState(id, headrace.Running)
 	must(unix.Mount(moved, dir, "", unix.MS_BIND, ""))
 	var err error
@@ -288,8 +293,9 @@ func TestRealStoreOthersDoNotSee(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("in the place of the store is %v, %v", left, err)
 	}
+	goOn()
 	m.awaitState(id, headrace.Done)
-	m.wantCount(id, 500)
+	m.wantCount(id, 60)
 }
 
 // silent mounts a file system over a directory that answers nothing, and returns what ends that.
@@ -319,7 +325,8 @@ func TestRealStoreDoesNotAnswer(t *testing.T) {
 	good, dir := filepath.Join(m.cfg.StateDir, "good"), filepath.Join(m.cfg.StateDir, "hangs")
 	m.flags = []string{"--store", "good=" + good, "--store", "hangs=" + dir}
 	m.launch()
-	id := m.run(headrace.Normal, counter(30))
+	gated, goOn := m.gated(30)
+	id := m.run(headrace.Normal, gated)
 	m.awaitState(id, headrace.Running)
 	q := &wire.VerbRequest{Id: string(id), Store: "hangs"}
 	if _, err := m.tasks.Checkpoint(m.ctx(), q); err != nil {
@@ -339,6 +346,7 @@ func TestRealStoreDoesNotAnswer(t *testing.T) {
 	third := m.run(headrace.Normal, counter(5))
 	m.awaitState(third, headrace.Done)
 	end()
+	goOn()
 	m.awaitState(id, headrace.Done)
 	m.wantCount(id, 30)
 }

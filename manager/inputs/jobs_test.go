@@ -15,7 +15,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"headrace/internal/testkit"
 	"headrace/warm/master"
 	"headrace/wire"
 	"headrace/wire/convert"
@@ -528,15 +527,20 @@ func TestAskedAgain(t *testing.T) {
 	}
 
 	// What nodes have no room for may have it on one that has not come back yet.
-	quick := idle
-	quick.away = 300 * time.Millisecond
-	again := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: quick})
+	slow := idle
+	slow.away = time.Hour
+	again := newInputs(t, Config{FileSystems: []FileSystem{f.start(t)}, timing: slow})
 	q := &wire.WarmInputsRequest{User: "alice", Job: hold.Job, Hold: true, SubmittedMs: hold.SubmittedMs, Paths: []string{"hdfs://c/data"}}
 	st, err := again.Warm(t.Context(), q)
 	if err != nil || st.State != "queued" || st.NotFit != 400 || st.SubmittedMs != hold.SubmittedMs {
 		t.Fatalf("before a node has come: %v, %v", st, err)
 	}
-	testkit.Await(t, "nobody to come", func() bool { return standing(t, again, "alice", hold.Job).State == "full" })
+	again.mu.Lock()
+	again.started = again.started.Add(-time.Hour)
+	again.mu.Unlock()
+	if st := standing(t, again, "alice", hold.Job); st.State != "full" {
+		t.Errorf("when nobody is to come: %v", st)
+	}
 	a.in, b.in = again, again
 	settle(a, b)
 	again.look(time.Now())

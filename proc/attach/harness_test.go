@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,7 +48,11 @@ type world struct {
 	rt      *proc.Runtime
 	store   string
 	started chan started
+	begun   time.Duration // after boot; none of its tasks is older
 }
+
+// patience is how long a test may take in its world: the machine may be busy.
+const patience = 4 * time.Minute
 
 func newWorld(t *testing.T, handle handler) *world {
 	t.Helper()
@@ -55,11 +60,12 @@ func newWorld(t *testing.T, handle handler) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	begun := linux.Clock()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	w := &world{
 		T: t, ctx: ctx, dir: filepath.Join(dir, "files"), socket: filepath.Join(dir, "attach.sock"), store: filepath.Join(dir, "store"),
 		rt:      &proc.Runtime{Shim: testkit.Shim(t), Dir: filepath.Join(dir, "tasks")},
-		started: make(chan started, 16),
+		started: make(chan started, 16), begun: begun,
 	}
 	if c, err := criu.Find(); err == nil {
 		w.rt.CRIU = c.Path
@@ -69,7 +75,7 @@ func newWorld(t *testing.T, handle handler) *world {
 	w.must(os.Chmod(w.dir, 0o777))
 	t.Cleanup(func() {
 		defer cancel()
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		tasks, _ := os.ReadDir(w.rt.Dir)
 		for _, n := range tasks {
@@ -176,7 +182,7 @@ func (w *world) attach(argv ...string) *container {
 func (w *world) attachWith(change func(*exec.Cmd), argv ...string) *container {
 	w.Helper()
 	c := &container{world: w, done: make(chan struct{})}
-	args := append([]string{"attach", "-socket", w.socket, "-id", "c1", "--"}, argv...)
+	args := append([]string{"attach", "-timeout", "1m", "-socket", w.socket, "-id", "c1", "--"}, argv...)
 	c.cmd = exec.Command(w.rt.Shim, args...)
 	c.cmd.Dir, c.cmd.SysProcAttr = w.dir, &syscall.SysProcAttr{Setsid: true}
 	c.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LANG=C.UTF-8"}
@@ -282,11 +288,17 @@ func (w *world) awaitText(name, text string) {
 	w.await(name+" with "+text, func() bool { return strings.Contains(w.read(name), text) })
 }
 
-// left counts the processes of tasks of this world.
-func (w *world) left() (n int) {
+// processes returns all that are not older than the world: the machine may have thousands.
+func (w *world) processes() []linux.Stat {
+	w.Helper()
 	all, err := linux.ProcFS("").All()
 	w.must(err)
-	for _, p := range all {
+	return slices.DeleteFunc(all, func(p linux.Stat) bool { return p.Start < w.begun-20*time.Millisecond }) // the kernel counts in hundredths of a second
+}
+
+// left counts the processes of tasks of this world.
+func (w *world) left() (n int) {
+	for _, p := range w.processes() {
 		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.PID))
 		if !linux.Dead(p.State) && strings.Contains(string(env), proc.ProgressEnv+"="+w.rt.Dir) {
 			n++
@@ -303,9 +315,7 @@ func (w *world) awaitNothingLeft() {
 // supervisor finds the task's supervisor on the machine.
 func (w *world) supervisor() int {
 	w.Helper()
-	all, err := linux.ProcFS("").All()
-	w.must(err)
-	for _, p := range all {
+	for _, p := range w.processes() {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
 		if strings.Contains(string(b), "supervise\x00-dir\x00"+w.rt.Dir) {
 			return p.PID

@@ -132,11 +132,7 @@ func TestMoved(t *testing.T) {
 		t.Skip("python3 is not there")
 	}
 	r := newRemoval(t)
-	// It waits for the test, which may be slow to checkpoint it before its end.
-	waits := strings.Replace(counter, "time.sleep(0.02)", `time.sleep(0.02)
-        while n in (15, 25) and not os.path.exists(f"go{n}"):
-            time.sleep(0.02)`, 1)
-	command := []string{"python3", "-c", waits}
+	command := []string{"python3", "-c", strings.Replace(counter, `n == 30 and not os.path.exists("go")`, `n in (15, 25) and not os.path.exists(f"go{n}")`, 1)}
 	c := r.from.attach(command...)
 	task := c.task()
 	r.from.awaitText("count", "\n10\n")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func (w *world) runs() int { return strings.Count(w.read("runs"), "ran\n") }
 
 // short makes attach give up early.
 func short(cmd *exec.Cmd) {
-	cmd.Args = append(cmd.Args[:2:2], append([]string{"-timeout", "300ms"}, cmd.Args[2:]...)...)
+	cmd.Args[slices.Index(cmd.Args, "-timeout")+1] = "300ms"
 }
 
 // Where there is no daemon, or none that is any good, the command runs alone, and
@@ -68,8 +69,10 @@ func TestWithoutHelp(t *testing.T) {
 			conn.Read(make([]byte, 1))
 			files.Close()
 		}, "in time"},
-		"does not even read": {func(_ *world, conn *net.UnixConn) {
-			time.Sleep(time.Second)
+		"does not even read": {func(w *world, conn *net.UnixConn) {
+			for w.runs() == 0 && w.ctx.Err() == nil {
+				time.Sleep(10 * time.Millisecond)
+			}
 		}, "in time"},
 		"takes it and says no more": {func(_ *world, conn *net.UnixConn) {
 			_, files, _, _ := attach.Receive(conn)
@@ -86,7 +89,11 @@ func TestWithoutHelp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, c.handle)
-			a := w.attachWith(short, once...)
+			limit := short
+			if c.why != "in time" {
+				limit = nil
+			}
+			a := w.attachWith(limit, once...)
 			if code := a.wait(); code != 3 || w.runs() != 1 {
 				t.Errorf("code %d after %d runs; %s", code, w.runs(), &a.stderr)
 			}
@@ -139,6 +146,9 @@ func TestTooLate(t *testing.T) {
 	w := newWorld(t, func(w *world, conn *net.UnixConn) {
 		q, files, peer, err := attach.Receive(conn)
 		w.started <- started{request: q, peer: peer, err: err}
+		if err := os.WriteFile(w.path("received"), nil, 0o644); err != nil {
+			t.Error(err)
+		}
 		<-gone
 		_, err = w.rt.StartWith(w.ctx, q.Spec(peer), files.Stdio())
 		files.Close()
@@ -147,7 +157,7 @@ func TestTooLate(t *testing.T) {
 	a := w.attachWith(func(cmd *exec.Cmd) {
 		short(cmd)
 		cmd.Stdout, cmd.Stderr = nil, nil // else the daemon holds their pipes
-	}, once...)
+	}, "/bin/bash", "-c", "until [ -e received ]; do sleep 0.01; done; "+once[2]) // it is there while the daemon asks who has called
 	if code := a.wait(); code != 3 || w.runs() != 1 {
 		t.Errorf("code %d after %d runs", code, w.runs())
 	}

@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +19,8 @@ import (
 	"headrace/proc/attach"
 )
 
-// counter writes numbers, to standard output and to a file, and ends with code 9.
+// counter writes numbers, to standard output and to a file, and ends with code 9. It is caught in the middle: the last numbers come when there is
+// the file go, so that a test may be slow.
 const counter = `
 import os, sys, time
 with open("count", "a") as f:
@@ -28,6 +28,7 @@ with open("count", "a") as f:
         print(n, flush=True)
         print(n, file=f, flush=True)
         time.sleep(0.02)
+        while n == 30 and not os.path.exists("go"): time.sleep(0.01)
 sys.exit(9)
 `
 
@@ -84,23 +85,20 @@ func TestKilled(t *testing.T) {
 // A checkpoint that is being taken does not keep a task alive.
 func TestKilledDuringDump(t *testing.T) {
 	w := newWorld(t, run).needCheckpoints()
-	c := w.attach("python3", "-c", "import random, time; b = random.randbytes(200 << 20); open('ready', 'w').write('yes'); time.sleep(1000)")
-	w.awaitText("ready", "yes")
+	// CRIU asks first of all, and then whoever has started it, whether what it has dumped is to count.
+	real, action := w.rt.CRIU, w.path("action")
+	w.rt.CRIU = w.path("criu")
+	w.must(os.WriteFile(action, fmt.Appendf(nil, "#!/bin/sh\n[ $CRTOOLS_SCRIPT_ACTION = post-dump ] || exit 0\necho >%s; exec sleep 1000\n", w.path("dumped")), 0o755))
+	w.must(os.WriteFile(w.rt.CRIU, fmt.Appendf(nil, "#!/bin/sh\n[ $1 = dump ] || exec %[1]s \"$@\"\nshift\nexec %[1]s dump --action-script %[2]s \"$@\" --action-script %[2]s\n", real, action), 0o755))
+	c := w.attach("/bin/bash", "-c", "echo > ready; exec sleep 1000")
+	w.awaitText("ready", "\n")
 	task := c.task()
 	failed := make(chan error, 1)
 	go func() {
 		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
 		failed <- err
 	}()
-	w.await("the dump", func() bool {
-		pages, _ := filepath.Glob(w.store + "/*/*/pages-*")
-		for _, p := range pages {
-			if st, err := os.Stat(p); err == nil && st.Size() > 20<<20 {
-				return true
-			}
-		}
-		return false
-	})
+	w.awaitText("dumped", "\n")
 	c.signal(unix.SIGKILL)
 	if e := w.end(task); !e.Abandoned {
 		t.Errorf("ended with %+v", e)
@@ -195,6 +193,12 @@ func (w *world) idle(pid int) bool {
 	return err == nil && idle
 }
 
+// goOn has what counts come to its end.
+func (w *world) goOn() {
+	w.Helper()
+	w.must(os.WriteFile(w.path("go"), nil, 0o644))
+}
+
 // disturb suspends, checkpoints and restores a task again and again while it
 // counts, and calls meanwhile when it is checkpointed.
 func (w *world) disturb(s started, file string, meanwhile func()) {
@@ -215,6 +219,7 @@ func (w *world) disturb(s started, file string, meanwhile func()) {
 		task.Close()
 		task = w.restore(s.spec)
 	}
+	w.goOn()
 	if e := w.end(task); e.Abandoned || e.Lost {
 		w.Errorf("ended with %+v", e)
 	}
@@ -267,6 +272,7 @@ public class Count {
       kept.add(new byte[500_000]);
       System.out.println(n);
       Thread.sleep(20);
+      while (n == 30 && !new java.io.File("go").exists()) Thread.sleep(10);
     }
     System.exit(9);
   }
@@ -357,6 +363,7 @@ func TestSupervisorKilledWhenSaved(t *testing.T) {
 		}
 		next.Close()
 	}
+	w.goOn()
 	if e := w.end(w.restore(spec)); e.Code != 9 {
 		t.Errorf("ended with %+v", e)
 	}

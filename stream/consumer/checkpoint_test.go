@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"headrace"
 	"headrace/internal/criu"
+	"headrace/internal/linux"
 	"headrace/internal/testkit"
 	"headrace/proc"
 	"headrace/stream/protocol"
@@ -29,6 +29,7 @@ type taskWorld struct {
 	store string
 	dir   string
 	ctx   context.Context
+	begun time.Duration // after boot; nothing of its tasks is older
 }
 
 func newTaskWorld(t *testing.T) *taskWorld {
@@ -40,7 +41,7 @@ func newTaskWorld(t *testing.T) *taskWorld {
 	dir, err := os.MkdirTemp("", "headrace-consumer-world")
 	must(t, err)
 	must(t, os.Chmod(dir, 0o711))
-	w := &taskWorld{t: t, dir: dir, store: filepath.Join(dir, "store"), ctx: testContext(t)}
+	w := &taskWorld{t: t, begun: linux.Clock(), dir: dir, store: filepath.Join(dir, "store"), ctx: testContext(t)}
 	w.rt = &proc.Runtime{Shim: testkit.Shim(t), Dir: filepath.Join(dir, "tasks")}
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -125,13 +126,15 @@ func (w *taskWorld) end(task *proc.Task) proc.Exit {
 // ended.
 func (w *taskWorld) runnerPID(d *dealer) int {
 	w.t.Helper()
-	names, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, n := range names {
-		b, _ := os.ReadFile(n)
+	all, err := procFS.All()
+	must(w.t, err)
+	for _, p := range all {
+		if p.Start < w.begun-20*time.Millisecond { // the kernel counts in hundredths of a second; the machine may have thousands
+			continue
+		}
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
 		if bytes.Contains(b, []byte("\x00consume\x00--socket\x00"+d.path+"\x00")) {
-			var pid int
-			fmt.Sscanf(n, "/proc/%d/cmdline", &pid)
-			return pid
+			return p.PID
 		}
 	}
 	return 0
@@ -251,6 +254,9 @@ func TestSuspendedBySupervisor(t *testing.T) {
 					break // it has just ended
 				}
 				must(t, err)
+				if res.Forced != 0 {
+					t.Errorf("it was not ready: %+v", res)
+				}
 				if took = append(took, res.Took); len(took) == 5 {
 					gate(command[len(command)-1]).open(t)
 				}
@@ -269,9 +275,6 @@ func TestSuspendedBySupervisor(t *testing.T) {
 			}
 			if got := strings.TrimPrefix(w.output(), "ready\n"); got != string(d.expected(d.all())) {
 				t.Errorf("it wrote %d bytes, want %d", len(got), len(d.expected(d.all())))
-			}
-			if slices.Max(took) > 10*time.Second {
-				t.Errorf("being suspended took %v", slices.Max(took))
 			}
 		})
 	}

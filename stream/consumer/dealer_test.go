@@ -251,7 +251,7 @@ func (d *dealer) await(what string, ok func() bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	late := false
-	timer := time.AfterFunc(30*time.Second, func() {
+	timer := time.AfterFunc(2*time.Minute, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		late = true

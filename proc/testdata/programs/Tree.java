@@ -25,6 +25,7 @@ public class Tree {
       kept.get(n)[n] = sum;
       System.out.println("step " + n + " " + sum);
       Thread.sleep(20);
+      while (n == 20 && !new java.io.File(System.getenv("GO_ON")).exists()) Thread.sleep(10);
     }
     long all = 0;
     for (Map.Entry<Integer, long[]> e : kept.entrySet()) all ^= e.getValue()[e.getKey()];

@@ -16,6 +16,7 @@ for n in range(1, 26):
     c.sendall(b"step %d" % n)
     print("step", n, c.recv(100).decode(), flush=True)
     time.sleep(0.02)
+    while n == 20 and not os.path.exists(os.environ["GO_ON"]): time.sleep(0.01)
 c.close()
 c = socket.create_connection(addr); print(c.recv(100).decode()); c.close()
 print("child", os.wait()[1])

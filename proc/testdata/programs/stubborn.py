@@ -12,5 +12,5 @@ os.wait()
 for n in range(1, 26):
     print("step", n, "done", flush=True)
     end = time.time() + 0.02
-    while time.time() < end: pass
+    while time.time() < end or n == 20 and not os.path.exists(os.environ["GO_ON"]): pass
 sys.exit(6)

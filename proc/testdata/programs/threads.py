@@ -1,5 +1,5 @@
 # Threads that pass work on to each other.
-import hashlib, queue, sys, threading, time
+import hashlib, os, queue, sys, threading, time
 stages = [queue.Queue(2) for _ in range(5)]
 def work(i):
     while True:
@@ -16,6 +16,7 @@ for t in threads: t.start()
 def feed():
     for n in range(1, 26):
         stages[0].put((n, b"%d" % n)); time.sleep(0.02)
+        while n == 20 and not os.path.exists(os.environ["GO_ON"]): time.sleep(0.01)
     stages[0].put(None)
 f = threading.Thread(target=feed); f.start()
 while (item := stages[4].get()) is not None:
