@@ -352,35 +352,64 @@ func TestEverythingAtOnce(t *testing.T) {
 	// On a busy machine a container may take longer to begin than it is given.
 	c := startTest(t, Options{Mode: Headrace, Policy: "cost", Nodes: 2, ManagerFlags: []string{"--min-run", "0s"},
 		Properties: map[string]string{"headrace.preemption.fallback": "wait"}})
-	j := startJobs(t, c)
-	var all []*job
+	kills := killsOfYARN(t, c)
+	kills[1] = func() error { return errors.Join(c.KillNode(0), c.StartNode(within(t, patience), 0)) }
+	kills[3] = func() error { return errors.Join(c.KillManager(), c.StartManager(within(t, patience))) }
+	for _, j := range everythingAtOnce(t, startJobs(t, c), kills) {
+		j.finished(t)
+	}
+	idle(t, c)
+}
+
+// killsOfYARN are those of YARN's own daemons, by the number of the urgent job that has begun.
+func killsOfYARN(t *testing.T, c *Cluster) map[int]func() error {
+	return map[int]func() error{
+		5: func() error { return restartNM(t, c, 1) },
+		7: func() error { return errors.Join(c.KillRM(), c.StartRM(within(t, patience))) },
+	}
+}
+
+// everythingAtOnce starts four jobs that give way and eight that are urgent.
+func everythingAtOnce(t *testing.T, j *jobs, kills map[int]func() error) (all []*job) {
 	for i := range 4 {
 		all = append(all, j.start(t, ShellJob{Name: fmt.Sprint("low", i), Queue: "low", Containers: 3, Memory: 512}, 60))
 	}
 	all[0].awaitSteps(t, 10)
 	for i := range 8 {
 		all = append(all, j.start(t, ShellJob{Name: fmt.Sprint("high", i), Queue: "high", Containers: 1 + i%4, Memory: 512}, 10))
-		last := all[len(all)-1]
 		if i%2 == 1 {
-			last.awaitSteps(t, 1)
+			all[len(all)-1].awaitSteps(t, 1)
 		}
-		var err error
-		switch i {
-		case 1:
-			err = errors.Join(c.KillNode(0), c.StartNode(within(t, patience), 0))
-		case 3:
-			err = errors.Join(c.KillManager(), c.StartManager(within(t, patience)))
-		case 5:
-			err = restartNM(t, c, 1)
-		case 7:
-			err = errors.Join(c.KillRM(), c.StartRM(within(t, patience)))
-		}
-		if err != nil {
-			t.Fatal(err)
+		if kill := kills[i]; kill != nil {
+			must(0, kill())(t)
 		}
 	}
-	for _, j := range all {
-		j.finished(t)
+	return all
+}
+
+// The same on YARN as it is, to tell what is Headrace's and what is not: it logs how containers end, and fails only if a job
+// comes to no end or something is left.
+func TestEverythingAtOnceOnStock(t *testing.T) {
+	testkit.Long(t)
+	parallel(t, 200)
+	c := startTest(t, Options{Mode: Kill, Nodes: 2})
+	j := startJobs(t, c)
+	bad, ends := 0, map[string]int{}
+	all := everythingAtOnce(t, j, killsOfYARN(t, c))
+	for _, job := range all {
+		if !must(j.Await(within(t, patience), job.name, "finished"))(t).Good {
+			bad++
+		}
+		for _, e := range must(j.Events(job.name))(t) {
+			if e.Event == "completed" && e.Exit != 0 {
+				why, _, _ := strings.Cut(strings.ReplaceAll(e.Diagnostics, e.Container, "it"), "\n")
+				ends[fmt.Sprintf("exit status %d of a container of %s: %s", e.Exit, strings.TrimRight(job.name, "0123456789"), why)]++
+			}
+		}
+	}
+	t.Logf("%d of %d jobs have ended badly", bad, len(all))
+	for why, n := range ends {
+		t.Logf("%d times %s", n, why)
 	}
 	idle(t, c)
 }

@@ -119,9 +119,9 @@ func (f *fill) over(t *testing.T) {
 }
 
 // On one NodeManager YARN kills as long as Headrace's daemons are not there. When they are, what gives way
-// goes on in place, by either mechanism, again and again.
+// goes on in place, by either mechanism, again and again. In the end Headrace is removed.
 func TestOneNode(t *testing.T) {
-	parallel(t, 250)
+	parallel(t, 310)
 	c := startTest(t, Options{Mode: Headrace, NoDaemons: true, IntraQueue: true})
 	j := startJobs(t, c)
 	t.Run("without daemons", func(t *testing.T) { withoutDaemons(t, j) })
@@ -130,6 +130,8 @@ func TestOneNode(t *testing.T) {
 	c.o.ManagerFlags = []string{"--min-run", "0s"}
 	withDaemons(t, c, "again and again", "suspend", nil, func(t *testing.T) { againAndAgain(t, j) })
 	t.Run("full store", func(t *testing.T) { fullStore(t, j) })
+	c.o.NodeFlags = nil
+	t.Run("removing", func(t *testing.T) { removing(t, j) })
 }
 
 func suspended(t *testing.T, j *jobs) {
