@@ -57,6 +57,8 @@ type Config struct {
 	// CacheMemory is how many bytes of blocks are kept in memory at most, as cache directives want it (default: what package pagecache calls usual); below 0
 	// nothing is.
 	CacheMemory int64
+	// Tick is that of the names (names.Config).
+	Tick time.Duration
 	// Now is the clock.
 	Now func() time.Time
 	Log *slog.Logger

@@ -1,6 +1,7 @@
 package dfs
 
 import (
+	"cmp"
 	"context"
 	"io/fs"
 	"os"
@@ -25,13 +26,15 @@ func newClock() *clock { c := &clock{}; c.ms.Store(1_700_000_000_000); return c 
 func (c *clock) Now() time.Time       { return time.UnixMilli(c.ms.Load()) }
 func (c *clock) pass(d time.Duration) { c.ms.Add(d.Milliseconds()) }
 
-// open opens the node of a configuration. The test closes it; what does not is stopped.
+// open opens the node of a configuration, which is the only one that votes: however long it stands still, as on a busy machine, it leads the names.
+// The test closes it; what does not is stopped.
 func open(t testing.TB, c Config) *Node {
 	t.Helper()
 	c.Owner, c.Log = "root", testLog(t)
 	if c.Upkeep == 0 {
 		c.Upkeep = time.Millisecond
 	}
+	c.Tick = cmp.Or(c.Tick, time.Minute)
 	n, err := Open(c)
 	if err != nil {
 		t.Fatal(err)

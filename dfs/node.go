@@ -59,7 +59,7 @@ func Open(c Config) (*Node, error) {
 		err = n.openBlocks()
 	}
 	if err == nil {
-		n.Group, err = names.Open(names.Config{DB: n.db, Dir: filepath.Join(c.Dir, "log"), Self: n.Identity.Node, Send: c.Send, Now: c.Now, Log: c.Log, AcceptDamage: c.AcceptDamage, Aside: filepath.Join(c.Dir, aside)})
+		n.Group, err = names.Open(names.Config{DB: n.db, Dir: filepath.Join(c.Dir, "log"), Self: n.Identity.Node, Send: c.Send, Now: c.Now, Log: c.Log, Tick: c.Tick, AcceptDamage: c.AcceptDamage, Aside: filepath.Join(c.Dir, aside)})
 	}
 	var cache pagecache.Cache
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -140,7 +139,9 @@ func (s *sites) end(name string) {
 
 // leader asks those who live until f has succeeded at the one that leads. What is uncertain is asked again, and what was not done because a disk took long.
 func (s *sites) leader(f func(*Node) error) error {
-	for end := time.Now().Add(time.Minute); ; {
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for end := time.Now().Add(2 * time.Minute); ; {
 		for _, a := range s.living() {
 			err := f(a.node)
 			_, other := errors.AsType[*NotLeader](err)
@@ -154,7 +155,7 @@ func (s *sites) leader(f func(*Node) error) error {
 				return fmt.Errorf("nobody answers: %w", err)
 			}
 		}
-		runtime.Gosched()
+		<-look.C // who asks leaves the processors to those who are to answer
 	}
 }
 
@@ -258,7 +259,7 @@ func (s *sites) load(prefix string) (finish func() int) {
 				for step, op := range []meta.Op{&meta.Mkdirs{Path: fmt.Sprintf("/%s%d-a%d", prefix, c, i)},
 					&meta.Rename{From: fmt.Sprintf("/%s%d-a%d", prefix, c, i), To: fmt.Sprintf("/%s%d-b%d", prefix, c, i), Old: true}} {
 					err := s.leader(func(n *Node) error {
-						ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+						ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 						defer cancel()
 						r, err := n.Propose(ctx, meta.Command{Client: fmt.Sprintf("%s%d", prefix, c), Call: int64(2*i + step), Caller: n.root(), Op: op})
 						if f, ok := r.(*meta.Flag); err == nil && (!ok || !bool(*f)) {

@@ -257,6 +257,10 @@ func TestAttributesAreWrittenInSteps(t *testing.T) {
 	if _, _, err := n.Admit(t.Context(), Member{Name: "another", Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
 		t.Fatal(err)
 	}
+	testkit.Await(t, "it to hear what is agreed on, which takes commands as well", func() bool {
+		s, err := n.Raft()
+		return err == nil && len(s.Learners) == 1
+	})
 	const files = 10
 	var moved []meta.Relocation
 	var all sync.WaitGroup

@@ -19,6 +19,7 @@ import (
 
 	"headrace/disk"
 	"headrace/disk/disktest"
+	"headrace/internal/testkit"
 )
 
 func newMeter(t *testing.T, o disk.MeterOptions) *disk.Meter {
@@ -66,13 +67,13 @@ func sample(t *testing.T, m *disk.Meter, d disk.Device) disk.Sample {
 }
 
 // until waits for a count that the kernel adds just after a request is done.
-func until(t *testing.T, m *disk.Meter, d disk.Device, from disk.Sample, done func(disk.Rate) bool) disk.Rate {
+func until(t *testing.T, m *disk.Meter, d disk.Device, from disk.Sample, done func(disk.Rate) bool) (r disk.Rate) {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
-		if r := sample(t, m, d).Sub(from); done(r) || time.Now().After(deadline) {
-			return r
-		}
-	}
+	testkit.Await(t, "all to be counted", func() bool {
+		r = sample(t, m, d).Sub(from)
+		return done(r)
+	}, &r)
+	return r
 }
 
 // aligned is memory that may be read into past the page cache.

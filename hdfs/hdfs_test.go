@@ -179,10 +179,14 @@ func TestStandby(t *testing.T) {
 	still := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1); <-hangs }))
 	defer still.Close()
 	defer close(hangs)
-	o.NameNodes = []string{still.URL, real.o.NameNodes[0]}
+	active := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"FileStatus":{"type":"FILE","permission":"644"}}`)
+	}))
+	defer active.Close()
+	o.NameNodes = []string{still.URL, active.URL}
 	c = newClient(t, o)
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if of, err := c.Of(o.User); err != nil {
 			t.Fatal(err)
@@ -377,11 +381,17 @@ func TestSemicolonIsQuoted(t *testing.T) {
 }
 
 // withStill is a client of a name node that answers as nameNode does, and of data nodes: one at /still that
-// stands still after begin, and those that the test adds. It is given up soon.
-func withStill(t *testing.T, nameNode func(w http.ResponseWriter, r *http.Request, url string), begin http.HandlerFunc) (*Client, *http.ServeMux) {
+// stands still after begin, and those that the test adds. over ends the time of the data node that was asked last, once it is waited for.
+func withStill(t *testing.T, nameNode func(w http.ResponseWriter, r *http.Request, url string), begin func(w http.ResponseWriter, r *http.Request, over func())) (c *Client, mux *http.ServeMux, over func()) {
 	t.Helper()
 	was := still
-	still = stillTimes{50 * time.Millisecond, 50 * time.Millisecond}
+	var asked atomic.Pointer[watch]
+	still = stillTimes{time.Hour, time.Hour, asked.Store}
+	over = func() {
+		w := asked.Load()
+		testkit.Await(t, "the data node to be waited for", w.timer.Stop)
+		w.giveUp()
+	}
 	mux, ended := http.NewServeMux(), make(chan struct{})
 	server := httptest.NewServer(mux)
 	t.Cleanup(func() {
@@ -391,13 +401,13 @@ func withStill(t *testing.T, nameNode func(w http.ResponseWriter, r *http.Reques
 	})
 	mux.HandleFunc("/webhdfs/", func(w http.ResponseWriter, r *http.Request) { nameNode(w, r, server.URL) })
 	mux.HandleFunc("/still", func(w http.ResponseWriter, r *http.Request) {
-		begin(w, r)
+		begin(w, r, over)
 		select {
 		case <-ended:
 		case <-r.Context().Done():
 		}
 	})
-	return newClient(t, Options{NameNodes: []string{server.URL}, User: "u"}), mux
+	return newClient(t, Options{NameNodes: []string{server.URL}, User: "u"}), mux, over
 }
 
 // TestStillReading: a data node that sends nothing any more, or does not answer, is given up, and what is missing comes from another one.
@@ -405,7 +415,7 @@ func TestStillReading(t *testing.T) {
 	const contents = "hello, world"
 	for what, head := range map[string]bool{"nothing any more": true, "not even an answer": false} {
 		t.Run(what, func(t *testing.T) {
-			c, mux := withStill(t, func(w http.ResponseWriter, r *http.Request, url string) {
+			c, mux, over := withStill(t, func(w http.ResponseWriter, r *http.Request, url string) {
 				switch {
 				case r.FormValue("op") == "GETFILESTATUS":
 					fmt.Fprintf(w, `{"FileStatus":{"type":"FILE","length":%d,"permission":"600"}}`, len(contents))
@@ -414,12 +424,14 @@ func TestStillReading(t *testing.T) {
 				default:
 					fmt.Fprintf(w, `{"Location":"%s/still"}`, url)
 				}
-			}, func(w http.ResponseWriter, _ *http.Request) {
-				if head {
-					w.Header().Set("Content-Length", strconv.Itoa(len(contents)))
-					io.WriteString(w, contents[:5])
-					w.(http.Flusher).Flush()
+			}, func(w http.ResponseWriter, _ *http.Request, over func()) {
+				if !head {
+					over()
+					return
 				}
+				w.Header().Set("Content-Length", strconv.Itoa(len(contents)))
+				io.WriteString(w, contents[:5])
+				w.(http.Flusher).Flush()
 			})
 			mux.HandleFunc("/good", func(w http.ResponseWriter, r *http.Request) {
 				offset, err := strconv.Atoi(r.FormValue("offset"))
@@ -428,16 +440,22 @@ func TestStillReading(t *testing.T) {
 				}
 				io.WriteString(w, contents[offset:])
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			file, err := c.Stat(ctx, "/x")
+			file, err := c.Stat(t.Context(), "/x")
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := c.Resume(ctx, "/x", file, time.Millisecond)
+			r := c.Resume(t.Context(), "/x", file, time.Millisecond)
 			defer r.Close()
-			if b, err := io.ReadAll(r); err != nil || string(b) != contents {
-				t.Errorf("%q, %v", b, err)
+			b := make([]byte, len(contents))
+			if head {
+				if _, err := io.ReadFull(r, b[:5]); err != nil {
+					t.Fatal(err)
+				}
+				b = b[5:]
+				go over()
+			}
+			if n, err := io.ReadFull(r, b); err != nil || string(b) != contents[len(contents)-len(b):] {
+				t.Errorf("%q, %v", b[:n], err)
 			}
 		})
 	}
@@ -445,10 +463,17 @@ func TestStillReading(t *testing.T) {
 
 // TestStillWriting: a data node that takes nothing any more is given up, and one that does not answer.
 func TestStillWriting(t *testing.T) {
-	c, _ := withStill(t, func(w http.ResponseWriter, _ *http.Request, url string) {
+	taken := false
+	c, _, _ := withStill(t, func(w http.ResponseWriter, _ *http.Request, url string) {
 		fmt.Fprintf(w, `{"Location":"%s/still"}`, url)
-	}, func(http.ResponseWriter, *http.Request) {})
+	}, func(_ http.ResponseWriter, r *http.Request, over func()) {
+		if taken {
+			io.Copy(io.Discard, r.Body)
+		}
+		over()
+	})
 	for _, bytes := range []int{1, 64 << 20} {
+		taken = bytes == 1
 		e := (*stillError)(nil)
 		if err := create(t.Context(), c, "/x", strings.Repeat("x", bytes)); !errors.As(err, &e) || e.node != "127.0.0.1" {
 			t.Errorf("%d bytes: %v", bytes, err)

@@ -12,10 +12,13 @@ import (
 )
 
 // stillTimes are for how long a data node may do nothing while it is waited for.
-type stillTimes struct{ writing, reading time.Duration }
+type stillTimes struct {
+	writing, reading time.Duration
+	begun            func(*watch) // for tests, which say themselves when the time is over
+}
 
-// still are those of all requests. Tests shorten them.
-var still = stillTimes{5 * time.Minute, time.Minute}
+// still are those of all requests.
+var still = stillTimes{writing: 5 * time.Minute, reading: time.Minute}
 
 // A stillError tells that a data node was given up that did nothing any more; node is its address, empty if there is no connection.
 type stillError struct{ node string }
@@ -42,15 +45,21 @@ func newWatch(ctx context.Context, most time.Duration) *watch {
 			w.node.Store(&host)
 		}
 	}})
-	w.timer = time.AfterFunc(most, func() {
-		e := &stillError{}
-		if node := w.node.Load(); node != nil {
-			e.node = *node
-		}
-		w.cancel(e)
-	})
+	w.timer = time.AfterFunc(most, w.giveUp)
 	w.timer.Stop()
+	if still.begun != nil {
+		still.begun(w)
+	}
 	return w
+}
+
+// giveUp ends the request: the time is over.
+func (w *watch) giveUp() {
+	e := &stillError{}
+	if node := w.node.Load(); node != nil {
+		e.node = *node
+	}
+	w.cancel(e)
 }
 
 // wait watches while f waits for the data node.

@@ -137,14 +137,14 @@ func TestDriver(t *testing.T) {
 				if i = (i + 1) % 3; notLeader.Leader != 0 {
 					i = int(notLeader.Leader.Node()) - 1
 				}
-				continue
-			}
-			if err != nil && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrBusy) {
-				t.Fatal(err)
 			}
 			if err == nil {
 				return
 			}
+			if notLeader == nil && !errors.Is(err, ErrUncertain) && !errors.Is(err, ErrBusy) {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond) // those who are to answer have the processors
 		}
 	}
 	for _, g := range groups {

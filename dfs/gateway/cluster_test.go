@@ -26,10 +26,13 @@ type cluster struct {
 	t      testing.TB
 	nodes  []*peerNode
 	upkeep time.Duration
+	// tick makes another node lead when the one that does has stood still for twenty of it: all share the processors of a busy machine.
+	tick time.Duration
 	// prepare is for what a test wants to be otherwise.
 	prepare func(*peerNode)
 
 	warned atomic.Int64 // how often a block could not be recovered
+	calls  atomic.Int64 // of do
 
 	mu   sync.Mutex
 	full map[string]bool
@@ -71,7 +74,7 @@ type peerNode struct {
 
 func startCluster(t testing.TB, n int, change ...func(*cluster)) *cluster {
 	t.Helper()
-	c := &cluster{t: t, upkeep: 20 * time.Millisecond, full: map[string]bool{}, prepare: func(*peerNode) {}}
+	c := &cluster{t: t, upkeep: 20 * time.Millisecond, tick: 300 * time.Millisecond, full: map[string]bool{}, prepare: func(*peerNode) {}}
 	for _, f := range change {
 		f(c)
 	}
@@ -112,6 +115,20 @@ func startCluster(t testing.TB, n int, change ...func(*cluster)) *cluster {
 	}
 	testkit.Await(t, "as many votes as there should be", func() bool { return len(c.leader().Voters()) == votes })
 	return c
+}
+
+// ask asks the node that leads until it has answered as such: all may have stood still for so long that another one leads now.
+func (c *cluster) ask(what string, f func(*dfs.Node) error) {
+	c.t.Helper()
+	var err error
+	testkit.Await(c.t, "an answer to "+what, func() bool {
+		err = f(c.leader())
+		_, other := errors.AsType[*dfs.NotLeader](err)
+		return !other && !errors.Is(err, dfs.ErrUncertain) && !errors.Is(err, quorum.ErrBusy)
+	})
+	if err != nil {
+		c.t.Fatalf("%s: %v", what, err)
+	}
 }
 
 // leading is the node that leads the names, waited for.
@@ -218,7 +235,7 @@ func (p *peerNode) reopen() {
 	if os.Getenv("HEADRACE_TEST_LOG") != "" {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
-	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: 50 * time.Millisecond, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
+	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: 50 * time.Millisecond, Tick: c.tick, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
 	p.admitted = false
 	if p.i > 0 && p.number == 0 {
 		who, err := dfs.Prepare(config)
@@ -351,9 +368,9 @@ func (c *cluster) copies(path string) (all []int) {
 
 func (c *cluster) located(path string) (l *meta.Located) {
 	c.t.Helper()
-	if err := c.leader().Query(meta.Caller{Super: true}, func(q meta.Query) (err error) { l, err = q.Blocks(path, 0, 1<<62); return err }); err != nil {
-		c.t.Fatal(err)
-	}
+	c.ask("the blocks of "+path, func(n *dfs.Node) error {
+		return n.Query(meta.Caller{Super: true}, func(q meta.Query) (err error) { l, err = q.Blocks(path, 0, 1<<62); return err })
+	})
 	return l
 }
 
@@ -378,11 +395,22 @@ func (c *cluster) replicated(path string, copies int) {
 // create opens a file by a node's own writer, as WebHDFS does.
 func (c *cluster) create(path string, copies uint16, blockSize int64) *dfs.Writer {
 	c.t.Helper()
-	w, err := c.leader().Create(context.Background(), meta.Caller{User: "root", Super: true},
-		meta.Create{Path: path, Mode: 0o644, Flags: meta.FlagCreate, Parents: true, Replication: copies, BlockSize: blockSize, Machine: "127.0.0.1"}, false)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	var w *dfs.Writer
+	c.ask("create "+path, func(n *dfs.Node) (err error) { // in the place of one that may have been made
+		w, err = n.Create(context.Background(), meta.Caller{User: "root", Super: true},
+			meta.Create{Path: path, Mode: 0o644, Flags: meta.FlagCreate | meta.FlagOverwrite, Parents: true, Replication: copies, BlockSize: blockSize, Machine: "127.0.0.1"}, false)
+		return err
+	})
+	return w
+}
+
+// extend opens a file at its end, as create does.
+func (c *cluster) extend(path string) (w *dfs.Writer) {
+	c.t.Helper()
+	c.ask("append to "+path, func(n *dfs.Node) (err error) {
+		w, err = n.Append(context.Background(), meta.Caller{User: "root", Super: true}, path, "127.0.0.1")
+		return err
+	})
 	return w
 }
 
@@ -401,10 +429,11 @@ func (c *cluster) write(path string, copies uint16, blockSize, n int64) {
 // wantFile wants a file of a pattern, by the reader of any node that has the names.
 func (c *cluster) wantFile(path string, n int64) {
 	c.t.Helper()
-	r, err := c.leader().OpenFile(meta.Caller{User: "root", Super: true}, path, 0, 1<<62)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	var r *dfs.Reader
+	c.ask("open "+path, func(n *dfs.Node) (err error) {
+		r, err = n.OpenFile(meta.Caller{User: "root", Super: true}, path, 0, 1<<62)
+		return err
+	})
 	defer r.Close()
 	want, at := pattern(0, n), int64(0)
 	for r.Left() > 0 {

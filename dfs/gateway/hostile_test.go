@@ -64,7 +64,7 @@ func TestForgedTokens(t *testing.T) {
 	if got, err := c.readBlock(f, 0, 4); err != nil || string(got) != "of f" {
 		t.Errorf("with the right token: %q, %v", got, err)
 	}
-	s.now = s.now.Add(dfs.TokenTime + time.Second)
+	s.passed.Add(int64(dfs.TokenTime + time.Second))
 	if got, err := c.readBlock(f, 0, 4); status(err) != pb.Status_ERROR_ACCESS_TOKEN {
 		t.Errorf("expired: %q, %v", got, err)
 	}

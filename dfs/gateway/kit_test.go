@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,16 +27,16 @@ type site struct {
 	node      *dfs.Node
 	g         *Gateway
 	rpc, data string
-	now       time.Time
+	passed    atomic.Int64 // of its clock
 }
 
 func serve(t testing.TB, dir string, prepare ...func(*Gateway)) *site {
 	t.Helper()
 	m := meta.DefaultConfig()
 	m.MinBlockSize = 512
-	s := &site{t: t, now: time.UnixMilli(1_700_000_000_000)}
+	s := &site{t: t}
 	var err error
-	s.node, err = dfs.Open(dfs.Config{Dir: dir, Owner: "root", Meta: &m, Now: func() time.Time { return s.now }})
+	s.node, err = dfs.Open(dfs.Config{Dir: dir, Owner: "root", Meta: &m, Now: func() time.Time { return time.UnixMilli(1_700_000_000_000).Add(time.Duration(s.passed.Load())) }})
 	if err != nil {
 		t.Fatal(err)
 	}

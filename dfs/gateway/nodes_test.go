@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -267,16 +266,11 @@ func TestNodeComesBack(t *testing.T) {
 		if out {
 			c.change(ring.Out{Node: p.name()})
 		}
-		w, err := c.leader().Append(context.Background(), meta.Caller{User: "root", Super: true}, "/appended", "127.0.0.1")
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := c.extend("/appended")
 		c.put(w, 30_000, 50_000)
 		c.close(w)
 		c.write("/new", 3, 4096, 30_000)
-		if _, err := c.leader().Propose(context.Background(), meta.Command{Caller: meta.Caller{User: "root", Super: true}, Op: &meta.Delete{Path: "/deleted"}}); err != nil {
-			t.Fatal(err)
-		}
+		c.do(&meta.Delete{Path: "/deleted"})
 		if out {
 			for path := range map[string]bool{"/kept": true, "/appended": true, "/new": true} {
 				c.replicated(path, 3)
@@ -330,9 +324,7 @@ func TestDeletedEverywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.leader().Propose(context.Background(), meta.Command{Caller: meta.Caller{User: "root", Super: true}, Op: &meta.Delete{Path: "/d", Recursive: true}}); err != nil {
-		t.Fatal(err)
-	}
+	c.do(&meta.Delete{Path: "/d", Recursive: true})
 	kept := map[int64]bool{}
 	for _, b := range c.located("/kept").Blocks {
 		kept[int64(b.ID)] = true
@@ -685,9 +677,10 @@ func TestThreeNeighboursAway(t *testing.T) {
 		c.change(ring.Down{Node: p.name()})
 	}
 	problems := func() (all []dfs.Problem) {
-		if err := c.leader().Problems(meta.Caller{Super: true}, 0, func(p dfs.Problem) bool { all = append(all, p); return true }); err != nil {
-			t.Fatal(err)
-		}
+		c.ask("what is wrong", func(n *dfs.Node) error {
+			all = nil
+			return n.Problems(meta.Caller{Super: true}, 0, func(p dfs.Problem) bool { all = append(all, p); return true })
+		})
 		return all
 	}
 	for _, p := range problems() {
@@ -765,12 +758,13 @@ func TestCopyInTheWay(t *testing.T) {
 // TestNodesComeAndGo: one node after the other is killed and comes back, while files are written, appended to and read. No writer and no reader
 // hears of it, and in the end all is there, three times.
 func TestNodesComeAndGo(t *testing.T) {
-	c := startCluster(t, 5)
+	c := startCluster(t, 5, func(c *cluster) { c.tick = 2 * time.Second }) // it is not about who leads
 	leader := c.leading()
 	root := meta.Caller{User: "root", Super: true}
 	var mu sync.Mutex
 	written := map[string]int64{} // closed files
-	stop := make(chan struct{})
+	stop, some := make(chan struct{}), make(chan struct{})
+	one := sync.OnceFunc(func() { close(some) })
 	var clients sync.WaitGroup
 	for i := range 3 {
 		clients.Go(func() {
@@ -808,10 +802,16 @@ func TestNodesComeAndGo(t *testing.T) {
 				mu.Lock()
 				written[path] = size
 				mu.Unlock()
+				one()
 			}
 		})
 	}
 	clients.Go(func() {
+		select {
+		case <-stop:
+			return
+		case <-some:
+		}
 		for {
 			select {
 			case <-stop:
@@ -825,10 +825,6 @@ func TestNodesComeAndGo(t *testing.T) {
 				break
 			}
 			mu.Unlock()
-			if path == "" {
-				runtime.Gosched()
-				continue
-			}
 			r, err := leader.node.OpenFile(root, path, 0, 1<<62)
 			at := int64(0)
 			for err == nil && r.Left() > 0 {
@@ -888,8 +884,8 @@ func TestNodesComeAndGo(t *testing.T) {
 		c.replicated(path, 3)
 		c.wantFile(path, n)
 	}
-	if err := c.leader().Problems(root, 0, func(p dfs.Problem) bool { t.Errorf("%+v", p); return true }); err != nil {
-		t.Error(err)
-	}
+	c.ask("what is wrong", func(n *dfs.Node) error {
+		return n.Problems(root, 0, func(p dfs.Problem) bool { t.Errorf("%+v", p); return true })
+	})
 	t.Logf("%d files", len(written))
 }

@@ -3,20 +3,21 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"headrace/block"
+	"headrace/dfs"
 	"headrace/internal/testkit"
 	"headrace/meta"
 	"headrace/ring"
 )
 
-func (c *cluster) do(op meta.Op) meta.Result {
+// do has something done once, whoever leads.
+func (c *cluster) do(op meta.Op) (r meta.Result) {
 	c.t.Helper()
-	r, err := c.leader().Propose(context.Background(), meta.Command{Caller: meta.Caller{User: "root", Super: true}, Op: op})
-	if err != nil {
-		c.t.Fatalf("%T: %v", op, err)
-	}
+	m := meta.Command{Client: "test", Call: c.calls.Add(1), Caller: meta.Caller{User: "root", Super: true}, Op: op}
+	c.ask(fmt.Sprintf("%T", op), func(n *dfs.Node) (err error) { r, err = n.Propose(context.Background(), m); return err })
 	return r
 }
 

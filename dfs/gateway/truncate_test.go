@@ -84,10 +84,7 @@ func TestTruncateOnSeveralNodes(t *testing.T) {
 		t.Errorf("cut: %+v", now)
 	}
 	c.wantFile("/f", 500_000)
-	w, err := c.leader().Append(context.Background(), who.s.g.callers.Of("root"), "/f", "127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := c.extend("/f")
 	if _, err := w.Write(pattern(0, 400_000)); err != nil { // as long as before, and of other bytes
 		t.Fatal(err)
 	}

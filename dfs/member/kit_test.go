@@ -75,9 +75,9 @@ func (held) Held(context.Context, *wire.HeldRequest) (*wire.HeldResponse, error)
 	return &wire.HeldResponse{}, nil
 }
 
-// quick is patient enough for a machine that does much else.
+// quick is patient enough for a machine that does much else. The judge notices that it has stood still itself, as on one, before others are down for it.
 var quick = Config{Beat: 30 * time.Millisecond, Wait: 20 * time.Second,
-	Patience: &ring.Patience{Suspect: 2 * time.Second, Down: 3 * time.Second, Out: time.Hour, Stall: 5 * time.Second, MostDown: 50, MostOut: 40}}
+	Patience: &ring.Patience{Suspect: 2 * time.Second, Down: 3 * time.Second, Out: time.Hour, Stall: 2 * time.Second, MostDown: 50, MostOut: 40}}
 
 // sit makes a node, which has begun to take part as its name says. Its view has only itself.
 func sit(t testing.TB, name string, c Config) *place {
@@ -282,9 +282,7 @@ func circle(t testing.TB, n int, c Config) []*place {
 
 // join joins by an address.
 func (p *place) join(t testing.TB, by string) (any, *dfs.View, uint32, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	return p.Join(ctx, []string{by}, p.self, "")
+	return p.Join(t.Context(), []string{by}, p.self, "")
 }
 
 func call(client byte, id int32, user string) *ipc.Call {

@@ -1,14 +1,12 @@
 package member
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -87,9 +85,7 @@ func TestAddressOfAnother(t *testing.T) {
 	was, address := all[2].self, all[2].address()
 	all[2].end()
 	b := sitAt(t, "d", "BP-1", address, quick)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if _, v, _, err := b.Join(ctx, []string{all[1].address()}, b.self, ""); err != nil {
+	if _, v, _, err := b.Join(t.Context(), []string{all[1].address()}, b.self, ""); err != nil {
 		t.Fatal(err)
 	} else {
 		b.Learn(v)

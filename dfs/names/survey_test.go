@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"golang.org/x/sync/errgroup"
+
 	"headrace/meta"
 )
 
@@ -30,6 +32,16 @@ func (l *looked) Scan(from, to []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
+// inRounds does something so many times, a hundred at once: commands that wait for the disk together share its round.
+func inRounds(n int, do func(i int)) {
+	var all errgroup.Group
+	all.SetLimit(100)
+	for i := range n {
+		all.Go(func() error { do(i); return nil })
+	}
+	all.Wait()
+}
+
 // TestLargeTreesDoNotHoldUp: what is below a directory is looked at before a command is applied, when it is much: while it is applied, nothing else
 // is done on any node.
 func TestLargeTreesDoNotHoldUp(t *testing.T) {
@@ -49,7 +61,7 @@ func TestLargeTreesDoNotHoldUp(t *testing.T) {
 	must := func(by meta.Caller, op meta.Op) {
 		t.Helper()
 		if err := do(by, op); err != nil {
-			t.Fatalf("%T%+v: %v", op, op, err)
+			t.Errorf("%T%+v: %v", op, op, err)
 		}
 	}
 	for _, top := range []string{"/alice", "/alice/.Trash"} {
@@ -58,9 +70,9 @@ func TestLargeTreesDoNotHoldUp(t *testing.T) {
 	}
 	const dirs, files = 30, 60
 	for d := range dirs {
-		for f := range files {
+		inRounds(files, func(f int) {
 			must(alice, &meta.Create{Path: fmt.Sprintf("/alice/large/%d/%d", d, f), Mode: 0o644, Holder: "h", Flags: meta.FlagCreate, Parents: true, Replication: 1, BlockSize: 1 << 20})
-		}
+		})
 	}
 	names := func() int64 {
 		var n int64
@@ -87,9 +99,9 @@ func TestLargeTreesDoNotHoldUp(t *testing.T) {
 	must(person, &meta.SetOwner{Path: "/alice/.Trash/large/7", Owner: "alice"})
 	must(alice, &meta.SetPermission{Path: "/alice/.Trash/large/7", Mode: 0o700})
 	must(alice, &meta.Delete{Path: "/alice/.Trash/large", Recursive: true})
-	for i := range all - 2 { // all that was given back
+	inRounds(int(all-2), func(i int) { // all that was given back
 		must(alice, &meta.Mkdirs{Path: fmt.Sprintf("/alice/%d", i), Mode: 0o755})
-	}
+	})
 	if err := do(alice, &meta.Mkdirs{Path: "/alice/more", Mode: 0o755}); err == nil || names() != all {
 		t.Errorf("the quota is not what it was: %v, %d of %d", err, names(), all)
 	}

@@ -95,7 +95,7 @@ func TestReadersCollapse(t *testing.T) {
 		seeks = append(seeks, r.Stated.Seeks)
 	}
 	t.Logf("1, 4 and 16 readers seek %v times for 64 MiB", seeks)
-	if seeks[0] > 8 || seeks[1] < 8 || seeks[2] < 16 {
+	if seeks[0] > 8 || seeks[1] < 4 || seeks[2] < 16 { // at least to each reader's part: a busy machine may have them read one after the other
 		t.Errorf("1, 4 and 16 readers seek %v times for 64 MiB", seeks)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -88,12 +87,8 @@ func TestCloseWithACopyOfTheMount(t *testing.T) {
 	}
 	defer other.Wait()
 	defer other.Process.Kill()
-	start := time.Now()
-	if err := d.Close(); err != nil {
+	if err := d.Close(); err != nil { // after stopTime it would say that the server was killed
 		t.Error(err)
-	}
-	if took := time.Since(start); took >= stopTime {
-		t.Errorf("took %v", took)
 	}
 }
 
