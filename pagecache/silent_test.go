@@ -51,7 +51,7 @@ func TestServerIsSilent(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute): // the machine may be busy
 		t.Error("everybody waits for a server that does not answer")
 		goOn()
 		<-done
@@ -100,7 +100,7 @@ func TestCloseAndReadHangs(t *testing.T) {
 		if !errors.Is(err, ErrHangs) || !strings.Contains(err.Error(), "far is being read") {
 			t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(2 * time.Minute): // the machine may be busy
 		t.Error("an end waits for a read that nobody answers")
 	}
 	close(answers)

@@ -120,7 +120,7 @@ func (b *both) step() {
 		merr := b.model.Evict(f, r)
 		err := b.real.Evict(f, r)
 		// A page that somebody holds for a moment (DAMON looks at it) stays.
-		for deadline := time.Now().Add(5 * time.Second); err == nil && !b.gone(i) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); err == nil && !b.gone(i) && time.Now().Before(deadline); {
 			err = b.real.Evict(f, r)
 		}
 		b.same("evict", err, merr)
