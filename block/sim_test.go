@@ -410,7 +410,13 @@ func (l *life) end(k *known) {
 	w, now := k.copying, k.now()
 	k.copying = nil
 	if k.state == Final && now.stamp < k.copied.stamp && bytes.Equal(now.content, k.copied.content) {
-		l.try(k, "end a copy", k.copied, true, func() error { return w.Finalize(int64(len(k.copied.content))) })
+		l.try(k, "end a copy", k.copied, true, func() error {
+			err := w.Finalize(int64(len(k.copied.content)))
+			if err != nil {
+				w.Close()
+			}
+			return err
+		})
 		return
 	}
 	fired := l.fired.Load()
@@ -613,6 +619,10 @@ func (l *life) store() {
 		}
 		if err != nil && l.fired.Load() == fired && !l.someGone() {
 			l.fatalf("close: %v", err)
+		}
+		if len(l.lost) > 0 { // just now
+			l.kill("after an fsync that has failed")
+			return
 		}
 		l.reopened()
 	}
