@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // attaching is what Attach knows of a disk. Only who calls that uses it.
@@ -19,12 +21,14 @@ type attaching struct {
 	closing bool        // the files are being closed by which nobody else could unmount the disk
 	closed  atomic.Bool // they are
 	away    bool        // the disk was not there since it was taken out, or when the store was opened
+	empty   bool        // that an empty one is in its place was told
 }
 
 // answer is what a VERSION has in it.
 type answer struct {
 	content string
 	err     error
+	empty   bool // another disk than what is above it is there, with nothing in it
 }
 
 // askTime is how long Attach waits for a disk.
@@ -48,6 +52,10 @@ func Attach(s *Store) (back []string) {
 		case errors.Is(said.err, os.ErrNotExist):
 			v.away = true
 			v.letGo()
+			if said.empty && !v.empty {
+				s.Log.Error("an empty disk is in the place of one with blocks, and is not used: if that is lost, start once with --new-disk and this directory", "disk", v.dir)
+			}
+			v.empty = said.empty
 		case !v.letGo() || !v.away || !is:
 		default:
 			v.away = false // once for each time that it comes
@@ -67,7 +75,7 @@ func (v *volume) ask() (a answer, known bool) {
 		v.asked = make(chan answer, 1)
 		go func(to chan<- answer) {
 			b, err := os.ReadFile(filepath.Join(v.dir, "VERSION"))
-			to <- answer{string(b), err}
+			to <- answer{string(b), err, errors.Is(err, os.ErrNotExist) && emptyDisk(v.dir)}
 		}(v.asked)
 	}
 	late := time.NewTimer(askTime)
@@ -79,6 +87,16 @@ func (v *volume) ask() (a answer, known bool) {
 	case <-late.C:
 		return a, false
 	}
+}
+
+// emptyDisk reports whether a directory is on another disk than what is above it, and has nothing in it but what a new file system has.
+func emptyDisk(dir string) bool {
+	var at, above unix.Stat_t
+	names, err := os.ReadDir(dir)
+	if err != nil || unix.Stat(dir, &at) != nil || unix.Stat(filepath.Dir(dir), &above) != nil || at.Dev == above.Dev {
+		return false
+	}
+	return len(slices.DeleteFunc(names, func(e os.DirEntry) bool { return e.Name() == "lost+found" })) == 0
 }
 
 // is reports whether that is of this disk, or, of one that was never read, of any.
@@ -106,7 +124,8 @@ func (v *volume) letGo() bool {
 	return v.closed.Load()
 }
 
-// attach opens a disk that is back, and puts it in the place of what is known of it from before.
+// attach opens a disk that is back, and puts it in the place of what is known of it from before. If it fails meanwhile that stays known, as what was found is: on a disk
+// that is out of use.
 func attach(s *Store, i int, was *volume) error {
 	v := s.newVolume(was.dir)
 	v.back, v.onOut = true, nil // nobody knows it yet
@@ -116,20 +135,22 @@ func attach(s *Store, i int, was *volume) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gone := was
+	s.volumes = slices.Clone(s.volumes)
+	s.volumes[i] = v
 	if err != nil {
+		v.unseen = err
+		if !v.identified {
+			v.id = was.id
+		}
 		v.takeOut(err)
 		v.letGo()
-		gone = v
-	} else {
-		v.onOut = s.Out
-		s.volumes = slices.Clone(s.volumes)
-		s.volumes[i] = v
+		return err
 	}
+	v.onOut = s.Out
 	for _, m := range []map[int64]*replica{s.blocks, s.copies} {
-		maps.DeleteFunc(m, func(_ int64, r *replica) bool { return r.file.v == gone })
+		maps.DeleteFunc(m, func(_ int64, r *replica) bool { return r.file.v != v && r.file.v.dir == v.dir })
 	}
-	return err
+	return nil
 }
 
 // adoptAgain takes in a replica of a disk that was away, while all others are in use. What has come in its place meanwhile stays, if it is no older; io is held.
@@ -177,5 +198,8 @@ func adoptAgain(s *Store, r *replica) error {
 	if err := s.withFile(kept, (*handle).sync); err != nil {
 		return fmt.Errorf("block %d: %w", id, err)
 	}
-	return s.drop(dropped)
+	if dropped == old {
+		return dropFor(s, r, old)
+	}
+	return s.drop(r)
 }

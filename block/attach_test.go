@@ -3,12 +3,16 @@ package block
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"os"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/testkit"
+	"headrace/internal/vfs"
 )
 
 // TestDiskComesAndGoes: a disk that is unmounted is taken out, with nothing written to what is below it; when it is back, what it has is there again without a restart, and
@@ -165,4 +169,90 @@ func TestDiskComesDuringTheStart(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDiskFailsWhenItIsBack: a disk that comes back and fails while it is opened has not lost what it had: that is out of use, and there again with the disk.
+func TestDiskFailsWhenItIsBack(t *testing.T) {
+	dir, mount, detach, unmount := testkit.ComingDisk(t)
+	mount()
+	var fail atomic.Pointer[func(vfs.Op) error]
+	fs := &vfs.Faulty{FS: vfs.OS{}, Fail: func(op vfs.Op) error {
+		if f := fail.Load(); f != nil {
+			return (*f)(op)
+		}
+		return nil
+	}}
+	s := openReal(t, dir, Config{})
+	content := pattern(50_000)
+	for id := int64(1); id <= 2; id++ { // the first is found before the disk fails, the second after that
+		w := mustCreate(t, s, Block{id, 1}, uint64(id), 60_000)
+		must(t, errors.Join(w.Write(content, 0), w.Sync(), w.Close()))
+	}
+	must(t, s.Close())
+	s = opened(t, Config{Dirs: []string{dir, t.TempDir()}, FS: fs})
+	detach()
+	if Attach(s); !errors.Is(s.Volumes()[0].Cause, ErrNotMounted) {
+		t.Fatal(s.Volumes()[0].Cause)
+	}
+	failing := on(dir, "sync", unix.EIO)
+	fail.Store(&failing)
+	mount()
+	testkit.Await(t, "the disk to fail again", func() bool {
+		if len(Attach(s)) > 0 {
+			t.Fatal("it is in use")
+		}
+		return errors.Is(s.Volumes()[0].Cause, unix.EIO)
+	})
+	if v := s.Volumes()[0]; !errors.Is(v.Unseen, unix.EIO) {
+		t.Errorf("what it has counts as known: %v", v.Unseen)
+	}
+	for id := int64(1); id <= 2; id++ {
+		if _, err := s.Stat(id); !errors.Is(err, ErrOut) {
+			t.Errorf("block %d: %v", id, err)
+		}
+	}
+	fail.Store(nil)
+	testkit.Await(t, "its files to be closed", func() bool { Attach(s); return unmount() == nil })
+	Attach(s)
+	mount()
+	testkit.Await(t, "the disk to be in use", func() bool { return len(Attach(s)) == 1 })
+	for id := int64(1); id <= 2; id++ {
+		if got, err := readAll(s, Block{id, 1}, 0, 50_000); err != nil || !bytes.Equal(got, content) {
+			t.Errorf("block %d: %d bytes, %v", id, len(got), err)
+		}
+	}
+	if v := s.Volumes()[0]; v.Cause != nil || v.Unseen != nil || s.Number() != 2 {
+		t.Errorf("%v, %v, %d replicas", v.Cause, v.Unseen, s.Number())
+	}
+	must(t, s.Close())
+}
+
+// TestAnotherDiskComes: an empty disk in the place of one with blocks is not used, and the log says once what is to be done.
+func TestAnotherDiskComes(t *testing.T) {
+	dir, mount, detach, unmount := testkit.ComingDisk(t)
+	mount()
+	must(t, openReal(t, dir, Config{}).Close())
+	var log bytes.Buffer
+	s := opened(t, Config{Dirs: []string{dir, t.TempDir()}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	detach()
+	told := func() int {
+		for range 3 {
+			if len(Attach(s)) > 0 {
+				t.Fatal("it is in use")
+			}
+		}
+		return strings.Count(log.String(), "--new-disk")
+	}
+	if n := told(); n != 0 {
+		t.Errorf("told %d times of a directory that is not mounted: %s", n, &log)
+	}
+	must(t, unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"))
+	if n := told(); n != 1 {
+		t.Errorf("told %d times: %s", n, &log)
+	}
+	must(t, unmount())
+	told()
+	mount()
+	testkit.Await(t, "the disk to be in use", func() bool { return len(Attach(s)) == 1 })
+	must(t, s.Close())
 }

@@ -47,6 +47,26 @@ func (r *replica) replaceable(stamp uint64) bool {
 	return r.state != Temporary && r.writer == nil && stamp >= max(r.head.stamp, r.head.fence)
 }
 
+// HasRoom reports whether a disk has room for a copy of a block, beside what is to stay free there.
+func HasRoom(s *Store, id, capacity int64) bool {
+	var rooms []Room
+	for _, v := range s.Volumes() {
+		rooms = append(rooms, v.Room)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Place(rooms, capacity, keepFor(s, id, true)) >= 0
+}
+
+// keepFor is the share of a disk that is to stay free beside a new replica. One in the place of a damaged one takes no room for long: on a disk that writers have filled, decay
+// would else only add up. Store.mu is held.
+func keepFor(s *Store, id int64, temporary bool) float64 {
+	if r, err := s.find(id); err == nil && temporary && r.damaged {
+		return s.Reserve
+	}
+	return s.KeepFree
+}
+
 // fileFor chooses the combined file for a new block: the one of its file that is there,
 // if its disk has room, else one on the disk that Place chooses.
 func (s *Store) fileFor(b Block, file uint64, capacity int64, temporary bool) (*combined, error) {
@@ -56,20 +76,20 @@ func (s *Store) fileFor(b Block, file uint64, capacity int64, temporary bool) (*
 	if err := s.mayCreate(b, temporary); err != nil {
 		return nil, err
 	}
-	rooms := make([]Room, len(volumes))
-	var last *combined // of which not all is known: that would be given up
+	rooms, keep := make([]Room, len(volumes)), keepFor(s, b.ID, temporary)
+	var last *combined // of which not all is known: that would be given up; or which cannot be opened
 	for i, v := range volumes {
 		rooms[i] = v.Room
 		c := s.volumes[i].files[file]
-		if c == nil || Place([]Room{v.Room}, capacity, s.KeepFree) < 0 {
+		if c == nil || Place([]Room{v.Room}, capacity, keep) < 0 {
 			continue
 		}
-		if _, open := c.openGap(); !open {
+		if _, open := c.openGap(); !open && !c.unreadable.Load() {
 			return c, nil
 		}
 		rooms[i].Out, last = true, c
 	}
-	i := Place(rooms, capacity, s.KeepFree)
+	i := Place(rooms, capacity, keep)
 	if i < 0 && last != nil {
 		return last, nil
 	}
@@ -106,7 +126,7 @@ func (s *Store) createIn(c *combined, b Block, capacity int64, temporary bool) (
 	if err == nil && c.v.files[c.id] != c {
 		err = errMoved
 	}
-	if err == nil && s.copies[b.ID] != nil {
+	if other := s.copies[b.ID]; err == nil && other != nil && other.file.v.err() == nil {
 		err = refused(ErrExists, b.ID, "%v", Temporary)
 	}
 	if err != nil {

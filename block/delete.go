@@ -74,6 +74,16 @@ func (s *Store) drop(rs ...*replica) error {
 	})
 }
 
+// dropFor drops a replica in whose place another one is. That it cannot be removed is no failure of the other: the next start finds it again.
+func dropFor(s *Store, r, old *replica) error {
+	err := s.drop(old)
+	if err == nil || r.file.v.err() != nil {
+		return err
+	}
+	r.file.v.log.Warn("a replica in whose place another one is could not be removed", "block", r.head.block, "disk", old.file.v.dir, "cause", err)
+	return nil
+}
+
 // tidy removes a file that has no blocks any more. Until its name is gone it is the one that whoever creates a block in it finds, and waits
 // for: another one of the same name would be made on what is about to be removed.
 func (s *Store) tidy(c *combined) error {

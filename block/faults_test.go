@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -521,5 +522,136 @@ func TestPace(t *testing.T) {
 				t.Errorf("%d bytes, %v", len(got), err)
 			}
 		})
+	}
+}
+
+// TestFileThatCannotBeOpened: of one bad inode a disk is not taken out. What is in that file counts as damaged, and copies go to another disk, or nowhere.
+func TestFileThatCannotBeOpened(t *testing.T) {
+	f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+	for id := int64(1); id <= 2; id++ {
+		mustWrite(t, f.Store, Block{id, 1}, uint64(id), pattern(page))
+	}
+	bad := f.volumes[0].path(1)
+	failing := func(op vfs.Op) error {
+		if op.Kind == "open" && op.Name == bad {
+			return unix.EIO
+		}
+		return nil
+	}
+	f.when(failing)
+	if _, err := readAll(f.Store, Block{1, 1}, 0, page); !errors.Is(err, ErrDamaged) || !errors.Is(err, unix.EIO) {
+		t.Errorf("reading what cannot be opened: %v", err)
+	}
+	if got := <-f.bad; got.ID != 1 || !got.Damaged {
+		t.Errorf("told of %+v", got)
+	}
+	rest := func() {
+		t.Helper()
+		for _, v := range f.Volumes() {
+			if v.Cause != nil {
+				t.Errorf("%s: %v", v.Dir, v.Cause)
+			}
+		}
+		if got, err := readAll(f.Store, Block{2, 1}, 0, page); err != nil || !bytes.Equal(got, pattern(page)) {
+			t.Errorf("another file: %v", err)
+		}
+	}
+	rest()
+	copied(t, f.Store, Block{1, 1}, pattern(page))
+	if i, err := f.Stat(1); err != nil || i.Dir != "/b" || i.Damaged {
+		t.Errorf("the copy of another node: %+v, %v", i, err)
+	}
+	rest()
+	f.again(t, func(*Config) {})
+	rest()
+	if got, err := readAll(f.Store, Block{1, 1}, 0, page); err != nil || !bytes.Equal(got, pattern(page)) {
+		t.Errorf("after a start: %v", err)
+	}
+	f.when(nil)
+	f.again(t, func(*Config) {})
+	if got, err := readAll(f.Store, Block{1, 1}, 0, page); err != nil || !bytes.Equal(got, pattern(page)) || f.Number() != 2 {
+		t.Errorf("when it can be opened again: %v, %d blocks", err, f.Number())
+	}
+}
+
+// TestDamagedCopyIsReplacedOnAFullDisk: where writers stop, a copy that has decayed has room to be replaced, and nothing else has.
+func TestDamagedCopyIsReplacedOnAFullDisk(t *testing.T) {
+	const capacity = 1 << 24
+	f := openFaulty(t, capacity, 64*page, "/a")
+	content := pattern(capacity * 2 / 100)
+	n := int64(len(content))
+	mustWrite(t, f.Store, Block{1, 1}, 1, content)
+	mustWrite(t, f.Store, Block{2, 1}, 1, pattern(capacity*92/100))
+	if HasRoom(f.Store, 1, n) || !errors.Is(second(f.Create(Block{1, 1}, 1, n, true)), ErrFull) {
+		t.Error("a copy of a good block has room")
+	}
+	f.mem.Flip(f.volumes[0].path(1), f.blocks[1].head.offset+f.volumes[0].dataAt(2000), 3)
+	if _, err := readAll(f.Store, Block{1, 1}, 0, n); !errors.Is(err, ErrDamaged) {
+		t.Fatal(err)
+	}
+	if HasRoom(f.Store, 3, n) || !errors.Is(second(f.Create(Block{3, 1}, 1, n, true)), ErrFull) {
+		t.Error("a copy of another block has room")
+	}
+	if !HasRoom(f.Store, 1, n) {
+		t.Error("the copy has no room")
+	}
+	copied(t, f.Store, Block{1, 1}, content)
+	if got, err := readAll(f.Store, Block{1, 1}, 0, n); err != nil || !bytes.Equal(got, content) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// TestAppendsKeepToTheReserve: who goes on with blocks has room for all that they may get, and nobody fills a disk to its end: the names may lie there.
+func TestAppendsKeepToTheReserve(t *testing.T) {
+	const capacity, most = 1 << 24, 1 << 20
+	f := openFaulty(t, capacity, 64*page, "/a")
+	for id := int64(1); id <= 10; id++ {
+		w := mustCreate(t, f.Store, Block{id, 1}, uint64(id), most)
+		must(t, errors.Join(w.Write(pattern(page), 0), w.Finalize(page)))
+	}
+	mustWrite(t, f.Store, Block{11, 1}, 11, pattern(capacity*75/100))
+	free := func() int64 { n, _, _ := f.mem.Space("/a"); return n }
+	var writers []*Writer
+	for id := int64(1); id <= 10; id++ {
+		w, err := f.Append(Block{id, 1}, 2, page)
+		if err == nil {
+			writers = append(writers, w)
+		} else if !errors.Is(err, ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	if n := free(); int64(len(writers)) != (n-capacity/100)/(most-page) {
+		t.Errorf("%d of %d bytes each are let in, with %d free", len(writers), most-page, n)
+	}
+	// Somebody else fills the disk meanwhile.
+	other, err := f.mem.Open("/other", os.O_CREATE|os.O_RDWR)
+	must(t, err)
+	must(t, other.Allocate(0, 2*most))
+	var failed error
+	for _, w := range writers {
+		if err := errors.Join(w.Write(pattern(most)[page:], page), w.Flush()); err != nil {
+			failed = err
+		}
+	}
+	if !errors.Is(failed, ErrFull) || free() < capacity/100 {
+		t.Errorf("%d bytes are free; %v", free(), failed)
+	}
+	for _, w := range writers {
+		w.Close()
+	}
+}
+
+// TestCopyOnADiskThatFails: a copy that was being made beside a block, on a disk that has failed since, is not in the way of another one.
+func TestCopyOnADiskThatFails(t *testing.T) {
+	f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+	mustWrite(t, f.Store, Block{1, 1}, 1, pattern(page))
+	f.volumes[0].late.Store(1)
+	w := mustCopy(t, f.Store, Block{1, 2}, 1, pattern(page))
+	f.volumes[0].late.Store(0)
+	f.volumes[1].takeOut(unix.EIO)
+	must(t, w.Close())
+	copied(t, f.Store, Block{1, 2}, pattern(page))
+	if got, err := readAll(f.Store, Block{1, 2}, 0, page); err != nil || !bytes.Equal(got, pattern(page)) {
+		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }

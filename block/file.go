@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"golang.org/x/sys/unix"
+
 	"headrace/internal/vfs"
 )
 
@@ -31,6 +33,8 @@ type combined struct {
 
 	opening sync.Mutex
 	open    *handle
+	// unreadable: the disk could not open it the last time.
+	unreadable atomic.Bool
 
 	// Guarded by Store.mu. Regions are in order; those of deleted blocks are among them.
 	regions []*replica
@@ -71,19 +75,24 @@ type handle struct {
 	uses int
 }
 
-// use opens the file, or joins those who have it open.
+// use opens the file, or joins those who have it open. One that is there and cannot be opened is no fault of the disk's other files.
 func (c *combined) use(flags int) (*handle, error) {
 	c.opening.Lock()
 	defer c.opening.Unlock()
 	if c.open == nil {
 		got := make(chan vfs.File, 1)
-		err := c.v.do(changing, func() error {
+		what := reading
+		if flags&os.O_CREATE != 0 {
+			what = changing
+		}
+		err := c.v.do(what, func() error {
 			f, err := c.v.fs.Open(c.v.path(c.id), os.O_RDWR|flags)
 			if err == nil {
 				got <- f
 			}
 			return err
 		})
+		c.unreadable.Store(errors.Is(err, unix.EIO))
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +106,10 @@ func (c *combined) use(flags int) (*handle, error) {
 func (c *combined) create() (*handle, error) {
 	v := c.v
 	v.making.RLock()
-	h, err := c.use(os.O_CREATE)
+	h, err := c.use(0)
+	if errors.Is(err, os.ErrNotExist) {
+		h, err = c.use(os.O_CREATE)
+	}
 	v.making.RUnlock()
 	if !errors.Is(err, os.ErrNotExist) {
 		return h, err

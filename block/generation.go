@@ -13,10 +13,8 @@ func (s *Store) reopen(b Block, stamp uint64, allowed func(r *replica) error) (*
 	if err := allowed(r); err != nil {
 		return nil, err
 	}
-	if free, total, err := r.file.v.space(); err != nil {
+	if err := roomFor(s, r); err != nil {
 		return nil, err
-	} else if float64(free) < s.Reserve*float64(total) {
-		return nil, refused(ErrFull, b.ID, "%d bytes free", free)
 	}
 	s.cutOff(r)
 	c := r.file
@@ -42,6 +40,21 @@ func (s *Store) reopen(b Block, stamp uint64, allowed func(r *replica) error) (*
 	}
 	c.changed()
 	return nil, err
+}
+
+// roomFor refuses to go on with a replica where what it may still get has no room, beside what others were promised and what is left to nobody.
+func roomFor(s *Store, r *replica) error {
+	free, total, err := r.file.v.space()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	free -= r.file.v.promised - r.promised
+	s.mu.Unlock()
+	if needs := r.head.capacity - r.visible.length; float64(free-needs) < s.Reserve*float64(total) {
+		return refused(ErrFull, r.head.block, "%d bytes free, and it may get %d", free, needs)
+	}
+	return nil
 }
 
 // goOn gives a replica that is written on a new generation.
@@ -217,7 +230,8 @@ func (s *Store) StartRecovery(b Block, recovery uint64) (Info, error) {
 // anywhere. io and Store.mu are held.
 func (r *replica) lose(at int64) {
 	r.show(mark{length: down(at, Chunk)})
-	r.before, r.whole, r.damaged = Waiting, false, false
+	r.before, r.whole = Waiting, false
+	r.hurt(false)
 	r.cuts++
 }
 

@@ -48,12 +48,16 @@ func (s *Store) load(v *volume) error {
 	if err := v.identify(&s.Config); err != nil {
 		return err
 	}
+	v.identified = true
 	if s.Since != nil {
 		since := make(chan uint64, 1)
 		if err := v.do(reading, func() error { since <- s.Since(v.dir); return nil }); err != nil {
 			return err
 		}
 		v.since = <-since
+	}
+	if s.Failures != nil {
+		v.failures = s.Failures(v.dir)
 	}
 	if err := v.makeDir(filepath.Join(v.dir, "files")); err != nil {
 		return err
@@ -268,16 +272,27 @@ func (s *Store) adopt(r *replica) error {
 	if r.file.v.back {
 		return adoptAgain(s, r)
 	}
-	s.mu.Lock()
-	old := s.blocks[r.head.block]
-	if old == nil || better(r, old) {
-		s.blocks[r.head.block] = r
-		r.count(true)
+	for {
+		s.mu.Lock()
+		old := s.blocks[r.head.block]
+		if old == nil || old.file.v.err() != nil { // one on a disk that has failed meanwhile counts for nothing
+			s.blocks[r.head.block] = r
+			r.count(true)
+			s.mu.Unlock()
+			return nil
+		}
+		s.mu.Unlock()
+		if err := choose(s, r, old); err != errOther {
+			return err
+		}
 	}
-	s.mu.Unlock()
-	if old == nil {
-		return nil
-	}
+}
+
+// errOther: something else is known under the block by now, or the disk of that has failed.
+var errOther = errors.New("another replica is there")
+
+// choose keeps one of two replicas of a block, r, which has just been found, and old, which is known. The io of r is held.
+func choose(s *Store, r, old *replica) error {
 	kept, dropped := old, r
 	if better(r, old) {
 		kept, dropped = r, old
@@ -286,16 +301,33 @@ func (s *Store) adopt(r *replica) error {
 	}
 	// What is kept may be in memory only, as far as it says that it is closed: the power may fail before the other's end is durable, or after.
 	if err := s.withFile(kept, (*handle).sync); err != nil {
+		if old.file.v.err() != nil && r.file.v.err() == nil {
+			return errOther
+		}
 		return err
 	}
-	return s.drop(dropped)
+	if dropped == r {
+		return s.drop(r)
+	}
+	s.mu.Lock()
+	if s.blocks[r.head.block] != old {
+		s.mu.Unlock()
+		return errOther
+	}
+	s.blocks[r.head.block] = r
+	r.count(true)
+	s.mu.Unlock()
+	return dropFor(s, r, old)
 }
 
-// better says which of two replicas of a block is kept: two are there when the process
-// ended while one was to replace the other.
+// better says whether a replica is kept in the place of one of the same block that was found before: two are there when the process ended while one
+// was to replace the other, or when a disk is back that had failed. Of two alike that is the one which is known to be whole, on the disk that has failed less often.
 func better(a, b *replica) bool {
+	bit := map[bool]int{true: 1}
+	later := bit[a.file == b.file] // it lies behind the other
 	return cmp.Or(cmp.Compare(a.head.stamp, b.head.stamp), cmp.Compare(a.state, b.state),
-		cmp.Compare(a.visible.length, b.visible.length), 1) > 0
+		cmp.Compare(a.visible.length, b.visible.length), cmp.Compare(bit[b.suspect], bit[a.suspect]),
+		cmp.Compare(b.file.v.failures, a.file.v.failures), later) > 0
 }
 
 // mostUnreadable is how many pages of a file without headers that can be read are tried: a disk may take seconds for each.

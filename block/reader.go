@@ -112,8 +112,12 @@ func (s *Store) open(b Block, off, n int64, l *lane) (*Reader, error) {
 	rd.handle, err = r.file.use(0)
 	if err != nil {
 		rd.forget()
-		if errors.Is(err, os.ErrNotExist) { // just now being made, or deleted
+		switch {
+		case errors.Is(err, os.ErrNotExist): // just now being made, or deleted
 			err = refused(ErrNotFound, b.ID, "%w", err)
+		case r.file.unreadable.Load() && r.file.v.err() == nil:
+			err = errors.Join(refused(ErrDamaged, b.ID, "its file cannot be opened"), err)
+			s.report(r, err)
 		}
 		return nil, err
 	}

@@ -150,7 +150,7 @@ func (s *Store) report(r *replica, cause error) {
 	}
 	s.mu.Lock()
 	first := !r.damaged
-	r.damaged = true
+	r.hurt(true)
 	info := r.info()
 	s.mu.Unlock()
 	if first {
@@ -179,7 +179,8 @@ func (s *Store) examine(r *replica, cuts int, cause error) error {
 		return cause
 	}
 	s.mu.Lock()
-	r.suspect, r.damaged, r.state = false, false, Waiting // what is left is as it was written
+	r.suspect, r.state = false, Waiting
+	r.hurt(false) // what is left is as it was written
 	r.cuts++
 	s.mu.Unlock()
 	s.Log.Warn("a block lost its end with the power", "block", r.head.block, "length", length, "left", r.visible.length)

@@ -122,7 +122,8 @@ func (p *pass) read(ctx context.Context, r *replica) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if errors.Is(err, io.EOF) && r.cuts == cuts && r.visible.length == n && r.state == Final {
-		r.suspect, r.damaged = false, false
+		r.suspect = false
+		r.hurt(false)
 	}
 	if !r.suspect {
 		r.file.v.scrubbed = r.file.id

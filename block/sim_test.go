@@ -10,8 +10,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/internal/vfs"
 )
@@ -41,6 +46,11 @@ type known struct {
 	w        *Writer
 	copying  *Writer // of another replica, which has copied
 	copied   version
+	dir      string    // the disk on which it was last
+	unsure   []version // what operations that have failed may have left for the next start
+	stale    bool      // a disk that has failed has another replica, which the next start may find
+	away     bool      // its disk could not be used at the last start
+	powered  bool      // the power was lost since it was seen
 }
 
 func (k *known) now() *version { return &k.versions[len(k.versions)-1] }
@@ -64,6 +74,188 @@ type life struct {
 	passed  map[string]int // crashes at points, of all lives
 	dirs    []string
 	syncing bool
+
+	starting bool // the store was opened, and not all was looked at yet
+
+	faults bool              // disks fail
+	fault  *fault            // the next one
+	fired  atomic.Int64      // faults so far; what they have done is seen once this is: who hangs does not come back
+	ended  map[string]bool   // disks that have failed since the store was opened
+	failed map[string]uint64 // how often each has
+	lost   map[string]bool   // pages of it that count as clean are not on it: the machine ends before the store is opened again, which could not know
+	hung   chan struct{}     // closed at the end
+	wrong  *fault            // a fault of the store that is to be found: of such operations it does not see the errors
+	seen   map[string]int    // faults that have happened, by kind, of all lives
+}
+
+// fault is one of a disk: the operation of a kind that comes when left others of it have been.
+type fault struct {
+	dir, kind string
+	err       error // nil: it hangs
+	left      int
+}
+
+// kinds are those of faults.
+var kinds = []fault{{kind: "write", err: unix.EIO}, {kind: "sync", err: unix.EIO}, {kind: "syncdir", err: unix.EIO}, {kind: "write", err: unix.ENOSPC},
+	{kind: "allocate", err: unix.ENOSPC}, {kind: "write"}, {kind: "sync"}, {kind: "read"}}
+
+func (f *fault) String() string {
+	if f.err == nil {
+		return f.kind + " hangs"
+	}
+	return f.kind + ": " + f.err.Error()
+}
+
+// happens is asked before each operation of the file system.
+func (l *life) happens(op vfs.Op) error {
+	if l.left > 0 {
+		if l.left--; l.left == 0 {
+			l.kill("before " + op.Kind + " " + op.Name)
+		}
+	}
+	if l.dead {
+		return nil
+	}
+	if w := l.wrong; w != nil && op.Kind == w.kind {
+		if w.left--; w.left <= 0 {
+			w.left = 1 + l.rand.IntN(5)
+			if op.Kind == "sync" {
+				l.mem.FailSync(op.Name)
+			}
+			return errUnseen
+		}
+	}
+	f := l.fault
+	if f == nil || op.Kind != f.kind || !strings.HasPrefix(op.Name, f.dir+"/") {
+		return nil
+	}
+	if f.err == unix.ENOSPC && op.Kind == "write" && !l.grows(op) {
+		return nil
+	}
+	if f.left--; f.left > 0 {
+		return nil
+	}
+	l.fault = nil
+	l.seen[f.String()]++
+	l.note("-- %s: %s", op.Name, f)
+	if f.kind == "sync" && !l.starting && l.rand.IntN(2) == 0 {
+		l.mem.FailSync(op.Name)
+		l.lost[f.dir] = true
+	}
+	if f.err != unix.ENOSPC {
+		l.ended[f.dir] = true
+		l.failed[f.dir]++
+	}
+	l.fired.Add(1)
+	if f.err == nil {
+		<-l.hung
+		return vfs.ErrDead
+	}
+	return f.err
+}
+
+// grows reports whether a write goes beyond the end of its file: what is there already needs no room.
+func (l *life) grows(op vfs.Op) bool {
+	f, err := l.mem.Open(op.Name, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	return err == nil && op.Off+op.Len > size
+}
+
+// errUnseen is the error of an operation that the store takes for well done.
+var errUnseen = errors.New("nobody looks at this error")
+
+// blind is a file system whose user does not look at some errors.
+type blind struct{ vfs.FS }
+
+func (b blind) Open(name string, flags int) (vfs.File, error) {
+	f, err := b.FS.Open(name, flags)
+	if err != nil {
+		return nil, err
+	}
+	return blindFile{f}, nil
+}
+
+type blindFile struct{ vfs.File }
+
+func (f blindFile) Sync() error {
+	if err := f.File.Sync(); err != errUnseen {
+		return err
+	}
+	return nil
+}
+
+func (f blindFile) WriteAt(p []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(p, off)
+	if err == errUnseen {
+		return len(p), nil
+	}
+	return n, err
+}
+
+// gone reports whether a disk is out of use.
+func (l *life) gone(dir string) bool {
+	return slices.ContainsFunc(l.s.volumes, func(v *volume) bool { return v.dir == dir && v.err() != nil })
+}
+
+// someGone reports whether any disk is, allGone whether all are.
+func (l *life) someGone() bool { return slices.ContainsFunc(l.dirs, l.gone) }
+func (l *life) allGone() bool {
+	return !slices.ContainsFunc(l.dirs, func(dir string) bool { return !l.gone(dir) })
+}
+
+// fails notes what may be after an operation that would have made a block another version has failed, in a process that goes on.
+func (l *life) fails(k *known, v version, err error) {
+	l.t.Helper()
+	old := *k.now()
+	k.maybe = nil
+	mixed := old
+	mixed.stamp = v.stamp // only the header has been written
+	k.unsure = append(k.unsure, old, v, mixed)
+	longest := func(content []byte) []byte { // what is not flushed may be there all the same after a crash
+		for _, of := range [][]byte{v.content, old.content} {
+			if bytes.HasPrefix(of, content) {
+				return of
+			}
+		}
+		return content
+	}
+	for _, w := range []*Writer{k.w, k.copying} {
+		if w != nil {
+			w.Close()
+		}
+	}
+	k.w, k.copying = nil, nil
+	content, info, rerr := l.read(k)
+	if l.dead {
+		k.versions = append(k.versions, v, old)
+		return
+	}
+	switch {
+	case errors.Is(err, ErrOut) && (rerr == nil || errors.Is(rerr, ErrOut) || errors.Is(rerr, ErrNotFound)) && !(rerr == nil && !old.exists),
+		errors.Is(err, ErrFull) && (rerr == nil || errors.Is(rerr, ErrNotFound)):
+	default:
+		l.fatalf("block %d after %v: %+v, %v", k.id, err, info, rerr)
+	}
+	now := old
+	switch {
+	case errors.Is(rerr, ErrOut):
+		now.content = longest(old.content)
+	case rerr != nil:
+		now, k.state = version{}, 0
+	default:
+		starting := l.starting
+		l.starting = true
+		l.check(k, false)
+		l.starting = starting
+		now = version{true, info.Stamp, longest(content), len(content)}
+		k.state = info.State
+	}
+	k.maybe = nil
+	k.versions = append(k.versions, v, now)
 }
 
 func (l *life) fatalf(format string, args ...any) {
@@ -74,31 +266,38 @@ func (l *life) fatalf(format string, args ...any) {
 	l.t.Fatalf("seed %d: "+format, append([]any{l.seed}, args...)...)
 }
 
-func (l *life) note(format string, args ...any) { l.log = append(l.log, fmt.Sprintf(format, args...)) }
+func (l *life) note(format string, args ...any) {
+	l.fired.Load()
+	l.log = append(l.log, fmt.Sprintf(format, args...))
+}
 
 func (l *life) open() {
 	l.t.Helper()
-	fs := &vfs.Faulty{FS: l.mem, Fail: func(op vfs.Op) error {
-		if l.left > 0 {
-			if l.left--; l.left == 0 {
-				l.kill("before " + op.Kind + " " + op.Name)
+	clear(l.ended)
+	config := Config{Dirs: l.dirs, FS: blind{&vfs.Faulty{FS: l.mem, Fail: l.happens}}, Patience: time.Minute, SyncOnClose: l.syncing, piece: 2 * page,
+		Since:    func(dir string) uint64 { return l.boot<<32 + l.failed[dir] },
+		Failures: func(dir string) uint64 { return l.failed[dir] },
+		point: func(p string) {
+			if p == l.point {
+				l.passed[p]++
+				l.kill("at " + p)
 			}
-		}
-		return nil
-	}}
-	s, err := Open(Config{Dirs: l.dirs, FS: fs, Patience: time.Minute, Since: always(l.boot), SyncOnClose: l.syncing, piece: 2 * page, point: func(p string) {
-		if p == l.point {
-			l.passed[p]++
-			l.kill("at " + p)
-		}
-	}})
-	if err != nil {
-		if l.dead {
+		}}
+	for {
+		fired := l.fired.Load()
+		s, err := Open(config)
+		switch {
+		case err == nil:
+			l.s = s
 			return
+		case l.dead:
+			return
+		case l.fired.Load() == fired:
+			l.fatalf("open: %v", err)
 		}
-		l.fatalf("open: %v", err)
+		l.note("open: %v", err)
+		clear(l.ended)
 	}
-	l.s = s
 }
 
 func (l *life) kill(where string) {
@@ -111,20 +310,33 @@ func (l *life) kill(where string) {
 func (l *life) try(k *known, what string, v version, durable bool, f func() error) bool {
 	l.t.Helper()
 	k.maybe = &v
+	fired := l.fired.Load()
 	err := f()
 	l.note("%s block %d stamp %d len %d/%d: %v", what, k.id, v.stamp, v.visible, len(v.content), err)
 	if l.dead {
+		return false
+	}
+	if err != nil && l.fired.Load() > fired {
+		l.fails(k, v, err)
 		return false
 	}
 	k.maybe = nil
 	if err != nil {
 		l.fatalf("%s of block %d: %v", what, k.id, err)
 	}
-	if durable {
+	if durable && !l.lost[l.dirOf(k)] {
 		k.versions = nil
 	}
 	k.versions = append(k.versions, v)
 	return true
+}
+
+// dirOf is the disk that has a block, as the store knows it.
+func (l *life) dirOf(k *known) string {
+	if r := l.s.blocks[k.id]; r != nil {
+		return r.file.v.dir
+	}
+	return ""
 }
 
 func (l *life) bytes(n int) []byte {
@@ -180,12 +392,15 @@ func (l *life) copy(k *known) {
 func (l *life) begin(k *known) {
 	k.copied = *k.now()
 	k.copied.stamp = l.next()
+	fired := l.fired.Load()
 	w, err := l.s.Create(Block{k.id, k.copied.stamp}, k.file, int64(k.capacity), true)
 	if err == nil {
 		k.copying, err = w, w.Write(k.copied.content, 0)
 	}
 	l.note("begin a copy of block %d stamp %d: %v", k.id, k.copied.stamp, err)
-	if err != nil && !l.dead {
+	if err != nil && !l.dead && l.fired.Load() > fired {
+		l.fails(k, k.copied, err)
+	} else if err != nil && !l.dead {
 		l.fatalf("begin a copy of block %d: %v", k.id, err)
 	}
 }
@@ -195,12 +410,19 @@ func (l *life) end(k *known) {
 	w, now := k.copying, k.now()
 	k.copying = nil
 	if k.state == Final && now.stamp < k.copied.stamp && bytes.Equal(now.content, k.copied.content) {
-		l.try(k, "end a copy", k.copied, true, func() error { return w.Finalize(int64(len(k.copied.content))) })
+		l.try(k, "end a copy", k.copied, true, func() error {
+			err := w.Finalize(int64(len(k.copied.content)))
+			if err != nil {
+				w.Close()
+			}
+			return err
+		})
 		return
 	}
+	fired := l.fired.Load()
 	err := w.Close()
 	l.note("give up a copy of block %d: %v", k.id, err)
-	if err != nil && !l.dead {
+	if err != nil && !l.dead && l.fired.Load() == fired {
 		l.fatalf("give up a copy of block %d: %v", k.id, err)
 	}
 }
@@ -212,6 +434,14 @@ func (l *life) step() {
 		return
 	}
 	k := l.blocks[l.rand.IntN(len(l.blocks))]
+	if k.copying != nil && k.copying.r.file.v.err() != nil {
+		k.copying.Close()
+		k.copying = nil
+	}
+	if r := l.s.blocks[k.id]; k.away || r != nil && r.file.v.err() != nil {
+		l.elsewhere(k)
+		return
+	}
 	if k.copying != nil && l.rand.IntN(3) == 0 {
 		l.end(k)
 		return
@@ -263,7 +493,7 @@ func (l *life) step() {
 			k.state = Writing
 		}
 	case op == 15 && k.state != Recovering && k.state != 0:
-		if k.state != Final || k.fenced || l.rand.IntN(4) > 0 {
+		if k.state != Final || k.fenced || k.stale || l.rand.IntN(4) > 0 {
 			flushed.stamp = l.next()
 		}
 		if l.try(k, "append", flushed, false, func() (err error) {
@@ -287,7 +517,7 @@ func (l *life) step() {
 		if l.try(k, "finish recovery", v, true, func() error { return l.s.FinishRecovery(b, k.recovery, int64(v.visible)) }) {
 			k.state = Final
 		}
-	case op == 18 && l.rand.IntN(3) == 0:
+	case op == 18 && !k.stale && l.rand.IntN(3) == 0:
 		if l.try(k, "delete", version{}, false, func() error { return l.s.Delete(b) }) {
 			k.state, k.w = 0, nil
 		}
@@ -298,18 +528,41 @@ func (l *life) step() {
 	}
 }
 
+// elsewhere makes a copy of a closed block whose disk has failed, as one that comes from another node, of the same generation or a new one.
+func (l *life) elsewhere(k *known) {
+	if now := k.now(); k.away || k.state != Final || len(k.unsure) > 0 || now.visible != len(now.content) || k.copying != nil {
+		return
+	}
+	v := *k.now()
+	if k.fenced || l.rand.IntN(2) == 0 {
+		v.stamp = l.next()
+	}
+	k.stale = true
+	l.try(k, "copy elsewhere", v, true, func() error {
+		w, err := l.s.Create(Block{k.id, v.stamp}, k.file, int64(k.capacity), true)
+		if err != nil {
+			return err
+		}
+		defer w.Close()
+		if err := w.Write(v.content, 0); err != nil {
+			return err
+		}
+		return w.Finalize(int64(len(v.content)))
+	})
+}
+
 func (l *life) startRecovery(k *known, b Block, now version) {
 	recovery := l.next()
 	old := k.w
 	k.fenced = true
-	l.try(k, "start recovery", now, false, func() error {
+	began := l.try(k, "start recovery", now, false, func() error {
 		info, err := l.s.StartRecovery(b, recovery)
 		if err == nil && (info.Length != int64(now.visible) || info.Stamp != b.Stamp) {
 			l.fatalf("recovery of block %d finds %+v", k.id, info)
 		}
 		return err
 	})
-	if l.dead {
+	if !began {
 		return
 	}
 	k.state, k.recovery, k.w = Recovering, recovery, nil
@@ -325,28 +578,32 @@ func (l *life) startRecovery(k *known, b Block, now version) {
 
 // store does something to the store as a whole.
 func (l *life) store() {
+	fired := l.fired.Load()
 	switch l.rand.IntN(3) {
 	case 0:
 		err := l.s.Snapshot()
 		l.note("snapshot: %v", err)
-		if err != nil && !l.dead {
+		if err != nil && !l.dead && l.fired.Load() == fired {
 			l.fatalf("snapshot: %v", err)
 		}
 		if err != nil {
 			return
 		}
 		for _, k := range l.blocks {
-			if k.state == Final && slices.ContainsFunc(l.s.volumes, func(v *volume) bool {
-				return v.files[k.file] != nil && l.s.blocks[k.id].file == v.files[k.file] && v.index.knows(k.file)
+			if k.state == Final && !k.away && slices.ContainsFunc(l.s.volumes, func(v *volume) bool {
+				return v.err() == nil && !l.lost[v.dir] && v.files[k.file] != nil && l.s.blocks[k.id].file == v.files[k.file] && v.index.knows(k.file)
 			}) {
 				k.versions = []version{*k.now()}
 			}
 		}
 	case 1:
-		if err := l.s.Scrub(context.Background(), 1<<40); err != nil && !l.dead {
+		if err := l.s.Scrub(context.Background(), 1<<40); err != nil && !l.dead && l.fired.Load() == fired && !l.someGone() {
 			l.fatalf("scrub: %v", err)
 		}
 	case 2:
+		if len(l.lost) > 0 {
+			return
+		}
 		for _, k := range l.blocks {
 			for _, w := range []*Writer{k.w, k.copying} {
 				if w != nil {
@@ -360,8 +617,12 @@ func (l *life) store() {
 		if l.dead {
 			return
 		}
-		if err != nil {
+		if err != nil && l.fired.Load() == fired && !l.someGone() {
 			l.fatalf("close: %v", err)
+		}
+		if len(l.lost) > 0 { // just now
+			l.kill("after an fsync that has failed")
+			return
 		}
 		l.reopened()
 	}
@@ -370,12 +631,13 @@ func (l *life) store() {
 // restart brings the store back after a crash.
 func (l *life) restart() {
 	for l.dead {
-		power := l.rand.IntN(2) == 0
+		power := l.rand.IntN(2) == 0 || len(l.lost) > 0
 		l.note("-- restart, power lost: %v", power)
 		l.mem.Restart(power)
 		l.power = l.power || power
 		if power {
 			l.boot++
+			clear(l.lost)
 		}
 		l.dead = false
 		if l.rand.IntN(4) == 0 {
@@ -399,14 +661,21 @@ func (l *life) spoilIndex() {
 
 // reopened opens the store and compares all blocks with what may be there.
 func (l *life) reopened() {
+	l.starting = true
+	defer func() { l.starting = false }()
 	power := l.power
+	for _, k := range l.blocks {
+		k.powered = k.powered || power
+	}
 	if power {
 		// Nothing is at risk any more but what is found.
 		defer func() {
 			if !l.dead {
 				l.power = false
 				for _, k := range l.blocks {
-					k.versions = []version{*k.now()}
+					if !k.away && !l.lost[k.dir] {
+						k.versions = []version{*k.now()}
+					}
 				}
 			}
 		}()
@@ -426,18 +695,59 @@ func (l *life) reopened() {
 		if l.dead {
 			return
 		}
-		l.check(k, power)
+		if l.missing(k) {
+			continue
+		}
+		l.check(k, k.powered)
 		if l.dead {
 			return
 		}
-		l.settle(k, power)
+		if !k.away {
+			l.settle(k, k.powered)
+		}
+	}
+}
+
+// missing reports whether a block is on a disk that could not be used at the start, which is then said.
+func (l *life) missing(k *known) bool {
+	k.away = false
+	uncertain := k.maybe != nil || len(k.unsure) > 0 || k.dir == ""
+	if !l.gone(k.dir) && !(uncertain && l.someGone()) {
+		return false
+	}
+	_, err := l.s.Stat(k.id)
+	old := k.stale && l.gone(k.dir) // there may be one from before
+	if !old && !errors.Is(err, ErrOut) && !errors.Is(err, ErrNotFound) {
+		return false
+	}
+	if unseen := slices.ContainsFunc(l.s.volumes, func(v *volume) bool { return v.unseen != nil }); errors.Is(err, ErrNotFound) && !uncertain && !unseen && !slices.ContainsFunc(k.versions, func(v version) bool { return !v.exists }) {
+		l.fatalf("it is not said that %s may have block %d: %v", k.dir, k.id, err)
+	}
+	l.waits(k)
+	return true
+}
+
+// waits has a block wait for a start at which its disk can be used.
+func (l *life) waits(k *known) {
+	k.away = true
+	if k.maybe != nil {
+		k.unsure = append(k.unsure, *k.now(), *k.maybe)
+		k.versions = append(k.versions, *k.maybe, *k.now())
+		k.maybe = nil
 	}
 }
 
 // check reads a block and compares it with what it may be.
 func (l *life) check(k *known, power bool) {
+	fired := l.fired.Load()
 	content, info, err := l.read(k)
 	if l.dead {
+		return
+	}
+	if err != nil && l.fired.Load() > fired {
+		if l.starting {
+			l.waits(k)
+		}
 		return
 	}
 	allowed := []version{*k.now()}
@@ -446,6 +756,9 @@ func (l *life) check(k *known, power bool) {
 	}
 	if k.maybe != nil {
 		allowed = append(allowed, *k.maybe)
+	}
+	if l.starting {
+		allowed = append(allowed, k.unsure...)
 	}
 	least := 1 << 30
 	for _, v := range allowed {
@@ -515,10 +828,16 @@ func (l *life) tally() {
 	type count struct{ replicas, used int64 }
 	counted, are := map[string]count{}, map[string]count{}
 	for _, v := range l.s.volumes {
+		if v.err() != nil {
+			continue
+		}
 		counted[v.dir], are[v.dir] = count{v.replicas, v.used}, count{}
 	}
 	for _, of := range []map[int64]*replica{l.s.blocks, l.s.copies} {
 		for _, r := range of {
+			if r.file.v.err() != nil {
+				continue
+			}
 			c := are[r.file.v.dir]
 			are[r.file.v.dir] = count{c.replicas + 1, c.used + r.visible.length}
 		}
@@ -528,12 +847,32 @@ func (l *life) tally() {
 	}
 }
 
+// look notes where blocks are. What has failed is not used.
+func (l *life) look() {
+	l.fired.Load()
+	for dir := range l.ended {
+		if !l.gone(dir) {
+			l.fatalf("%s has failed and is in use", dir)
+		}
+	}
+	for _, k := range l.blocks {
+		if dir := l.dirOf(k); dir != "" && !k.away {
+			k.dir = dir
+		}
+	}
+}
+
 func (l *life) settle(k *known, power bool) {
+	fired := l.fired.Load()
 	content, info, err := l.read(k)
 	if l.dead {
 		return
 	}
-	k.maybe = nil
+	if err != nil && l.fired.Load() > fired {
+		l.waits(k)
+		return
+	}
+	k.maybe, k.unsure, k.powered = nil, nil, false
 	if err != nil {
 		k.state = 0
 		k.versions = append(k.versions, version{})
@@ -547,7 +886,7 @@ func (l *life) settle(k *known, power bool) {
 			l.fatalf("block %d is whole after the power was lost", k.id)
 		}
 	}
-	if info.State == Waiting {
+	if info.State == Waiting && !l.lost[info.Dir] {
 		k.versions = nil // durable
 	}
 	k.versions = append(k.versions, v)
@@ -572,13 +911,24 @@ func (l *life) arm(oneIn int) {
 	}
 }
 
+// fail chooses which disk fails next.
+func (l *life) fail() {
+	f := kinds[l.rand.IntN(len(kinds))]
+	f.dir, f.left = l.dirs[l.rand.IntN(len(l.dirs))], 1+l.rand.IntN(15)
+	l.fault = &f
+}
+
 func (l *life) run(steps int) {
+	defer close(l.hung)
 	l.open()
 	for range steps {
+		if l.faults && l.fault == nil && l.rand.IntN(10) == 0 {
+			l.fail()
+		}
 		if l.left == 0 && l.point == "" {
 			l.arm(4)
 		}
-		if !l.dead && l.rand.IntN(40) == 0 {
+		if !l.dead && (l.rand.IntN(40) == 0 || l.allGone() || l.someGone() && l.rand.IntN(10) == 0) {
 			l.kill("between operations")
 		}
 		if !l.dead {
@@ -587,9 +937,13 @@ func (l *life) run(steps int) {
 		l.restart()
 		if !l.dead {
 			l.tally()
+			l.look()
 		}
 	}
 	for _, k := range l.blocks {
+		if k.away || l.gone(k.dir) {
+			continue
+		}
 		l.check(k, false)
 		if l.dead {
 			return
@@ -600,23 +954,32 @@ func (l *life) run(steps int) {
 func newLife(t testing.TB, seed uint64, passed map[string]int) *life {
 	r := rand.New(rand.NewPCG(seed, 1))
 	return &life{t: t, seed: seed, rand: r, mem: vfs.NewMem(64<<20, seed), passed: passed, boot: 1,
-		dirs: []string{"/a", "/b"}[:1+r.IntN(2)], syncing: r.IntN(3) == 0}
+		dirs: []string{"/a", "/b"}[:1+r.IntN(2)], syncing: r.IntN(3) == 0, faults: r.IntN(2) == 0,
+		ended: map[string]bool{}, failed: map[string]uint64{}, lost: map[string]bool{}, hung: make(chan struct{}), seen: map[string]int{}}
 }
 
 // TestLives simulates many lives of a store, each with operations at random, deaths of the
 // process and of the machine at every point and between any two operations of the file
-// system, and an index that is lost or damaged. What was flushed survives the process,
+// system, disks that fail, are full or hang, also at the start, and an index that is lost or damaged. What was flushed survives the process,
 // what was synced the machine, and no byte is ever another than was written.
 func TestLives(t *testing.T) {
-	passed := map[string]int{}
+	passed, failed := map[string]int{}, map[string]int{}
 	n, whole := *seeds, 0
 	if testing.Short() {
 		n /= 10
 	}
 	for seed := range n {
-		l := newLife(t, uint64(seed), passed)
-		l.run(60)
-		whole += l.whole
+		synctest.Test(t, func(t *testing.T) { // a disk that hangs is waited for
+			l := newLife(t, uint64(seed), passed)
+			l.seen = failed
+			l.run(60)
+			whole += l.whole
+		})
+	}
+	for _, f := range kinds {
+		if failed[f.String()] == 0 {
+			t.Errorf("no disk has failed: %s", &f)
+		}
 	}
 	if whole == 0 {
 		t.Error("nothing was found whole")
@@ -626,18 +989,53 @@ func TestLives(t *testing.T) {
 			t.Errorf("no process died at %s", p)
 		}
 	}
-	t.Logf("deaths at points: %v", passed)
+	t.Logf("deaths at points: %v; disks that failed: %v", passed, failed)
 }
 
 // TestLivesAreTheSameAgain: a seed that has failed once fails again.
 func TestLivesAreTheSameAgain(t *testing.T) {
 	for seed := range uint64(30) {
-		a, b := newLife(t, seed, map[string]int{}), newLife(t, seed, map[string]int{})
-		a.run(60)
-		b.run(60)
-		if !slices.Equal(a.log, b.log) {
-			t.Errorf("seed %d: two lives", seed)
+		synctest.Test(t, func(t *testing.T) {
+			a, b := newLife(t, seed, map[string]int{}), newLife(t, seed, map[string]int{})
+			a.run(60)
+			b.run(60)
+			if !slices.Equal(a.log, b.log) {
+				t.Errorf("seed %d: two lives", seed)
+			}
+		})
+	}
+}
+
+// found is a test that has failed.
+type found struct{ testing.TB }
+
+func (f found) Helper()               {}
+func (f found) Log(...any)            {}
+func (f found) Fatalf(string, ...any) { panic(f) }
+
+// TestFaultsAreFound: that a store does not look at an error of its disk is found.
+func TestFaultsAreFound(t *testing.T) {
+	for _, kind := range []string{"sync", "write"} {
+		lives, is := 0, false
+		for ; lives < 200 && !is; lives++ {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLife(found{t}, uint64(lives), map[string]int{})
+				l.faults, l.wrong = false, &fault{kind: kind, left: 1 + l.rand.IntN(20)}
+				defer func() {
+					if p := recover(); p != nil {
+						is = true
+						if _, ok := p.(found); !ok {
+							panic(p)
+						}
+					}
+				}()
+				l.run(60)
+			})
 		}
+		if !is {
+			t.Errorf("errors of %s that are not looked at: not found in %d lives", kind, lives)
+		}
+		t.Logf("errors of %s that are not looked at: found in life %d", kind, lives)
 	}
 }
 

@@ -31,8 +31,8 @@ type Config struct {
 	Turns   *disk.Scheduler
 	Devices *disk.Devices
 	// KeepFree is the share of a disk at which it takes no more new blocks (default
-	// 0.05), Reserve the share that is left to nobody but the recovery of blocks that
-	// are there (default 0.01).
+	// 0.05, but for one in the place of a damaged one), Reserve the share that is left to nobody but the recovery of blocks that
+	// are there (default 0.01): blocks of a few bytes more may get into it.
 	KeepFree, Reserve float64
 	// Memory is about how many bytes readers may hold in extents (default 256 MB). Those who wait for
 	// the disk hold none.
@@ -43,6 +43,8 @@ type Config struct {
 	// Since tells the time in which nothing of a disk that the kernel had has been lost from others, when the disk with that directory is opened: the machine has not ended,
 	// nor was the disk unmounted, nor has it failed. 0: that is not known, as without Since. What was flushed in the same time is here still.
 	Since func(dir string) uint64
+	// Failures tells how often a disk has been taken out of use before; nil: nobody knows.
+	Failures func(dir string) uint64
 	// SyncOnClose makes each block durable when it is closed. Otherwise, as in HDFS, a
 	// power failure may take what nobody has synced.
 	SyncOnClose bool
@@ -178,6 +180,22 @@ func (r *replica) count(there bool) {
 	r.counted = there
 	v.replicas += n
 	v.used += n * r.visible.length
+	if r.damaged {
+		v.damaged += n
+	}
+}
+
+// hurt notes whether a replica is damaged; Store.mu is held.
+func (r *replica) hurt(is bool) {
+	if r.damaged == is {
+		return
+	}
+	r.damaged = is
+	if v := r.file.v; r.counted && is {
+		v.damaged++
+	} else if r.counted {
+		v.damaged--
+	}
 }
 
 func (r *replica) info() Info {
@@ -426,11 +444,15 @@ func (s *table) disks() []*volume {
 type Volume struct {
 	Dir string
 	Room
-	// Replicas is how many replicas there are, those included that are being made, Used how many bytes readers see of them.
-	Replicas, Used int64
+	// Replicas is how many replicas there are, those included that are being made, Used how many bytes readers see of them, and Damaged how many of them cannot be read
+	// as they were written.
+	Replicas, Used, Damaged int64
 	// Cause is why it is out of use, nil if it is not.
 	Cause error
-	// Unseen is why its replicas are not known, so that ErrNotFound does not say that there are none: it could not be used from the start.
+	// Identified: it has said what it is, or was made.
+	Identified bool
+	// Unseen is why its replicas are not known, so that ErrNotFound does not say that there are none: it could not be used from the start, or since it
+	// was back.
 	Unseen error
 	// Gaps are where there may be some that are not known. They are read again at the next start.
 	Gaps []Gap
@@ -447,7 +469,7 @@ func (s *Store) Volumes() []Volume {
 		for _, c := range v.torn {
 			gaps = append(gaps, c.gaps...)
 		}
-		all[i] = Volume{Dir: v.dir, Cause: err, Unseen: v.unseen, Gaps: gaps, Replicas: v.replicas, Used: v.used, Room: Room{Out: err != nil || v.late.Load() != 0, Total: total, Free: free - v.promised, Writers: v.writers}}
+		all[i] = Volume{Dir: v.dir, Cause: err, Identified: v.identified, Unseen: v.unseen, Gaps: gaps, Replicas: v.replicas, Used: v.used, Damaged: v.damaged, Room: Room{Out: err != nil || v.late.Load() != 0, Total: total, Free: free - v.promised, Writers: v.writers}}
 		s.mu.Unlock()
 	}
 	return all

@@ -22,7 +22,7 @@ type volume struct {
 	dir string
 	fs  vfs.FS
 	layout
-	id       [16]byte
+	identity
 	lock     io.Closer
 	device   disk.Device
 	patience time.Duration
@@ -58,8 +58,17 @@ type volume struct {
 	promised int64 // bytes that writers may still need
 	replicas int64 // see Volume
 	used     int64
+	damaged  int64
 	writers  int
 	scrubbed uint64 // the last file that was looked through
+}
+
+// identity is which disk it is.
+type identity struct {
+	id [16]byte
+	// identified: the disk has said that it has this id. failures is how often it had been taken out of use when it was opened.
+	identified bool
+	failures   uint64
 }
 
 // access is what an operation on a disk means if it fails.

@@ -177,7 +177,7 @@ func (w *Writer) spill() error {
 }
 
 // reserve allocates the piece that ends at or behind end, once the block is not small any
-// more, so that pieces lie in one place and a full disk is found before bytes are taken.
+// more, so that pieces lie in one place and a full disk is found before bytes are taken. What is left to nobody stays so, whoever has filled the disk: the names may lie there.
 func (w *Writer) reserve(end int64) error {
 	v, hd := w.r.file.v, &w.r.head
 	if end <= w.reserved || end <= v.piece/8 {
@@ -187,6 +187,11 @@ func (w *Writer) reserve(end int64) error {
 	to := min(start+v.piece, hd.capacity)
 	from := hd.offset + v.sumAt(start)
 	n := v.sums() + to - start
+	if free, total, err := v.space(); err != nil {
+		return err
+	} else if float64(free-n) < w.s.Reserve*float64(total) {
+		return refused(ErrFull, hd.block, "%d bytes free", free)
+	}
 	if err := v.do(changing, func() error { return w.handle.Allocate(from, n) }); err != nil {
 		return err
 	}
@@ -292,7 +297,7 @@ func (w *Writer) Finalize(length int64) error {
 	s.become(r, Final)
 	s.cutOff(r)
 	if old != nil {
-		return s.drop(old)
+		return dropFor(s, r, old)
 	}
 	return nil
 }
@@ -325,7 +330,7 @@ func (w *Writer) Keep() error {
 	s.at("keep.header")
 	s.become(r, Writing)
 	if old != nil {
-		return s.drop(old)
+		return dropFor(s, r, old)
 	}
 	return nil
 }

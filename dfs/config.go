@@ -3,9 +3,11 @@ package dfs
 import (
 	"cmp"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
+	"headrace/internal/vfs"
 	"headrace/meta"
 	"headrace/quorum"
 )
@@ -17,6 +19,11 @@ type Config struct {
 	Disks []string
 	// NewDisks are directories that the node has had before, and whose blocks are given up. Those of Disks may be empty, which are left out else; others are none of the node's any more.
 	NewDisks []string
+	// Run is a directory in memory, which lives as long as the machine runs (default $RUNTIME_DIRECTORY, else /run/headrace-dfs): that a disk has failed is noted there
+	// as well, where it may be written.
+	Run string
+	// FS is the file system that Disks are in (default vfs.OS).
+	FS vfs.FS
 	// Owner and Group are those of the root directory of a new file system, of the user who may
 	// do all and of the group whose members may.
 	Owner, Group string
@@ -76,6 +83,7 @@ func (c Config) filled() Config {
 	c.FetchRate = cmp.Or(c.FetchRate, 100<<20)
 	c.DataTime = cmp.Or(c.DataTime, dataTime)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
+	c.Run = cmp.Or(c.Run, os.Getenv("RUNTIME_DIRECTORY"), "/run/headrace-dfs")
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Send == nil {
 		c.Send = func(quorum.Message) {}

@@ -131,11 +131,11 @@ func (k *Keeper) fetch(ctx context.Context, w *wire.WantedBlock, from []string) 
 	if k.closeHere(b) {
 		return nil
 	}
-	if !k.takes(w.Capacity) { // a block may be much shorter than all that its file lets it have
+	if !block.HasRoom(k.n.Blocks, id, w.Capacity) { // a block may be much shorter than all that its file lets it have
 		w = proto.CloneOf(w)
 		w.Capacity = w.Length
 	}
-	if !k.takes(w.Capacity) { // before another node reads what would be thrown away
+	if !block.HasRoom(k.n.Blocks, id, w.Capacity) { // before another node reads what would be thrown away
 		return fmt.Errorf("block %d cannot be fetched: %w", id, block.ErrFull)
 	}
 	// What has begun is finished, also when its turn has come late: half a copy is of no use.
@@ -172,15 +172,6 @@ func (k *Keeper) closeHere(b meta.Block) bool {
 	err = k.n.Blocks.Complete(i.Block, b.Stamp, b.Size)
 	k.n.told("close a block again", err)
 	return err == nil
-}
-
-// takes reports whether a disk here has room for a block.
-func (k *Keeper) takes(capacity int64) bool {
-	var rooms []block.Room
-	for _, v := range k.n.Blocks.Volumes() {
-		rooms = append(rooms, v.Room)
-	}
-	return block.Place(rooms, capacity, k.n.Blocks.KeepFree) >= 0
 }
 
 func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.WantedBlock) error {

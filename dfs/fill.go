@@ -206,6 +206,9 @@ func (f *filler) fill(ctx context.Context, v *View, due, hourly func() bool) err
 	if err != nil {
 		return err
 	}
+	if len(lacks) == 0 {
+		f.homeless.Store(0)
+	}
 	if err := f.fulfil(ctx, t, done); err != nil { // at once what takes no copying
 		return err
 	}
@@ -217,10 +220,12 @@ func (f *filler) fill(ctx context.Context, v *View, due, hourly func() bool) err
 		if err := f.fulfil(ctx, t, done); err != nil {
 			return err
 		}
+		f.homeless.Store(max(f.homeless.Load(), failed.full()+uncertain.full()))
 		if c.over() || hourly() {
 			return errOvertaken
 		}
 	}
+	f.homeless.Store(failed.full() + uncertain.full())
 	return failed.error()
 }
 
@@ -228,6 +233,7 @@ func (f *filler) fill(ctx context.Context, v *View, due, hourly func() bool) err
 type unfetched struct {
 	mu     sync.Mutex
 	blocks int
+	noRoom int64 // of them, for which there was none
 	why    error
 }
 
@@ -236,9 +242,19 @@ func (o *unfetched) add(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.blocks++
+	if errors.Is(err, block.ErrFull) {
+		o.noRoom++
+	}
 	if o.why == nil || errors.Is(o.why, block.ErrFull) && !errors.Is(err, block.ErrFull) {
 		o.why = err
 	}
+}
+
+// full is how many there was no room for.
+func (o *unfetched) full() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.noRoom
 }
 
 func (o *unfetched) error() error {

@@ -244,3 +244,36 @@ func TestFullNodeSaysItOnce(t *testing.T) {
 		some[1].blocks[blocks/2].Length, some[1].blocks[blocks/2].Capacity = 1, 1 // there is room, and nobody to give it
 	}
 }
+
+// TestNoRoomIsTold: a node says for how many blocks it has no room, as long as that is so.
+func TestNoRoomIsTold(t *testing.T) {
+	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Upkeep: time.Hour, Reconcile: time.Hour})
+	source := Member{Name: "source", Storage: "s", Host: "127.0.0.1", Data: 1, RPC: 1, Peer: 1}
+	v, _, err := n.Admit(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []uint16
+	for s := range v.Table.Segments() {
+		all = append(all, uint16(s))
+	}
+	must[*View](t)(n.ChangeRing(t.Context(), ring.Confirm{Node: source.Name, Epoch: v.Table.Epoch(), Segments: all}))
+	b := writeIn(t, n, "/f", "some bytes", 7)
+	must[meta.Result](t)(n.do(&meta.SetReplication{Path: "/f", Copies: 3}))
+	must[meta.Result](t)(n.do(&meta.Relocate{Blocks: []meta.Relocation{{Block: b.ID, Stamp: b.Stamp}}}))
+	here := block.Block{ID: int64(b.ID), Stamp: b.Stamp}
+	if err := n.Blocks.Delete(here); err != nil {
+		t.Fatal(err)
+	}
+	n.Blocks.KeepFree = 2 // no disk is so large
+	n.Keeper.lookSoon()
+	testkit.Await(t, "it to say that there is no room", func() bool { return n.Room().Homeless == 1 })
+	n.Blocks.KeepFree = 0
+	w := must[*block.Writer](t)(n.Blocks.Create(here, stat(t, n, "/f").ID, 1<<20, false))
+	if err := errors.Join(w.Write([]byte("some bytes"), 0), w.Finalize(10), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	n.Keeper.lookSoon()
+	testkit.Await(t, "it to have what it is to have", func() bool { return n.Room().Homeless == 0 })
+	closeNode(t, n)
+}

@@ -82,3 +82,29 @@ func TestManyGaps(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestFailedDisks: others are told which disks a node does not use, and that it has no room for blocks.
+func TestFailedDisks(t *testing.T) {
+	mem := vfs.NewMem(1<<24, 1)
+	store := must[*block.Store](t)(block.Open(block.Config{Dirs: []string{"/a", "/b\xff"}, FS: &vfs.Faulty{FS: mem, Fail: func(op vfs.Op) error {
+		if op.Kind == "sync" && strings.HasPrefix(op.Name, "/b") {
+			return unix.EIO
+		}
+		return nil
+	}}}))
+	n := &Node{Blocks: store}
+	n.Keeper = newKeeper(n)
+	n.Keeper.homeless.Store(7)
+	b, err := proto.Marshal(n.Room().Wire())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire.RingRoom{}
+	if err := proto.Unmarshal(b, w); err != nil {
+		t.Fatal(err)
+	}
+	both := RoomFrom(w).Plus(Room{Failed: []FailedDisk{{"/c", "why"}}, Homeless: 1})
+	if len(both.Failed) != 2 || both.Failed[0].Dir != "/b?" || !strings.Contains(both.Failed[0].Cause, "input/output error") || both.Homeless != 8 || both.Capacity != 1<<24 {
+		t.Errorf("%+v", both)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -36,6 +37,7 @@ type Keeper struct {
 	slots    chan struct{} // one for each block that is being fetched
 	readings *readings
 	ready    chan struct{} // closed when the node is open
+	homeless atomic.Int64  // blocks that are to be here and had no room when they were fetched last
 	locate   func(context.Context, int64) (*wire.LocateResponse, error)
 
 	// dropping is held from asking what nobody needs until that is condemned, and while others are told what is here.

@@ -147,25 +147,25 @@ func (n *Node) openBlocks() error {
 		had = n.Config.Disks
 	}
 	s, err := block.Open(block.Config{
-		Dirs: n.Config.Disks, Known: known, Pool: n.Identity.Pool, Unnamed: had, Since: func(dir string) uint64 { return diskSince(n.db, boot, dir) }, Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
+		Dirs: n.Config.Disks, FS: n.Config.FS, Known: known, Pool: n.Identity.Pool, Unnamed: had, Since: func(dir string) uint64 { return diskSince(n, boot, dir) }, Failures: func(dir string) uint64 { return failuresOf(n.db, dir) }, Turns: &disk.Scheduler{Log: n.Config.Log}, Devices: &disk.Devices{}, SyncOnClose: n.Config.SyncOnClose, Log: n.Config.Log,
 		Damaged: func(i block.Info, cause error) {
 			n.Config.Log.Error("a block is damaged", "block", i.ID, "dir", i.Dir, "err", cause)
 			n.Keeper.damaged(i)
 		},
 		Out: func(dir string, cause error) {
-			n.Config.Log.Error("a disk is out of use until it was unmounted and is mounted again, or the next start", "dir", dir, "err", cause)
-			if err := noteFailure(n.db, dir); err != nil {
-				n.Config.Log.Error("that could not be noted: restart the machine before this node", "dir", dir, "err", err)
+			said := "a disk is out of use until it was unmounted and is mounted again, or the next start"
+			if errors.Is(cause, block.ErrNotMounted) {
+				said = "a disk is out of use until it is mounted; if it is lost, start once with --new-disk and this directory"
+			}
+			n.Config.Log.Error(said, "dir", dir, "err", cause)
+			noted, err := noteRunning(n, dir), noteFailure(n.db, dir)
+			if err != nil && noted != nil {
+				n.Config.Log.Error("that could not be noted: restart the machine before this node", "dir", dir, "err", errors.Join(err, noted))
 			}
 			n.Keeper.lookSoon() // what it had is missing
 		},
 	})
 	n.Blocks = s
-	for _, dir := range n.Config.Disks { // it may be new
-		if err == nil {
-			err = (vfs.OS{}).SyncDir(filepath.Dir(filepath.Clean(dir)))
-		}
-	}
 	if err == nil {
 		err = n.noteDisks(known, len(fresh) > 0)
 	}
@@ -180,7 +180,7 @@ func (n *Node) openBlocks() error {
 
 // diskSince names the time in which nothing of a disk that the kernel had has been lost: the machine has not ended, nor was the disk unmounted, nor was it taken out, as after
 // a write that failed, of which the kernel keeps nothing. 0: it is not known.
-func diskSince(db *bolt.DB, boot, dir string) uint64 {
+func diskSince(n *Node, boot, dir string) uint64 {
 	d, err := os.Open(dir)
 	if err != nil {
 		return 0
@@ -188,13 +188,43 @@ func diskSince(db *bolt.DB, boot, dir string) uint64 {
 	defer d.Close()
 	mounted := linux.Mounted(int(d.Fd()))
 	var failed map[string]uint64
-	err = db.View(func(tx *bolt.Tx) error { failed, err = failures(tx); return err })
+	err = n.db.View(func(tx *bolt.Tx) error { failed, err = failures(tx); return err })
 	if mounted == "" || err != nil {
+		return 0
+	}
+	var running int64
+	switch i, err := os.Stat(runningNote(n, dir)); {
+	case err == nil:
+		running = i.Size()
+	case !errors.Is(err, os.ErrNotExist):
 		return 0
 	}
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s\n%s\n%d", boot, mounted, failed[dir])
+	if running > 0 {
+		fmt.Fprintf(h, "\n%d", running)
+	}
 	return max(1, h.Sum64())
+}
+
+// runningNote is the file that has a byte for each time that a disk was taken out since the machine runs.
+func runningNote(n *Node, dir string) string {
+	h := fnv.New64a()
+	h.Write([]byte(dir))
+	return filepath.Join(n.Config.Run, fmt.Sprintf("%s-%016x", n.Identity.Node, h.Sum64()))
+}
+
+// noteRunning notes that a disk was taken out where the note lives as long as what the kernel has of the disk: the database may be on the same device.
+func noteRunning(n *Node, dir string) error {
+	if err := os.MkdirAll(n.Config.Run, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(runningNote(n, dir), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(".")
+	return errors.Join(err, f.Close())
 }
 
 // Go has f done beside everything else. Close waits for it; f does not go on once queries fail.

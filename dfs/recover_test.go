@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,6 +97,52 @@ func TestDiskThatCannotBeUsed(t *testing.T) {
 	if got := readFile(t, n, "/f", 0, 100); got != "flushed" {
 		t.Errorf("%q", got)
 	}
+}
+
+// TestDiskThatIsNotThere: a node begins without a disk of which not even the directory above can be opened, with all that the others have. It is no new one when it is there again.
+func TestDiskThatIsNotThere(t *testing.T) {
+	dir := t.TempDir()
+	mount, away := filepath.Join(dir, "mount"), filepath.Join(dir, "away")
+	link := filepath.Join(dir, "link") // stands for a mount whose file system has failed
+	if err := errors.Join(os.Mkdir(mount, 0o700), os.Symlink(mount, link)); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Dir: filepath.Join(dir, "node"), Disks: []string{filepath.Join(link, "1"), filepath.Join(dir, "2")}}
+	n := open(t, c)
+	for i := range 2 {
+		name := fmt.Sprintf("/f%d", i)
+		b, w := begin(t, n, name, name)
+		if i == 0 && must[block.Info](t)(n.Blocks.Stat(int64(b.ID))).Dir != c.Disks[0] {
+			t.Fatal("the first disk has no block")
+		}
+		defer w.Close() // a second block goes where nobody writes
+	}
+	closeNode(t, n)
+	for range 2 {
+		if err := os.Rename(mount, away); err != nil {
+			t.Fatal(err)
+		}
+		n = open(t, c)
+		for i, v := range n.Blocks.Volumes() {
+			if (v.Cause != nil) != (i == 0) || (v.Unseen != nil) != (i == 0) {
+				t.Errorf("%s: %v, %v", v.Dir, v.Cause, v.Unseen)
+			}
+		}
+		closeNode(t, n)
+		if err := os.Rename(away, mount); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n = open(t, c)
+	for i := range 2 {
+		name := fmt.Sprintf("/f%d", i)
+		must[meta.Result](t)(n.do(&meta.RecoverLease{Path: name, Holder: "d"}))
+		closed(t, n, name)
+		if got := readFile(t, n, name, 0, 100); got != name {
+			t.Errorf("%q, want %q", got, name)
+		}
+	}
+	closeNode(t, n)
 }
 
 // TestRecoveryPassesOverWhatIsDamaged: all nodes of a block have lost power. One has more of it than the others, but a bit of that has flipped.

@@ -17,7 +17,14 @@ type Room struct {
 	// Gaps is in how many parts of files of blocks nobody knows what is, SomeGaps the first of them.
 	Gaps     int
 	SomeGaps []Gap
+	// Failed are disks that are out of use.
+	Failed []FailedDisk
+	// Homeless is how many blocks are to be here for which there is no room.
+	Homeless int
 }
+
+// FailedDisk is a disk of a node that is out of use, with the reason.
+type FailedDisk struct{ Dir, Cause string }
 
 // Gap is a part of a disk of a node that could not be read at its start: copies in it count for nothing.
 type Gap struct {
@@ -25,13 +32,16 @@ type Gap struct {
 	block.Gap
 }
 
-// mostGaps is how many gaps a node tells others of.
+// mostGaps is how many gaps, and how many failed disks, a node tells others of.
 const mostGaps = 20
 
-// Room returns that of the disks that are in use. It does not look at the blocks.
+// Room returns that of the disks that are in use, and tells which are not. It does not look at the blocks.
 func (n *Node) Room() (r Room) {
 	for _, v := range n.Blocks.Volumes() {
 		if v.Cause != nil {
+			if len(r.Failed) < mostGaps {
+				r.Failed = append(r.Failed, FailedDisk{v.Dir, v.Cause.Error()})
+			}
 			continue
 		}
 		r.Capacity += uint64(v.Total)
@@ -43,12 +53,18 @@ func (n *Node) Room() (r Room) {
 			r.SomeGaps = append(r.SomeGaps, Gap{v.Dir, g})
 		}
 	}
+	if n.Keeper != nil {
+		r.Homeless = int(n.Keeper.homeless.Load())
+	}
 	return r
 }
 
 // Wire returns it as nodes tell each other of it.
 func (r Room) Wire() *wire.RingRoom {
-	w := &wire.RingRoom{Capacity: r.Capacity, Used: r.Used, Remaining: r.Remaining, Blocks: uint64(r.Blocks), Gaps: uint64(r.Gaps)}
+	w := &wire.RingRoom{Capacity: r.Capacity, Used: r.Used, Remaining: r.Remaining, Blocks: uint64(r.Blocks), Gaps: uint64(r.Gaps), Homeless: uint64(r.Homeless)}
+	for _, d := range r.Failed {
+		w.Failed = append(w.Failed, &wire.RingDisk{Dir: strings.ToValidUTF8(d.Dir, "?"), Cause: strings.ToValidUTF8(d.Cause, "?")})
+	}
 	for _, g := range r.SomeGaps {
 		cause := "unknown"
 		if g.Cause != nil {
@@ -61,7 +77,10 @@ func (r Room) Wire() *wire.RingRoom {
 
 // RoomFrom returns what Wire was made of.
 func RoomFrom(w *wire.RingRoom) Room {
-	r := Room{Capacity: w.GetCapacity(), Used: w.GetUsed(), Remaining: w.GetRemaining(), Blocks: int(w.GetBlocks()), Gaps: int(w.GetGaps())}
+	r := Room{Capacity: w.GetCapacity(), Used: w.GetUsed(), Remaining: w.GetRemaining(), Blocks: int(w.GetBlocks()), Gaps: int(w.GetGaps()), Homeless: int(w.GetHomeless())}
+	for _, d := range w.GetFailed()[:min(len(w.GetFailed()), mostGaps)] {
+		r.Failed = append(r.Failed, FailedDisk{d.GetDir(), d.GetCause()})
+	}
 	for _, g := range w.GetSomeGaps()[:min(len(w.GetSomeGaps()), mostGaps)] {
 		r.SomeGaps = append(r.SomeGaps, Gap{g.GetDir(), block.Gap{File: g.GetFile(), From: g.GetFrom(), To: g.GetTo(), Cause: errors.New(g.GetCause())}})
 	}
@@ -73,7 +92,8 @@ func (r Room) Full() bool { return r.Capacity == 0 || r.Remaining < r.Capacity/2
 
 // Plus adds another node's.
 func (r Room) Plus(o Room) Room {
-	return Room{r.Capacity + o.Capacity, r.Used + o.Used, r.Remaining + o.Remaining, r.Blocks + o.Blocks, r.Gaps + o.Gaps, slices.Concat(r.SomeGaps, o.SomeGaps)}
+	return Room{r.Capacity + o.Capacity, r.Used + o.Used, r.Remaining + o.Remaining, r.Blocks + o.Blocks, r.Gaps + o.Gaps, slices.Concat(r.SomeGaps, o.SomeGaps),
+		slices.Concat(r.Failed, o.Failed), r.Homeless + o.Homeless}
 }
 
 // RoomOf returns what is known of a node of the ring.

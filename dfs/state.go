@@ -153,11 +153,11 @@ func named(disks, had, givenUp []string) error {
 func noDisks(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, []byte("[]")) }
 
 // noteDisks notes the directories that have blocks, or will, and, if some have just been given up, for which of them that has been done: in one, since who
-// names a directory that has neither had blocks nor been given up is refused. One that was left out stays known.
+// names a directory that has neither had blocks nor been given up is refused. One that was left out stays known. The disks are not asked, for one may hang.
 func (n *Node) noteDisks(before []string, gaveUp bool) error {
 	known, own := []string{}, absolutes([]string{n.Config.Dir})[0]
-	for _, dir := range n.Config.Disks {
-		if _, err := os.Stat(filepath.Join(dir, "VERSION")); err == nil || slices.Contains(before, dir) {
+	for i, v := range n.Blocks.Volumes() {
+		if dir := n.Config.Disks[i]; v.Identified || slices.Contains(before, dir) {
 			if rest, err := filepath.Rel(own, dir); err == nil && filepath.IsLocal(rest) {
 				dir = below + rest
 			}
@@ -227,6 +227,16 @@ func failures(tx *bolt.Tx) (map[string]uint64, error) {
 		return of, json.Unmarshal(b, &of)
 	}
 	return of, nil
+}
+
+// failuresOf is how often one has been, as far as that can be read.
+func failuresOf(db *bolt.DB, dir string) (n uint64) {
+	db.View(func(tx *bolt.Tx) error {
+		of, err := failures(tx)
+		n = of[dir]
+		return err
+	})
+	return n
 }
 
 // noteFailure notes that one has been.

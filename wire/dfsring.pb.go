@@ -348,8 +348,12 @@ type RingRoom struct {
 	Remaining uint64                 `protobuf:"varint,3,opt,name=remaining,proto3" json:"remaining,omitempty"`
 	Blocks    uint64                 `protobuf:"varint,4,opt,name=blocks,proto3" json:"blocks,omitempty"`
 	// How many parts of files of blocks there are in which nobody knows what is, since they could not be read at the start, and some of them.
-	Gaps          uint64     `protobuf:"varint,5,opt,name=gaps,proto3" json:"gaps,omitempty"`
-	SomeGaps      []*RingGap `protobuf:"bytes,6,rep,name=some_gaps,json=someGaps,proto3" json:"some_gaps,omitempty"`
+	Gaps     uint64     `protobuf:"varint,5,opt,name=gaps,proto3" json:"gaps,omitempty"`
+	SomeGaps []*RingGap `protobuf:"bytes,6,rep,name=some_gaps,json=someGaps,proto3" json:"some_gaps,omitempty"`
+	// Disks that are out of use.
+	Failed []*RingDisk `protobuf:"bytes,7,rep,name=failed,proto3" json:"failed,omitempty"`
+	// How many blocks are to be there for which there is no room.
+	Homeless      uint64 `protobuf:"varint,8,opt,name=homeless,proto3" json:"homeless,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -426,6 +430,74 @@ func (x *RingRoom) GetSomeGaps() []*RingGap {
 	return nil
 }
 
+func (x *RingRoom) GetFailed() []*RingDisk {
+	if x != nil {
+		return x.Failed
+	}
+	return nil
+}
+
+func (x *RingRoom) GetHomeless() uint64 {
+	if x != nil {
+		return x.Homeless
+	}
+	return 0
+}
+
+type RingDisk struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its directory.
+	Dir string `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"`
+	// Why it is out of use.
+	Cause         string `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RingDisk) Reset() {
+	*x = RingDisk{}
+	mi := &file_dfsring_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RingDisk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RingDisk) ProtoMessage() {}
+
+func (x *RingDisk) ProtoReflect() protoreflect.Message {
+	mi := &file_dfsring_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RingDisk.ProtoReflect.Descriptor instead.
+func (*RingDisk) Descriptor() ([]byte, []int) {
+	return file_dfsring_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *RingDisk) GetDir() string {
+	if x != nil {
+		return x.Dir
+	}
+	return ""
+}
+
+func (x *RingDisk) GetCause() string {
+	if x != nil {
+		return x.Cause
+	}
+	return ""
+}
+
 type RingGap struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The directory of the disk.
@@ -444,7 +516,7 @@ type RingGap struct {
 
 func (x *RingGap) Reset() {
 	*x = RingGap{}
-	mi := &file_dfsring_proto_msgTypes[5]
+	mi := &file_dfsring_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -456,7 +528,7 @@ func (x *RingGap) String() string {
 func (*RingGap) ProtoMessage() {}
 
 func (x *RingGap) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[5]
+	mi := &file_dfsring_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -469,7 +541,7 @@ func (x *RingGap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingGap.ProtoReflect.Descriptor instead.
 func (*RingGap) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{5}
+	return file_dfsring_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RingGap) GetDir() string {
@@ -534,7 +606,7 @@ type RingBeatRequest struct {
 
 func (x *RingBeatRequest) Reset() {
 	*x = RingBeatRequest{}
-	mi := &file_dfsring_proto_msgTypes[6]
+	mi := &file_dfsring_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -546,7 +618,7 @@ func (x *RingBeatRequest) String() string {
 func (*RingBeatRequest) ProtoMessage() {}
 
 func (x *RingBeatRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[6]
+	mi := &file_dfsring_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -559,7 +631,7 @@ func (x *RingBeatRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingBeatRequest.ProtoReflect.Descriptor instead.
 func (*RingBeatRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{6}
+	return file_dfsring_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RingBeatRequest) GetMember() *RingMember {
@@ -637,7 +709,7 @@ type RingBeatResponse struct {
 
 func (x *RingBeatResponse) Reset() {
 	*x = RingBeatResponse{}
-	mi := &file_dfsring_proto_msgTypes[7]
+	mi := &file_dfsring_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +721,7 @@ func (x *RingBeatResponse) String() string {
 func (*RingBeatResponse) ProtoMessage() {}
 
 func (x *RingBeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[7]
+	mi := &file_dfsring_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +734,7 @@ func (x *RingBeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingBeatResponse.ProtoReflect.Descriptor instead.
 func (*RingBeatResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{7}
+	return file_dfsring_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RingBeatResponse) GetNoted() bool {
@@ -687,7 +759,7 @@ type RingPingRequest struct {
 
 func (x *RingPingRequest) Reset() {
 	*x = RingPingRequest{}
-	mi := &file_dfsring_proto_msgTypes[8]
+	mi := &file_dfsring_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +771,7 @@ func (x *RingPingRequest) String() string {
 func (*RingPingRequest) ProtoMessage() {}
 
 func (x *RingPingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[8]
+	mi := &file_dfsring_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +784,7 @@ func (x *RingPingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPingRequest.ProtoReflect.Descriptor instead.
 func (*RingPingRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{8}
+	return file_dfsring_proto_rawDescGZIP(), []int{9}
 }
 
 type RingPingResponse struct {
@@ -723,7 +795,7 @@ type RingPingResponse struct {
 
 func (x *RingPingResponse) Reset() {
 	*x = RingPingResponse{}
-	mi := &file_dfsring_proto_msgTypes[9]
+	mi := &file_dfsring_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +807,7 @@ func (x *RingPingResponse) String() string {
 func (*RingPingResponse) ProtoMessage() {}
 
 func (x *RingPingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[9]
+	mi := &file_dfsring_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +820,7 @@ func (x *RingPingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPingResponse.ProtoReflect.Descriptor instead.
 func (*RingPingResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{9}
+	return file_dfsring_proto_rawDescGZIP(), []int{10}
 }
 
 type RingPassRequest struct {
@@ -772,7 +844,7 @@ type RingPassRequest struct {
 
 func (x *RingPassRequest) Reset() {
 	*x = RingPassRequest{}
-	mi := &file_dfsring_proto_msgTypes[10]
+	mi := &file_dfsring_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -784,7 +856,7 @@ func (x *RingPassRequest) String() string {
 func (*RingPassRequest) ProtoMessage() {}
 
 func (x *RingPassRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[10]
+	mi := &file_dfsring_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -797,7 +869,7 @@ func (x *RingPassRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPassRequest.ProtoReflect.Descriptor instead.
 func (*RingPassRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{10}
+	return file_dfsring_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RingPassRequest) GetProtocol() string {
@@ -884,7 +956,7 @@ type RingPassResponse struct {
 
 func (x *RingPassResponse) Reset() {
 	*x = RingPassResponse{}
-	mi := &file_dfsring_proto_msgTypes[11]
+	mi := &file_dfsring_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -896,7 +968,7 @@ func (x *RingPassResponse) String() string {
 func (*RingPassResponse) ProtoMessage() {}
 
 func (x *RingPassResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[11]
+	mi := &file_dfsring_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -909,7 +981,7 @@ func (x *RingPassResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingPassResponse.ProtoReflect.Descriptor instead.
 func (*RingPassResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{11}
+	return file_dfsring_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RingPassResponse) GetOutcome() isRingPassResponse_Outcome {
@@ -979,7 +1051,7 @@ type RingNotLeading struct {
 
 func (x *RingNotLeading) Reset() {
 	*x = RingNotLeading{}
-	mi := &file_dfsring_proto_msgTypes[12]
+	mi := &file_dfsring_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -991,7 +1063,7 @@ func (x *RingNotLeading) String() string {
 func (*RingNotLeading) ProtoMessage() {}
 
 func (x *RingNotLeading) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[12]
+	mi := &file_dfsring_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1004,7 +1076,7 @@ func (x *RingNotLeading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingNotLeading.ProtoReflect.Descriptor instead.
 func (*RingNotLeading) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{12}
+	return file_dfsring_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RingNotLeading) GetLeader() string {
@@ -1026,7 +1098,7 @@ type RingException struct {
 
 func (x *RingException) Reset() {
 	*x = RingException{}
-	mi := &file_dfsring_proto_msgTypes[13]
+	mi := &file_dfsring_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +1110,7 @@ func (x *RingException) String() string {
 func (*RingException) ProtoMessage() {}
 
 func (x *RingException) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[13]
+	mi := &file_dfsring_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +1123,7 @@ func (x *RingException) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingException.ProtoReflect.Descriptor instead.
 func (*RingException) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{13}
+	return file_dfsring_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RingException) GetClass() string {
@@ -1083,7 +1155,7 @@ type RingRequest struct {
 
 func (x *RingRequest) Reset() {
 	*x = RingRequest{}
-	mi := &file_dfsring_proto_msgTypes[14]
+	mi := &file_dfsring_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1167,7 @@ func (x *RingRequest) String() string {
 func (*RingRequest) ProtoMessage() {}
 
 func (x *RingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[14]
+	mi := &file_dfsring_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1180,7 @@ func (x *RingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingRequest.ProtoReflect.Descriptor instead.
 func (*RingRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{14}
+	return file_dfsring_proto_rawDescGZIP(), []int{15}
 }
 
 type RingResponse struct {
@@ -1131,7 +1203,7 @@ type RingResponse struct {
 
 func (x *RingResponse) Reset() {
 	*x = RingResponse{}
-	mi := &file_dfsring_proto_msgTypes[15]
+	mi := &file_dfsring_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1215,7 @@ func (x *RingResponse) String() string {
 func (*RingResponse) ProtoMessage() {}
 
 func (x *RingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[15]
+	mi := &file_dfsring_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1228,7 @@ func (x *RingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingResponse.ProtoReflect.Descriptor instead.
 func (*RingResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{15}
+	return file_dfsring_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *RingResponse) GetEpoch() uint64 {
@@ -1249,7 +1321,7 @@ type RingNode struct {
 
 func (x *RingNode) Reset() {
 	*x = RingNode{}
-	mi := &file_dfsring_proto_msgTypes[16]
+	mi := &file_dfsring_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1333,7 @@ func (x *RingNode) String() string {
 func (*RingNode) ProtoMessage() {}
 
 func (x *RingNode) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[16]
+	mi := &file_dfsring_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1346,7 @@ func (x *RingNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingNode.ProtoReflect.Descriptor instead.
 func (*RingNode) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{16}
+	return file_dfsring_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RingNode) GetMember() *RingMember {
@@ -1371,7 +1443,7 @@ type RingDrainRequest struct {
 
 func (x *RingDrainRequest) Reset() {
 	*x = RingDrainRequest{}
-	mi := &file_dfsring_proto_msgTypes[17]
+	mi := &file_dfsring_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1383,7 +1455,7 @@ func (x *RingDrainRequest) String() string {
 func (*RingDrainRequest) ProtoMessage() {}
 
 func (x *RingDrainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[17]
+	mi := &file_dfsring_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1396,7 +1468,7 @@ func (x *RingDrainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingDrainRequest.ProtoReflect.Descriptor instead.
 func (*RingDrainRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{17}
+	return file_dfsring_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RingDrainRequest) GetNode() string {
@@ -1415,7 +1487,7 @@ type RingFillRequest struct {
 
 func (x *RingFillRequest) Reset() {
 	*x = RingFillRequest{}
-	mi := &file_dfsring_proto_msgTypes[18]
+	mi := &file_dfsring_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1427,7 +1499,7 @@ func (x *RingFillRequest) String() string {
 func (*RingFillRequest) ProtoMessage() {}
 
 func (x *RingFillRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[18]
+	mi := &file_dfsring_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1440,7 +1512,7 @@ func (x *RingFillRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingFillRequest.ProtoReflect.Descriptor instead.
 func (*RingFillRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{18}
+	return file_dfsring_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RingFillRequest) GetNode() string {
@@ -1459,7 +1531,7 @@ type RingRemoveRequest struct {
 
 func (x *RingRemoveRequest) Reset() {
 	*x = RingRemoveRequest{}
-	mi := &file_dfsring_proto_msgTypes[19]
+	mi := &file_dfsring_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1471,7 +1543,7 @@ func (x *RingRemoveRequest) String() string {
 func (*RingRemoveRequest) ProtoMessage() {}
 
 func (x *RingRemoveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[19]
+	mi := &file_dfsring_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1484,7 +1556,7 @@ func (x *RingRemoveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingRemoveRequest.ProtoReflect.Descriptor instead.
 func (*RingRemoveRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{19}
+	return file_dfsring_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RingRemoveRequest) GetNode() string {
@@ -1505,7 +1577,7 @@ type RingChangeResponse struct {
 
 func (x *RingChangeResponse) Reset() {
 	*x = RingChangeResponse{}
-	mi := &file_dfsring_proto_msgTypes[20]
+	mi := &file_dfsring_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1589,7 @@ func (x *RingChangeResponse) String() string {
 func (*RingChangeResponse) ProtoMessage() {}
 
 func (x *RingChangeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[20]
+	mi := &file_dfsring_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1602,7 @@ func (x *RingChangeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingChangeResponse.ProtoReflect.Descriptor instead.
 func (*RingChangeResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{20}
+	return file_dfsring_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RingChangeResponse) GetEpoch() uint64 {
@@ -1557,7 +1629,7 @@ type RingRaiseRequest struct {
 
 func (x *RingRaiseRequest) Reset() {
 	*x = RingRaiseRequest{}
-	mi := &file_dfsring_proto_msgTypes[21]
+	mi := &file_dfsring_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1569,7 +1641,7 @@ func (x *RingRaiseRequest) String() string {
 func (*RingRaiseRequest) ProtoMessage() {}
 
 func (x *RingRaiseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[21]
+	mi := &file_dfsring_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1582,7 +1654,7 @@ func (x *RingRaiseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingRaiseRequest.ProtoReflect.Descriptor instead.
 func (*RingRaiseRequest) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{21}
+	return file_dfsring_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RingRaiseRequest) GetDespiteAway() bool {
@@ -1604,7 +1676,7 @@ type RingRaiseResponse struct {
 
 func (x *RingRaiseResponse) Reset() {
 	*x = RingRaiseResponse{}
-	mi := &file_dfsring_proto_msgTypes[22]
+	mi := &file_dfsring_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1616,7 +1688,7 @@ func (x *RingRaiseResponse) String() string {
 func (*RingRaiseResponse) ProtoMessage() {}
 
 func (x *RingRaiseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_dfsring_proto_msgTypes[22]
+	mi := &file_dfsring_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1629,7 +1701,7 @@ func (x *RingRaiseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RingRaiseResponse.ProtoReflect.Descriptor instead.
 func (*RingRaiseResponse) Descriptor() ([]byte, []int) {
-	return file_dfsring_proto_rawDescGZIP(), []int{22}
+	return file_dfsring_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RingRaiseResponse) GetVersion() uint32 {
@@ -1677,14 +1749,19 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05group\x18\x03 \x01(\tR\x05group\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\fR\x03key\"\xb7\x01\n" +
+	"\x03key\x18\x04 \x01(\fR\x03key\"\x82\x02\n" +
 	"\bRingRoom\x12\x1a\n" +
 	"\bcapacity\x18\x01 \x01(\x04R\bcapacity\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x1c\n" +
 	"\tremaining\x18\x03 \x01(\x04R\tremaining\x12\x16\n" +
 	"\x06blocks\x18\x04 \x01(\x04R\x06blocks\x12\x12\n" +
 	"\x04gaps\x18\x05 \x01(\x04R\x04gaps\x121\n" +
-	"\tsome_gaps\x18\x06 \x03(\v2\x14.headrace.v1.RingGapR\bsomeGaps\"}\n" +
+	"\tsome_gaps\x18\x06 \x03(\v2\x14.headrace.v1.RingGapR\bsomeGaps\x12-\n" +
+	"\x06failed\x18\a \x03(\v2\x15.headrace.v1.RingDiskR\x06failed\x12\x1a\n" +
+	"\bhomeless\x18\b \x01(\x04R\bhomeless\"2\n" +
+	"\bRingDisk\x12\x10\n" +
+	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x14\n" +
+	"\x05cause\x18\x02 \x01(\tR\x05cause\"}\n" +
 	"\aRingGap\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\x04R\x04file\x12\x12\n" +
@@ -1794,66 +1871,68 @@ func file_dfsring_proto_rawDescGZIP() []byte {
 	return file_dfsring_proto_rawDescData
 }
 
-var file_dfsring_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_dfsring_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_dfsring_proto_goTypes = []any{
 	(*RingMember)(nil),         // 0: headrace.v1.RingMember
 	(*RingJoinRequest)(nil),    // 1: headrace.v1.RingJoinRequest
 	(*RingJoinResponse)(nil),   // 2: headrace.v1.RingJoinResponse
 	(*RingFileSystem)(nil),     // 3: headrace.v1.RingFileSystem
 	(*RingRoom)(nil),           // 4: headrace.v1.RingRoom
-	(*RingGap)(nil),            // 5: headrace.v1.RingGap
-	(*RingBeatRequest)(nil),    // 6: headrace.v1.RingBeatRequest
-	(*RingBeatResponse)(nil),   // 7: headrace.v1.RingBeatResponse
-	(*RingPingRequest)(nil),    // 8: headrace.v1.RingPingRequest
-	(*RingPingResponse)(nil),   // 9: headrace.v1.RingPingResponse
-	(*RingPassRequest)(nil),    // 10: headrace.v1.RingPassRequest
-	(*RingPassResponse)(nil),   // 11: headrace.v1.RingPassResponse
-	(*RingNotLeading)(nil),     // 12: headrace.v1.RingNotLeading
-	(*RingException)(nil),      // 13: headrace.v1.RingException
-	(*RingRequest)(nil),        // 14: headrace.v1.RingRequest
-	(*RingResponse)(nil),       // 15: headrace.v1.RingResponse
-	(*RingNode)(nil),           // 16: headrace.v1.RingNode
-	(*RingDrainRequest)(nil),   // 17: headrace.v1.RingDrainRequest
-	(*RingFillRequest)(nil),    // 18: headrace.v1.RingFillRequest
-	(*RingRemoveRequest)(nil),  // 19: headrace.v1.RingRemoveRequest
-	(*RingChangeResponse)(nil), // 20: headrace.v1.RingChangeResponse
-	(*RingRaiseRequest)(nil),   // 21: headrace.v1.RingRaiseRequest
-	(*RingRaiseResponse)(nil),  // 22: headrace.v1.RingRaiseResponse
+	(*RingDisk)(nil),           // 5: headrace.v1.RingDisk
+	(*RingGap)(nil),            // 6: headrace.v1.RingGap
+	(*RingBeatRequest)(nil),    // 7: headrace.v1.RingBeatRequest
+	(*RingBeatResponse)(nil),   // 8: headrace.v1.RingBeatResponse
+	(*RingPingRequest)(nil),    // 9: headrace.v1.RingPingRequest
+	(*RingPingResponse)(nil),   // 10: headrace.v1.RingPingResponse
+	(*RingPassRequest)(nil),    // 11: headrace.v1.RingPassRequest
+	(*RingPassResponse)(nil),   // 12: headrace.v1.RingPassResponse
+	(*RingNotLeading)(nil),     // 13: headrace.v1.RingNotLeading
+	(*RingException)(nil),      // 14: headrace.v1.RingException
+	(*RingRequest)(nil),        // 15: headrace.v1.RingRequest
+	(*RingResponse)(nil),       // 16: headrace.v1.RingResponse
+	(*RingNode)(nil),           // 17: headrace.v1.RingNode
+	(*RingDrainRequest)(nil),   // 18: headrace.v1.RingDrainRequest
+	(*RingFillRequest)(nil),    // 19: headrace.v1.RingFillRequest
+	(*RingRemoveRequest)(nil),  // 20: headrace.v1.RingRemoveRequest
+	(*RingChangeResponse)(nil), // 21: headrace.v1.RingChangeResponse
+	(*RingRaiseRequest)(nil),   // 22: headrace.v1.RingRaiseRequest
+	(*RingRaiseResponse)(nil),  // 23: headrace.v1.RingRaiseResponse
 }
 var file_dfsring_proto_depIdxs = []int32{
 	0,  // 0: headrace.v1.RingJoinRequest.member:type_name -> headrace.v1.RingMember
 	3,  // 1: headrace.v1.RingJoinResponse.file_system:type_name -> headrace.v1.RingFileSystem
-	5,  // 2: headrace.v1.RingRoom.some_gaps:type_name -> headrace.v1.RingGap
-	0,  // 3: headrace.v1.RingBeatRequest.member:type_name -> headrace.v1.RingMember
-	4,  // 4: headrace.v1.RingBeatRequest.room:type_name -> headrace.v1.RingRoom
-	13, // 5: headrace.v1.RingPassResponse.exception:type_name -> headrace.v1.RingException
-	12, // 6: headrace.v1.RingPassResponse.not_leading:type_name -> headrace.v1.RingNotLeading
-	16, // 7: headrace.v1.RingResponse.nodes:type_name -> headrace.v1.RingNode
-	0,  // 8: headrace.v1.RingNode.member:type_name -> headrace.v1.RingMember
-	4,  // 9: headrace.v1.RingNode.room:type_name -> headrace.v1.RingRoom
-	1,  // 10: headrace.v1.RingService.Join:input_type -> headrace.v1.RingJoinRequest
-	6,  // 11: headrace.v1.RingService.Beat:input_type -> headrace.v1.RingBeatRequest
-	8,  // 12: headrace.v1.RingService.Ping:input_type -> headrace.v1.RingPingRequest
-	10, // 13: headrace.v1.RingService.Pass:input_type -> headrace.v1.RingPassRequest
-	14, // 14: headrace.v1.RingAdmin.Ring:input_type -> headrace.v1.RingRequest
-	17, // 15: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
-	18, // 16: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
-	19, // 17: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
-	21, // 18: headrace.v1.RingAdmin.Raise:input_type -> headrace.v1.RingRaiseRequest
-	2,  // 19: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
-	7,  // 20: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
-	9,  // 21: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
-	11, // 22: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
-	15, // 23: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
-	20, // 24: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
-	20, // 25: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
-	20, // 26: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
-	22, // 27: headrace.v1.RingAdmin.Raise:output_type -> headrace.v1.RingRaiseResponse
-	19, // [19:28] is the sub-list for method output_type
-	10, // [10:19] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	6,  // 2: headrace.v1.RingRoom.some_gaps:type_name -> headrace.v1.RingGap
+	5,  // 3: headrace.v1.RingRoom.failed:type_name -> headrace.v1.RingDisk
+	0,  // 4: headrace.v1.RingBeatRequest.member:type_name -> headrace.v1.RingMember
+	4,  // 5: headrace.v1.RingBeatRequest.room:type_name -> headrace.v1.RingRoom
+	14, // 6: headrace.v1.RingPassResponse.exception:type_name -> headrace.v1.RingException
+	13, // 7: headrace.v1.RingPassResponse.not_leading:type_name -> headrace.v1.RingNotLeading
+	17, // 8: headrace.v1.RingResponse.nodes:type_name -> headrace.v1.RingNode
+	0,  // 9: headrace.v1.RingNode.member:type_name -> headrace.v1.RingMember
+	4,  // 10: headrace.v1.RingNode.room:type_name -> headrace.v1.RingRoom
+	1,  // 11: headrace.v1.RingService.Join:input_type -> headrace.v1.RingJoinRequest
+	7,  // 12: headrace.v1.RingService.Beat:input_type -> headrace.v1.RingBeatRequest
+	9,  // 13: headrace.v1.RingService.Ping:input_type -> headrace.v1.RingPingRequest
+	11, // 14: headrace.v1.RingService.Pass:input_type -> headrace.v1.RingPassRequest
+	15, // 15: headrace.v1.RingAdmin.Ring:input_type -> headrace.v1.RingRequest
+	18, // 16: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
+	19, // 17: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
+	20, // 18: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
+	22, // 19: headrace.v1.RingAdmin.Raise:input_type -> headrace.v1.RingRaiseRequest
+	2,  // 20: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
+	8,  // 21: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
+	10, // 22: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
+	12, // 23: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
+	16, // 24: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
+	21, // 25: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
+	21, // 26: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
+	21, // 27: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
+	23, // 28: headrace.v1.RingAdmin.Raise:output_type -> headrace.v1.RingRaiseResponse
+	20, // [20:29] is the sub-list for method output_type
+	11, // [11:20] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_dfsring_proto_init() }
@@ -1861,7 +1940,7 @@ func file_dfsring_proto_init() {
 	if File_dfsring_proto != nil {
 		return
 	}
-	file_dfsring_proto_msgTypes[11].OneofWrappers = []any{
+	file_dfsring_proto_msgTypes[12].OneofWrappers = []any{
 		(*RingPassResponse_Answer)(nil),
 		(*RingPassResponse_Exception)(nil),
 		(*RingPassResponse_NotLeading)(nil),
@@ -1872,7 +1951,7 @@ func file_dfsring_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_dfsring_proto_rawDesc), len(file_dfsring_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   2,
 		},

@@ -200,6 +200,32 @@ func TestDFSGaps(t *testing.T) {
 	}
 }
 
+// TestDFSFailedDisk: a disk that a node does not use is named by what an operator looks at, with what can be done.
+func TestDFSFailedDisk(t *testing.T) {
+	dir := t.TempDir()
+	bad := filepath.Join(dir, "link", "2")
+	if err := os.Symlink(filepath.Join(dir, "nothing"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	fs := startDFS(t, filepath.Join(dir, "node"), "--disk", filepath.Join(dir, "1"), "--disk", bad)
+	for verb, c := range map[string]struct {
+		exit int
+		want string
+	}{
+		"ring":   {0, "disk " + bad + ": it is out of use ("},
+		"status": {0, "1 disks are out of use: headrace dfs ring says which"},
+		"fsck":   {1, "start the node once with --new-disk " + bad},
+	} {
+		if said := dfsRun(t, c.exit, verb, "--fs", fs); !strings.Contains(said, c.want) {
+			t.Errorf("%s: no %q in\n%s", verb, c.want, said)
+		}
+	}
+	var r filesystem.Ring
+	if err := json.Unmarshal([]byte(dfsRun(t, 0, "ring", "--fs", fs, "--format", "json")), &r); err != nil || len(r.Nodes) != 1 || len(r.Nodes[0].Failed) != 1 || r.Nodes[0].Failed[0].Disk != bad {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestDFSFiles: files come and go whole, are not replaced unasked, and nothing half is left.
 func TestDFSFiles(t *testing.T) {
 	t.Setenv("HADOOP_USER_NAME", "")

@@ -15,6 +15,7 @@ import (
 
 	"headrace/dfs"
 	"headrace/internal/testkit"
+	"headrace/internal/vfs"
 	"headrace/meta"
 	"headrace/quorum"
 	"headrace/ring"
@@ -30,6 +31,8 @@ type cluster struct {
 	tick time.Duration
 	// prepare is for what a test wants to be otherwise.
 	prepare func(*peerNode)
+	// begin is for what it wants of a node's disks.
+	begin func(*peerNode)
 
 	warned atomic.Int64 // how often a block could not be recovered
 	calls  atomic.Int64 // of do
@@ -65,6 +68,8 @@ type peerNode struct {
 	self   dfs.Member
 	dir    string
 	fresh  []string // disks that are lost
+	disks  []string // if not the one below dir
+	fs     vfs.FS   // in which they are
 	alive  bool
 	peer   *http.Server
 	// admitted: the ring knows where it is.
@@ -80,6 +85,11 @@ func startCluster(t testing.TB, n int, change ...func(*cluster)) *cluster {
 	}
 	for i := range n {
 		c.nodes = append(c.nodes, &peerNode{c: c, i: i, dir: t.TempDir()})
+	}
+	if c.begin != nil {
+		for _, p := range c.nodes {
+			c.begin(p)
+		}
 	}
 	for _, p := range c.nodes {
 		p.start()
@@ -236,6 +246,7 @@ func (p *peerNode) reopen() {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
 	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: 50 * time.Millisecond, Tick: c.tick, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
+	config.Disks, config.FS, config.Run = p.disks, p.fs, c.t.TempDir()
 	p.admitted = false
 	if p.i > 0 && p.number == 0 {
 		who, err := dfs.Prepare(config)

@@ -57,6 +57,8 @@ var (
 	namesFreeDesc = desc("names_free_bytes", "What is free on the disk with the names and their log.")
 	namesSizeDesc = desc("names_size_bytes", "The size of that disk.")
 	outDesc       = desc("disk_out", "1: the disk is out of use.", "dir")
+	damagedDesc   = desc("copies_damaged", "Copies here that cannot be read as they were written, and are not replaced yet.")
+	homelessDesc  = desc("blocks_without_room", "Blocks that are to be here and for which there is no room.")
 	waitingDesc   = desc("disk_readers_waiting", "Readers that wait for their turn at a device.", "device")
 	readingDesc   = desc("disk_readers", "Readers that are open at a device.", "device")
 	turnsDesc     = desc("disk_turns_total", "Turns that were had at a device.", "device")
@@ -89,12 +91,16 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	n := g.node
+	damaged := int64(0)
 	for _, v := range n.Blocks.Volumes() {
+		damaged += v.Damaged
 		if gauge(outDesc, bit(v.Cause != nil), v.Dir); v.Cause == nil {
 			gauge(capacityDesc, float64(v.Total), v.Dir)
 			gauge(freeDesc, float64(v.Free), v.Dir)
 		}
 	}
+	gauge(damagedDesc, float64(damaged))
+	gauge(homelessDesc, float64(n.Room().Homeless))
 	if free, size, err := vfs.Space(n.Config.Dir); err == nil {
 		gauge(namesFreeDesc, float64(free))
 		gauge(namesSizeDesc, float64(size))

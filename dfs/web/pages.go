@@ -128,7 +128,7 @@ func beansOf(s *gateway.Status, host string, port int) []list {
 	for _, n := range s.Nodes {
 		at := n.DataAddress()
 		info := list{"infoAddr": n.WebAddress(), "xferaddr": at, "lastContact": int(n.Silent.Seconds()), "usedSpace": n.Room.Used, "adminState": "In Service", "capacity": n.Room.Capacity,
-			"used": n.Room.Used, "remaining": n.Room.Remaining, "numBlocks": n.Room.Blocks, "blockPoolUsed": n.Room.Used, "version": "3.5.0", "location": dfs.Location(n.Member)}
+			"used": n.Room.Used, "remaining": n.Room.Remaining, "numBlocks": n.Room.Blocks, "blockPoolUsed": n.Room.Used, "version": "3.5.0", "location": dfs.Location(n.Member), "volfails": len(n.Room.Failed)}
 		switch {
 		case n.State != "up":
 			dead[at] = list{"lastContact": int(n.Silent.Seconds()), "decommissioned": false, "adminState": "In Service", "xferaddr": at}
@@ -151,7 +151,7 @@ func beansOf(s *gateway.Status, host string, port int) []list {
 		"LiveNodes": text(live), "DeadNodes": text(dead), "DecomNodes": text(leaving), "NNStartedTimeInMillis": s.Started.UnixMilli(), "UpgradeFinalized": true},
 		list{"name": nameNode + "FSNamesystemState", "modelerType": "headrace.dfs", "FSState": fs, "CapacityTotal": s.Room.Capacity, "CapacityUsed": s.Room.Used, "CapacityRemaining": s.Room.Remaining,
 			"BlocksTotal": s.Room.Blocks, "UnderReplicatedBlocks": s.Lacking, "LowRedundancyBlocks": s.Lacking, "NumLiveDataNodes": s.Live, "NumDeadDataNodes": s.Dead,
-			"NumDecommissioningDataNodes": s.Leaving, "NumDecomLiveDataNodes": 0, "NumDecomDeadDataNodes": 0, "NumStaleDataNodes": 0, "VolumeFailuresTotal": 0},
+			"NumDecommissioningDataNodes": s.Leaving, "NumDecomLiveDataNodes": 0, "NumDecomDeadDataNodes": 0, "NumStaleDataNodes": 0, "VolumeFailuresTotal": len(s.Room.Failed)},
 		list{"name": nameNode + "FSNamesystem", "modelerType": "headrace.dfs", "tag.HAState": state, "MissingBlocks": s.Missing, "CorruptBlocks": s.Bad, "UnderReplicatedBlocks": s.Lacking,
 			"CapacityTotal": s.Room.Capacity, "CapacityUsed": s.Room.Used, "CapacityRemaining": s.Room.Remaining, "BlocksTotal": s.Room.Blocks, "NumFilesUnderConstruction": s.Open,
 			"BlocksCached": s.InMemory})

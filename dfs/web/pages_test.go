@@ -14,6 +14,26 @@ import (
 	"headrace/meta"
 )
 
+// TestFailedDisksInBeans: tools that watch a NameNode hear of disks that have failed.
+func TestFailedDisksInBeans(t *testing.T) {
+	room := dfs.Room{Failed: []dfs.FailedDisk{{Dir: "/a"}, {Dir: "/b"}}}
+	found := 0
+	for _, b := range beansOf(&gateway.Status{Leads: true, Room: room, Nodes: []gateway.NodeStatus{{State: "up", Heard: true, Room: room}}}, "h", 1) {
+		if n, is := b["VolumeFailuresTotal"]; is {
+			found++
+			if n != 2 {
+				t.Errorf("%v", n)
+			}
+		}
+		if nodes, is := b["LiveNodes"].(string); is && strings.Contains(nodes, `"volfails":2`) {
+			found++
+		}
+	}
+	if found != 2 {
+		t.Errorf("found in %d beans", found)
+	}
+}
+
 // TestPages: what a node tells those who watch it, without a name of a file, whoever asks and how.
 func TestPages(t *testing.T) {
 	s := serve(t, func(c *Config) { c.Gateway = gateway.New(gateway.Config{Node: c.Node, Host: "127.0.0.1"}) })

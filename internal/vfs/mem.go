@@ -59,6 +59,8 @@ type inode struct {
 	pages             map[int64][]byte
 	// dirty has what the device holds of pages that have changed since, nil for a hole.
 	dirty map[int64][]byte
+	// lost are pages of dirty that count as clean: a sync has failed, and no other one writes them before they change again.
+	lost  map[int64]bool
 	links int
 	opens int
 }
@@ -133,6 +135,10 @@ func (d *memDir) change(c map[string]*inode) {
 func (i *inode) powerLost(r *rand.Rand) {
 	for _, n := range slices.Sorted(maps.Keys(i.dirty)) {
 		old := i.dirty[n]
+		if i.lost[n] {
+			i.set(n, old)
+			continue
+		}
 		switch r.IntN(4) {
 		case 0: // new
 		case 1: // torn
@@ -151,7 +157,7 @@ func (i *inode) powerLost(r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		i.cut(i.durableSize)
 	}
-	i.dirty, i.durableSize = map[int64][]byte{}, i.size
+	i.dirty, i.lost, i.durableSize = map[int64][]byte{}, nil, i.size
 }
 
 func (i *inode) set(n int64, page []byte) {
@@ -354,6 +360,24 @@ func (l *memLock) Close() error {
 	}
 	delete(l.m.locks, l.name)
 	return nil
+}
+
+// FailSync has the kernel lose what a file has that is not durable, as after a Sync that has failed: it is read as before, but does not come to the device.
+func (m *Mem) FailSync(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if d := m.dirs[path.Dir(name)]; d != nil && d.live[path.Base(name)] != nil {
+		i := d.live[path.Base(name)]
+		i.lost = map[int64]bool{}
+		for n := range i.dirty {
+			i.lost[n] = true
+		}
+	}
+}
+
+// clean has the device have all pages but those that are lost.
+func (i *inode) clean() {
+	maps.DeleteFunc(i.dirty, func(n int64, _ []byte) bool { return !i.lost[n] })
 }
 
 // Flip changes one bit of a file behind everybody's back, durably.

@@ -91,6 +91,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (n int, err error) {
 // page returns a page to be changed, with what the device has of it kept.
 func (f *memFile) page(n int64) ([]byte, error) {
 	old := f.i.pages[n]
+	delete(f.i.lost, n)
 	if old == nil && (f.m.used+1)*pageSize > f.m.capacity {
 		return nil, syscall.ENOSPC
 	}
@@ -113,10 +114,7 @@ func (f *memFile) drift() {
 	if f.m.rand.IntN(8) != 0 {
 		return
 	}
-	for n := range f.i.dirty {
-		// The order of a map is no matter of the seed, so it must not decide: all or none.
-		delete(f.i.dirty, n)
-	}
+	f.i.clean() // the order of a map is no matter of the seed, so it must not decide: all or none
 }
 
 func (f *memFile) Sync() error {
@@ -125,7 +123,7 @@ func (f *memFile) Sync() error {
 		return err
 	}
 	defer leave()
-	clear(f.i.dirty)
+	f.i.clean()
 	f.i.durableSize = f.i.size
 	return nil
 }
@@ -143,6 +141,7 @@ func (f *memFile) Truncate(size int64) error {
 func (f *memFile) truncate(size int64) {
 	for n := range f.i.pages {
 		if (n+1)*pageSize > size {
+			delete(f.i.lost, n)
 			if _, dirty := f.i.dirty[n]; !dirty {
 				f.i.dirty[n] = f.i.pages[n]
 			}
@@ -188,6 +187,7 @@ func (f *memFile) Punch(off, n int64) error {
 		if from >= to {
 			continue
 		}
+		delete(f.i.lost, p)
 		if _, dirty := f.i.dirty[p]; !dirty {
 			f.i.dirty[p] = page
 			page = append([]byte(nil), page...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -108,8 +109,11 @@ type Status struct {
 	// Differing nodes have come to other names than the one that leads.
 	Differing int `json:"differing"`
 	// Gaps are parts of files of blocks that nodes could not read when they were started; headrace dfs ring says where.
-	Gaps     uint64 `json:"gaps"`
-	SafeMode bool   `json:"safeMode"`
+	Gaps uint64 `json:"gaps"`
+	// FailedDisks are out of use, Homeless are blocks for which a node has no room; headrace dfs ring says which, and what can be done.
+	FailedDisks int    `json:"failedDisks"`
+	Homeless    uint64 `json:"homeless"`
+	SafeMode    bool   `json:"safeMode"`
 	// Version is the one in force, Versions are those that nodes understand.
 	Version  uint32        `json:"version"`
 	Versions []NodeVersion `json:"versions"`
@@ -146,6 +150,8 @@ func (a verbs) status(c asker, fs string) error {
 	s.Version, s.Versions = r.Version, []NodeVersion{}
 	for _, n := range r.Nodes {
 		s.Gaps += n.Gaps
+		s.FailedDisks += len(n.Failed)
+		s.Homeless += n.Homeless
 		if n.Differs {
 			s.Differing++
 		}
@@ -166,6 +172,12 @@ func (a verbs) status(c asker, fs string) error {
 	}
 	if s.Gaps > 0 {
 		title += fmt.Sprintf(", %d parts of files of blocks cannot be read: headrace dfs fsck says which", s.Gaps)
+	}
+	if s.FailedDisks > 0 {
+		title += fmt.Sprintf(", %d disks are out of use: headrace dfs ring says which", s.FailedDisks)
+	}
+	if s.Homeless > 0 {
+		title += fmt.Sprintf(", no room for %d blocks where they are to be: headrace dfs ring says what can be done", s.Homeless)
 	}
 	if s.SafeMode {
 		title += ", in safe mode: nothing can be changed"
@@ -269,9 +281,11 @@ reads all of its own every week. Only who may do all may ask.
 On its standard error it names parts of disks that nodes could not read when they were
 started, with the files of which the blocks there were. Copies there count for nothing,
 and are made elsewhere from others. Such a disk is about to fail: take it away, or drain
-the node. With --format json they are in headrace dfs ring.
+the node. It names disks that are out of use, too, and nodes that have no room for all
+that is to be there. With --format json all that is in headrace dfs ring.
 
-It ends with 1 when there is such a file, or such a part of a disk; with 0 else.`,
+It ends with 1 when there is such a file, such a part of a disk, or a disk out of use;
+with 0 else.`,
 		Example:           `  headrace dfs fsck /user`,
 		Args:              cli.Takes(0, 1, "a path"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -322,13 +336,17 @@ func (a verbs) check(c asker, fs, path string) error {
 	if err != nil {
 		return err
 	}
-	gaps := ringOf(r).gaps(path)
-	a.Notes(gaps)
+	now := ringOf(r)
+	gaps, failed := now.gaps(path), now.failed()
+	a.Notes(slices.Concat(gaps, failed, now.homeless()))
 	if len(bad) > 0 {
 		return cli.Exit(cli.ExitFailure, fmt.Errorf("%d files cannot be read whole", len(bad)))
 	}
 	if len(gaps) > 0 {
 		return cli.Exit(cli.ExitFailure, fmt.Errorf("all files below %s have a good copy of each block, but there are parts of disks that could not be read", path))
+	}
+	if len(failed) > 0 {
+		return cli.Exit(cli.ExitFailure, fmt.Errorf("all files below %s have a good copy of each block, but %d disks are out of use", path, len(failed)))
 	}
 	var stats pb.GetFsStatsResponseProto
 	if err := c.Call(c.ctx, "getFsStats", &pb.GetFsStatusRequestProto{}, &stats); err != nil {

@@ -40,7 +40,10 @@ func ringVerb(a verbs) *cobra.Command {
 its copies with its neighbours. A node owns a part of all segments, holds the copies
 of more, and is to get some yet while nodes come or go. Down is a node that was not
 heard for some seconds: nothing is moved for it. Out is one that is not expected
-back: others have taken over.`,
+back: others have taken over.
+
+On its standard error it names disks that nodes do not use, and nodes that have no room
+for all that is to be there, with what can be done.`,
 		Example: `  headrace dfs ring
   headrace dfs ring --format json | jq -r '.nodes[] | select(.state != "up").name'`,
 		Args:              cli.Takes(0, 0, ""),
@@ -95,6 +98,16 @@ type Node struct {
 	// Gaps is how many parts of its files of blocks could not be read when it was started, SomeGaps the first of them.
 	Gaps     uint64 `json:"gaps"`
 	SomeGaps []Gap  `json:"someGaps"`
+	// Failed are its disks that are out of use.
+	Failed []FailedDisk `json:"failed"`
+	// Homeless is how many blocks are to be there for which it has no room.
+	Homeless uint64 `json:"homeless"`
+}
+
+// FailedDisk is a disk that a node does not use.
+type FailedDisk struct {
+	Disk  string `json:"disk"`
+	Cause string `json:"cause"`
 }
 
 // Gap is a part of the blocks of a file on a disk, in bytes.
@@ -115,7 +128,7 @@ func ringOf(w *wire.RingResponse) Ring {
 	for _, n := range w.Nodes {
 		m, room := n.GetMember(), n.GetRoom()
 		r.Nodes = append(r.Nodes, Node{m.GetName(), n.State, n.Leaving, n.Leads, n.Votes, n.Differs, n.Version, hostPort(m.GetHost(), m.GetRpcPort()), hostPort(m.GetHost(), m.GetPeerPort()),
-			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent, room.GetGaps(), gapsOf(room.GetSomeGaps())})
+			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent, room.GetGaps(), gapsOf(room.GetSomeGaps()), failedOf(room.GetFailed()), room.GetHomeless()})
 	}
 	return r
 }
@@ -128,11 +141,45 @@ func gapsOf(all []*wire.RingGap) []Gap {
 	return gaps
 }
 
+func failedOf(all []*wire.RingDisk) []FailedDisk {
+	disks := []FailedDisk{}
+	for _, d := range all {
+		disks = append(disks, FailedDisk{d.GetDir(), d.GetCause()})
+	}
+	return disks
+}
+
+// called is a node, for people.
+func (n Node) called() string { return fmt.Sprintf("node %s (%s)", shortName(n.Name), n.Address) }
+
+// failed are lines for people about disks that are out of use.
+func (r Ring) failed() (lines []string) {
+	for _, n := range r.Nodes {
+		for _, d := range n.Failed {
+			dir := cli.OneLine(d.Disk)
+			lines = append(lines, fmt.Sprintf("%s, disk %s: it is out of use (%s); what it had is made anew from other copies. Mount it again, or put another in its place, and start the node once with --new-disk %[2]s",
+				n.called(), dir, cli.OneLine(d.Cause)))
+		}
+	}
+	return lines
+}
+
+// homeless are lines for people about nodes that have no room for what is to be there.
+func (r Ring) homeless() (lines []string) {
+	for _, n := range r.Nodes {
+		if n.Homeless > 0 {
+			lines = append(lines, fmt.Sprintf("%s: no room for %d blocks that are to be there, with %s free: they have fewer copies. Give it a disk (--disk, or --new-disk in the place of one that has failed), or, where there are more nodes than copies, have others take what it has: headrace dfs drain %s",
+				n.called(), n.Homeless, report.Bytes(int64(n.Remaining)), n.Address))
+		}
+	}
+	return lines
+}
+
 // gaps are lines for people about what could not be read of disks: of files below a path, and of those that are not known.
 func (r Ring) gaps(below string) (lines []string) {
 	below = strings.TrimSuffix(below, "/") + "/"
 	for _, n := range r.Nodes {
-		who := fmt.Sprintf("node %s (%s)", shortName(n.Name), n.Address)
+		who := n.called()
 		for _, g := range n.SomeGaps {
 			if g.Path != "" && !strings.HasPrefix(g.Path+"/", below) {
 				continue
@@ -203,7 +250,11 @@ func (a verbs) showRing(w *wire.RingResponse) error {
 		t.Add(report.Str(shortName(n.Name)), report.Str(n.Address), report.Str(cli.OneLine(n.Rack)), report.Str(state), report.Str(understands(n.Version)), report.Str(heard), part(n.Owns), part(n.Holds), part(n.Fills),
 			report.Str(used), report.Str(free), report.Num(float64(n.Blocks), report.UnitNone))
 	}
-	return a.Table(t)
+	if err := a.Table(t); err != nil {
+		return err
+	}
+	a.Notes(append(r.failed(), r.homeless()...))
+	return nil
 }
 
 // understands is a version that a node understands, for people.

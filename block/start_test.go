@@ -1,0 +1,106 @@
+package block
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// again opens the store of a test once more, its disks one after the other in that order.
+func (f *faulty) again(t *testing.T, change func(*Config)) *Store {
+	t.Helper()
+	must(t, f.Close())
+	c := f.Config
+	c.point = func(string) {}
+	change(&c)
+	f.Store = opened(t, c)
+	return f.Store
+}
+
+// copied makes a copy of a block, as one that comes from another node.
+func copied(t *testing.T, s *Store, b Block, content []byte) {
+	t.Helper()
+	w := mustCopy(t, s, b, 1, content)
+	must(t, errors.Join(w.Finalize(int64(len(content))), w.Close()))
+}
+
+// TestDiskFailsAgainAtTheStart: a disk has failed, what it had has been made again on another one, and when they are opened it fails again. That takes nothing of the other one.
+func TestDiskFailsAgainAtTheStart(t *testing.T) {
+	here, there := pattern(3*page), pattern(4 * page)[page:]
+	for _, c := range []struct {
+		name  string
+		order []string
+		stamp uint64 // of what is on the disk that fails
+		fails string
+	}{
+		{"it is read first", []string{"/a", "/b"}, 1, "write"},
+		{"it is read last", []string{"/b", "/a"}, 1, "write"},
+		{"what it has is newer, and cannot be made durable", []string{"/b", "/a"}, 2, "sync"},
+		{"what it has is older, and cannot be removed", []string{"/a", "/b"}, 1, "sync"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+			mustWrite(t, f.Store, Block{1, c.stamp}, 1, here)
+			w := mustCreate(t, f.Store, Block{2, 1}, 2, page)
+			must(t, errors.Join(w.Write(here[:1000], 0), w.Flush()))
+			for id := int64(1); id <= 2; id++ {
+				if i, err := f.Stat(id); err != nil || i.Dir != "/a" {
+					t.Fatalf("%+v, %v", i, err)
+				}
+			}
+			f.when(on("/a", "sync", unix.EIO))
+			if err := w.Sync(); !errors.Is(err, ErrOut) {
+				t.Fatal(err)
+			}
+			w.Close()
+			f.when(nil)
+			copied(t, f.Store, Block{1, 1}, there)
+			if got := <-f.out; got != "/a" {
+				t.Fatal(got)
+			}
+
+			f.when(on("/a", c.fails, unix.EIO))
+			s := f.again(t, func(c2 *Config) { c2.Dirs = c.order })
+			for _, v := range s.Volumes() {
+				if (v.Cause != nil) != (v.Dir == "/a") {
+					t.Errorf("%s: %v", v.Dir, v.Cause)
+				}
+			}
+			if got, err := readAll(s, Block{1, 1}, 0, int64(len(there))); err != nil || !bytes.Equal(got, there) {
+				t.Errorf("the copy on the other disk: %d bytes, %v", len(got), err)
+			}
+			if _, err := s.Stat(2); !errors.Is(err, ErrOut) && !errors.Is(err, ErrNotFound) || s.Volumes()[slices.Index(c.order, "/a")].Unseen == nil {
+				t.Errorf("what only the disk has that fails: %v", err)
+			}
+		})
+	}
+}
+
+// TestTwoAlike: of two replicas alike the one stays that is known to be whole, and else the one on the disk that has failed less often.
+func TestTwoAlike(t *testing.T) {
+	for _, durable := range []bool{false, true} {
+		for _, order := range [][]string{{"/a", "/b"}, {"/b", "/a"}} {
+			f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+			f.SyncOnClose = durable
+			mustWrite(t, f.Store, Block{1, 1}, 1, pattern(page))
+			f.volumes[0].takeOut(unix.EIO)
+			copied(t, f.Store, Block{1, 1}, pattern(page))
+			s := f.again(t, func(c *Config) {
+				c.Dirs = order
+				if durable {
+					c.Failures = func(dir string) uint64 { return map[string]uint64{"/a": 1}[dir] }
+				}
+			})
+			i, err := s.Stat(1)
+			if got, rerr := readAll(s, Block{1, 1}, 0, page); err != nil || rerr != nil || i.Dir != "/b" || !bytes.Equal(got, pattern(page)) {
+				t.Errorf("durable %v, %v: %+v, %v, %v", durable, order, i, err, rerr)
+			}
+			if s.volumes[0].replicas+s.volumes[1].replicas != 1 {
+				t.Errorf("they count %d and %d", s.volumes[0].replicas, s.volumes[1].replicas)
+			}
+		}
+	}
+}
