@@ -123,7 +123,7 @@ func (r *running) wait() int {
 	r.t.Helper()
 	select {
 	case <-r.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		r.t.Fatalf("the runner does not end; it says %q", r.says())
 	}
 	ws := r.cmd.ProcessState.Sys().(syscall.WaitStatus)
