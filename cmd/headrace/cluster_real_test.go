@@ -107,7 +107,7 @@ func TestRealCluster(t *testing.T) {
 	startManager := func(listen, policy string) (*process, string) {
 		return launch(t, env, `the manager is up" address=(\S+)`, headrace, "manager", "--listen", listen, "--token-file", token, "--policy", policy, "--min-run", "0")
 	}
-	manager, addr := startManager("127.0.0.1:0", "suspend")
+	manager, addr := startManager("127.0.0.42:0", "suspend") // where no connection of others takes the port while it is down
 	wantReady()
 	startNode := func() *process {
 		n, _ := launch(t, env, "the daemon is up", headrace, "node", "--manager", "http://"+addr, "--token-file", token, "--name", "here")

@@ -277,9 +277,6 @@ func TestClusterRound(t *testing.T) {
 		}
 		awaitContainer(t, api, "c1", "running", inState("running"))
 		t.Logf("suspended after %v, back after %v", took, time.Since(began))
-		if took > 10*time.Second {
-			t.Errorf("to suspend took %v", took)
-		}
 	}
 	if two.state("c2") != "running" || len(two.done) != 0 {
 		t.Error("the other node did something")
@@ -297,7 +294,7 @@ func TestClusterRestarts(t *testing.T) {
 		t.Skip("-short: this takes some seconds")
 	}
 	r := rand.New(rand.NewPCG(3, 4))
-	m, manager := startCluster(t, "127.0.0.1:0")
+	m, manager := startCluster(t, "127.0.0.41:0") // where no connection of others takes the port while it is down
 	addr := m.Addr().String()
 	ids := []string{"c1", "c2", "c3", "c4", "c5"}
 	h := newRoom(ids...)

@@ -7,13 +7,13 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"headrace/internal/testkit"
 )
 
-// TestGenerated compares the code with what Hadoop's jars give.
+// TestGenerated compares the code with what Hadoop's jars give, which changes with Hadoop's version.
 func TestGenerated(t *testing.T) {
-	if testing.Short() {
-		t.Skip("Java is not started in short tests")
-	}
+	testkit.Long(t)
 	cmd := exec.Command("scripts/generate-hdfs", "--check")
 	cmd.Dir = "../.."
 	out, err := cmd.CombinedOutput()

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"headrace/internal/linux"
 	"headrace/internal/testkit"
@@ -160,11 +159,7 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	if points, err := linux.ProcFS("").MountedIn("self", s.Dir); err != nil || slices.Contains(points, d.Dir) {
 		t.Errorf("still mounted, or %v", err)
 	}
-	select {
-	case <-left:
-	case <-time.After(10 * time.Second):
-		t.Error("the leftover process still runs")
-	}
+	<-left
 }
 
 // leaveProcess starts a program called headrace-... that has its directory in dir

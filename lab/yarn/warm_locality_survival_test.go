@@ -230,8 +230,7 @@ func (s *stricken) usualPair(t *testing.T) (spark, mapReduce *held) {
 	return s.pair(t, s.spark, 3, wire.SocketPath(s.c.machines[0].at(stateName)))
 }
 
-// released lets a pair go on, and returns what they have counted when both have ended. They may take three times as long as
-// until they were in the middle, and half a minute: no task is to wait for somebody who does not answer.
+// released lets a pair go on, and returns what they have counted when both have ended.
 func released(t *testing.T, spark, mapReduce *held) (ofSpark, ofMapReduce map[string]int64) {
 	t.Helper()
 	began := time.Now()
@@ -239,9 +238,6 @@ func released(t *testing.T, spark, mapReduce *held) (ofSpark, ofMapReduce map[st
 	ofSpark, ofMapReduce = spark.wait(t).Metrics, mapReduce.wait(t).Metrics
 	took := time.Since(began)
 	t.Logf("%v until they were in the middle, then %v; %v; %v", mapReduce.took.Round(100*time.Millisecond), took.Round(100*time.Millisecond), ofSpark, ofMapReduce)
-	if bound := 3*mapReduce.took + 30*time.Second; took > bound {
-		t.Errorf("the jobs took %v from the middle on, more than %v", took, bound)
-	}
 	if ofSpark["locality.doubts"]+ofMapReduce["MEMORY_DOUBTS"] > 0 {
 		t.Error("something was not found out")
 	}

@@ -217,7 +217,7 @@ func (w *world) endSupervisors() {
 // startManager runs a manager that the attacker can reach, and whose token not.
 func (w *world) startManager() {
 	w.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.44:0") // where no connection of others takes the port
 	w.must(err)
 	address := l.Addr().String()
 	l.Close()
@@ -246,20 +246,33 @@ func (w *world) briefing() briefing {
 	return b
 }
 
+// lively is what a program says, which has to say something again and again: each time it sets a timer back.
+type lively struct {
+	bytes.Buffer
+	late *time.Timer
+}
+
+func (l *lively) Write(b []byte) (int, error) {
+	l.late.Reset(2 * patience)
+	return l.Buffer.Write(b)
+}
+
 // runAs runs one of the programs of other users and returns its output and what it
-// has said on standard error.
+// has said on standard error, as it does at the end of each part.
 func (w *world) runAs(role string, uid uint32, b briefing) (out []byte, said string) {
 	w.Helper()
 	text, err := json.Marshal(b)
 	w.must(err)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(w.dir, "hostile"))
 	cmd.Env = []string{roleEnv + "=" + role, "PATH=" + os.Getenv("PATH"), "HOME=" + b.Home, "GORACE=atexit_sleep_ms=0"}
 	cmd.Dir = "/"
 	cmd.Stdin = bytes.NewReader(text)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-	var stdout, stderr bytes.Buffer
+	var stdout bytes.Buffer
+	stderr := lively{late: time.AfterFunc(2*patience, cancel)}
+	defer stderr.late.Stop()
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		w.Fatalf("%s: %v\n%s", role, err, &stderr)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -272,8 +273,9 @@ func interrupted(t *testing.T, o Options, word string, times int) *Results {
 func TestInterruptedDays(t *testing.T) {
 	o := simTest(t, simSeeds)
 	o.Scale = 0.001
-	if res := interrupted(t, o, "seed 2,", 1); res.Complete || len(res.day(1)) != 13 {
-		t.Errorf("complete %v with %d runs of the first seed; want 13, and incomplete", res.Complete, len(res.day(1)))
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // so many runs at a time: three have ended when the fifth one begins
+	if res := interrupted(t, o, "seed 1, adaptive", 1); res.Complete || len(res.day(1)) < 3 || len(res.day(1)) > 12 {
+		t.Errorf("complete %v with %d runs of the first seed; want those that were finished of 13", res.Complete, len(res.day(1)))
 	}
 }
 
