@@ -232,9 +232,10 @@ func TestSuspendedStaysSo(t *testing.T) {
 					w.await("its second stop", func() bool {
 						return !slices.ContainsFunc(w.taskProcesses("t"), func(p linux.Stat) bool { return !linux.Stopped(p.State) })
 					})
+					w.await("it to be counted", func() bool { return w.stats(task).Continued > nth })
 					best = min(best, time.Since(began))
 					if st := w.stats(task); st.Continued != nth+1 || st.State != headrace.Suspended {
-						t.Errorf("nobody noticed: %+v", st)
+						t.Errorf("it is %+v", st)
 					}
 					before = w.cpu(task)
 					time.Sleep(50 * time.Millisecond)

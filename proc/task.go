@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"headrace"
-	"headrace/internal/linux"
 	"headrace/proc/control"
 )
 
@@ -124,13 +123,11 @@ func (t *Task) verb(ctx context.Context, op string, args, result any) error {
 }
 
 // verbInTime is verb that fails with ErrNoAnswer when it takes longer than the grace and the task's
-// patience. A supervisor that goes on after that does not begin with it any more.
+// patience.
 func (t *Task) verbInTime(ctx context.Context, op string, grace time.Duration, result any) error {
-	limit := grace + t.patience
-	args := graceArgs{Grace: grace, Until: linux.Clock() + limit}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrNoAnswer)
+	ctx, cancel := context.WithTimeoutCause(ctx, grace+t.patience, ErrNoAnswer)
 	defer cancel()
-	return t.verb(ctx, op, args, result)
+	return t.verb(ctx, op, graceArgs{Grace: grace}, result)
 }
 
 // present fails with ErrNoAnswer if the supervisor does not say in time that it is there.
@@ -144,14 +141,12 @@ type graceArgs struct {
 	Grace time.Duration `json:"grace"`
 	// ForUser is of a kill: the record of the end is to say so.
 	ForUser bool `json:"for_user,omitempty"`
-	// Until is of a suspension or a resume: from then on (linux.Clock) it is not to be begun. 0: whenever.
-	Until time.Duration `json:"until,omitempty"`
 }
 
 // Suspend stops every thread of the task and confirms it: SIGTSTP and a grace (0:
 // 100 ms) for processes that handle it, SIGSTOP for the others and what is left
 // (os-assisted-preemption, III.B). On an error the task runs on, but for ErrNoAnswer: then
-// Stats tells what has become of it, when the supervisor answers.
+// it may be carried out still, and is to be asked for again.
 func (t *Task) Suspend(ctx context.Context, grace time.Duration) (SuspendResult, error) {
 	var r SuspendResult
 	err := t.verbInTime(ctx, "suspend", grace, &r)
@@ -201,9 +196,6 @@ func (t *Task) restore(ctx context.Context, o RestoreOptions) (RestoreResult, er
 // PageOut writes about the given number of bytes of a suspended task's memory
 // to swap and returns how much left memory.
 func (t *Task) PageOut(ctx context.Context, bytes int64) (int64, error) {
-	if err := t.present(ctx); err != nil {
-		return 0, opError("pageout", t.ID, err)
-	}
 	var moved int64
 	err := t.verb(ctx, "pageout", struct {
 		Bytes int64 `json:"bytes"`
@@ -222,13 +214,9 @@ func (t *Task) PageIn(ctx context.Context) (int64, error) {
 // Checkpoint writes a running or suspended task to storage and ends its
 // processes; when it returns without an error the checkpoint is durable. On an
 // error the task is as it was before. A task that cannot be dumped gives
-// ErrNotCheckpointable, with the reason in the text. Nothing is begun where the supervisor
-// does not answer (ErrNoAnswer).
+// ErrNotCheckpointable, with the reason in the text.
 func (t *Task) Checkpoint(ctx context.Context, o CheckpointOptions) (CheckpointResult, error) {
 	var r CheckpointResult
-	if err := t.present(ctx); err != nil {
-		return r, opError("checkpoint", t.ID, err)
-	}
 	o.CRIU = cmp.Or(o.CRIU, t.criu)
 	err := t.verb(ctx, "checkpoint", o, &r)
 	return r, err

@@ -28,7 +28,7 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
 		var stats proc.Stats
 		err := store.InTurn(ctx, m, live.Exited(), func() (_ int64, err error) {
-			stats, err = o.askAgain(ctx, live, again, opts)
+			stats, err = o.askAgain(ctx, t, live, again, opts)
 			return 0, err
 		})
 		var im *journal.Image
@@ -51,34 +51,31 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 const startSeen = time.Second
 
 // askAgain makes a request again, with opts if it was for a checkpoint, and returns the state after it.
-func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent, opts proc.CheckpointOptions) (proc.Stats, error) {
+func (o *operations) askAgain(ctx context.Context, t *task, live Task, in *journal.Intent, opts proc.CheckpointOptions) (proc.Stats, error) {
 	var err error
 	switch in.Kind {
 	case headrace.Suspending:
-		_, err = live.Suspend(ctx, in.Grace)
+		err = o.insist(ctx, t, func() error {
+			_, err := live.Suspend(ctx, in.Grace)
+			return err
+		})
 	case headrace.Resuming:
-		err = live.Resume(ctx)
+		err = o.insist(ctx, t, func() error { return live.Resume(ctx) })
 	case headrace.Checkpointing:
 		if err = o.stores.There(ctx, in.Dir); err != nil {
 			break
 		}
 		opts.StoreID, opts.Asked = o.stores.ID(in.Dir), in.Began
-		err = proc.ErrNoAnswer
-		for errors.Is(err, proc.ErrNoAnswer) { // the request of the earlier daemon may be under way
-			_, err = live.Checkpoint(ctx, opts)
-		}
+		_, err = live.Checkpoint(ctx, opts)
 	}
 	if err != nil && !errors.Is(err, proc.ErrState) {
 		o.log.Warn("what was under way when the daemon ended did not succeed", "operation", in.Kind, "err", err)
-	}
-	if errors.Is(err, proc.ErrNoAnswer) { // what has become of it is found out when it is measured
-		return proc.Stats{}, err
 	}
 	began := o.clk.boot()
 	for {
 		stats, err := statsOf(ctx, live)
 		starting := in.Kind == headrace.Starting && stats.State == headrace.Checkpointed && o.clk.boot()-began < startSeen
-		if err == nil && !starting || errors.Is(err, proc.ErrGone) || errors.Is(err, proc.ErrNoAnswer) && (in.Kind == headrace.Suspending || in.Kind == headrace.Resuming) {
+		if err == nil && !starting || errors.Is(err, proc.ErrGone) {
 			return stats, err
 		}
 		select {
@@ -93,9 +90,6 @@ func (o *operations) settledAs(t *task, in *journal.Intent, stats proc.Stats, im
 	if err != nil {
 		if in.Kind == headrace.Checkpointing && errors.Is(err, proc.ErrGone) {
 			t.unanswered = in
-		}
-		if errors.Is(err, proc.ErrNoAnswer) {
-			o.troubled(t, fmt.Sprintf("the daemon ended while it was %s: %v", in.Kind, err), 0)
 		}
 		return err // its end is reported by the connection
 	}

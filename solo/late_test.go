@@ -198,8 +198,8 @@ func tells(w *wire.Task, state, reason string) bool {
 	return slices.ContainsFunc(w.History, func(e *wire.Event) bool { return e.State == state && strings.Contains(e.Reason, reason) })
 }
 
-// TestSuspendWithoutAnswer: a task whose supervisor does not answer when it is to be suspended stays what it was, says why, and is
-// suspended when it is asked for again. If it was suspended after all, it goes on: whoever had asked does not count on that.
+// TestSuspendWithoutAnswer: who wants a task suspended whose supervisor does not answer is told so. It is suspended when the supervisor
+// answers, and before that nothing else becomes of it: nobody knows whether it runs.
 func TestSuspendWithoutAnswer(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		t.Run(fmt.Sprintf("done %v", done), func(t *testing.T) {
@@ -215,26 +215,69 @@ func TestSuspendWithoutAnswer(t *testing.T) {
 			if _, err := b.tasks.Suspend(b.ctx(), q); err == nil || !strings.Contains(err.Error(), "does not answer") {
 				t.Errorf("it is said to be suspended: %v", err)
 			}
-			b.await(id, "as it was, with the reason", func(w *wire.Task) bool {
-				return w.State == "running" && !w.Held && tells(w, "trouble", "could not be suspended") && tells(w, "trouble", "does not answer") &&
-					(done || strings.Contains(w.Reason, "does not answer"))
+			b.await(id, "being suspended, with the reason", func(w *wire.Task) bool {
+				return w.State == "running" && w.Doing == "suspending" && strings.Contains(w.Reason, "does not answer")
 			})
-			if done {
-				b.await(id, "put right", func(w *wire.Task) bool { return tells(w, "suspended", "too late") && w.Doing == "" })
-			}
-			if is := b.world.state(id); is != headrace.Running {
-				t.Errorf("it is %s", is)
-			}
 			silent.Store(false)
-			if got, err := b.tasks.Suspend(b.ctx(), q); err != nil || got.State != "suspended" || !got.Held || got.Reason != "a user asked for it" {
-				t.Errorf("once more: %v, %v", got, err)
+			got := b.await(id, "suspended", func(w *wire.Task) bool { return w.State == "suspended" && w.Doing == "" })
+			if !got.Held || got.Reason != "a user asked for it" || !tells(got, "trouble", "does not answer") {
+				t.Errorf("it is %v", got)
+			}
+			if is := b.world.state(id); is != headrace.Suspended {
+				t.Errorf("it is %s", is)
 			}
 		})
 	}
 }
 
-// TestResumeWithoutAnswer: a task whose supervisor does not answer when it is to go on stays suspended, says why, and is tried
-// again. If it has gone on after all, and others have its slot by then, it is suspended again.
+// TestRoomWithoutAnswer: a task that is to make room, and whose supervisor does not answer, does not lose its work for that.
+func TestRoomWithoutAnswer(t *testing.T) {
+	b := newBed(t, policy.Cost)
+	c, silent := unanswered(b, "suspend", false)
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	id := b.run(headrace.Low)
+	b.awaitState(id, headrace.Running)
+	silent.Store(true)
+	urgent := b.run(headrace.High)
+	b.await(id, "being suspended, with the reason", func(w *wire.Task) bool {
+		return w.State == "running" && w.Doing == "suspending" && strings.Contains(w.Reason, "does not answer")
+	})
+	silent.Store(false)
+	b.awaitState(urgent, headrace.Running)
+	b.awaitState(id, headrace.Suspended)
+	b.finish(urgent, 0)
+	b.awaitState(id, headrace.Running)
+	b.world.with(id, func(x *thing) {
+		if x.starts != 1 {
+			t.Errorf("it was started %d times", x.starts)
+		}
+	})
+}
+
+// TestKillWithoutAnswer: a kill does not wait for a supervisor that does not answer to a suspension.
+func TestKillWithoutAnswer(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	c, silent := unanswered(b, "suspend", false)
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	id := b.run(headrace.Normal)
+	b.awaitState(id, headrace.Running)
+	silent.Store(true)
+	q := &wire.VerbRequest{Id: string(id)}
+	if _, err := b.tasks.Suspend(b.ctx(), q); err == nil {
+		t.Error("no error")
+	}
+	if _, err := b.tasks.Kill(b.ctx(), q); err != nil {
+		t.Error(err)
+	}
+	b.awaitState(id, headrace.Killed)
+}
+
+// TestResumeWithoutAnswer: who wants a task to go on whose supervisor does not answer is told so. It goes on when the supervisor
+// answers, and has its slot until then.
 func TestResumeWithoutAnswer(t *testing.T) {
 	for _, done := range []bool{false, true} {
 		t.Run(fmt.Sprintf("done %v", done), func(t *testing.T) {
@@ -253,20 +296,10 @@ func TestResumeWithoutAnswer(t *testing.T) {
 			if _, err := b.tasks.Resume(b.ctx(), q); err == nil || !strings.Contains(err.Error(), "does not answer") {
 				t.Errorf("it is said to go on: %v", err)
 			}
-			other := b.run(headrace.High)
-			b.awaitState(other, headrace.Running)
-			got := b.await(id, "as it was", func(w *wire.Task) bool { return w.State == "suspended" && w.Doing == "" })
-			if !tells(got, "trouble", "could not be resumed") || !tells(got, "trouble", "does not answer") {
-				t.Errorf("its history is %v", got.History)
-			}
-			if done {
-				b.await(id, "put right", func(w *wire.Task) bool { return tells(w, "running", "too late") && w.Doing == "" })
-			}
-			if is := b.world.state(id); is != headrace.Suspended {
-				t.Errorf("it is %s", is)
-			}
+			b.await(id, "being resumed, with the reason", func(w *wire.Task) bool {
+				return w.State == "suspended" && w.Doing == "resuming" && strings.Contains(w.Reason, "does not answer")
+			})
 			silent.Store(false)
-			b.finish(other, 0)
 			b.awaitState(id, headrace.Running)
 			b.finish(id, 0)
 			b.awaitState(id, headrace.Done)
@@ -287,17 +320,12 @@ func TestHostedWithoutAnswer(t *testing.T) {
 	if err := b.order(id, "suspend"); err == nil {
 		t.Error("no error")
 	}
-	b.await(id, "put right", func(w *wire.Task) bool {
-		return w.State == "running" && tells(w, "suspended", "too late") && w.Doing == ""
-	})
-	if is := b.world.state(id); is != headrace.Running {
-		t.Errorf("it is %s", is)
-	}
 	silent.Store(false)
-	b.mustOrder(id, "suspend")
+	b.awaitState(id, headrace.Suspended)
+	b.mustOrder(id, "resume")
 }
 
-// TestUnansweredBeforeARestart: the daemon that comes does not wait for ever for the supervisor either, and finds the truth
+// TestUnansweredBeforeARestart: the daemon that comes tells of the supervisor that does not answer too, and finds the truth
 // when that answers.
 func TestUnansweredBeforeARestart(t *testing.T) {
 	for _, done := range []bool{false, true} {
@@ -312,29 +340,18 @@ func TestUnansweredBeforeARestart(t *testing.T) {
 			go b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: string(id)})
 			<-died
 			b.crash()
-			var silent atomic.Bool
+			c, silent := unanswered(b, "suspend", false)
 			silent.Store(true)
-			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
-				if silent.Load() && (op == "suspend" || op == "stats") {
-					return proc.ErrNoAnswer
-				}
-				return nil
-			}}
 			if err := b.startWith(c); err != nil {
 				t.Fatal(err)
 			}
-			b.await(id, "not known", func(w *wire.Task) bool {
-				return w.State == "running" && w.Doing == "" && strings.Contains(w.Reason, "does not answer")
+			b.await(id, "being suspended, with the reason", func(w *wire.Task) bool {
+				return w.State == "running" && w.Doing == "suspending" && strings.Contains(w.Reason, "does not answer")
 			})
 			silent.Store(false)
-			if done {
-				b.await(id, "put right", func(w *wire.Task) bool { return tells(w, "suspended", "too late") && w.Doing == "" })
-			}
-			if is := b.world.state(id); is != headrace.Running {
+			b.awaitState(id, headrace.Suspended)
+			if is := b.world.state(id); is != headrace.Suspended {
 				t.Errorf("it is %s", is)
-			}
-			if got, err := b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil || got.State != "suspended" {
-				t.Errorf("once more: %v, %v", got, err)
 			}
 		})
 	}

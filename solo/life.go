@@ -45,7 +45,6 @@ func (l *life) begin(t *task, kind headrace.Operation, in *journal.Intent, c *ca
 		op.calls = append(op.calls, c)
 	}
 	t.op = op
-	t.ops++
 	if in != nil {
 		in.Kind, in.AtMs = kind, l.clk.wall().UnixMilli()
 		in.Began = cmp.Or(in.Began, op.began) // what is asked for again may have been done since it was first

@@ -49,7 +49,7 @@ func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 	}
 	l.ledger.relieve = l.logs.makeRoom
 	l.own = &own{operations: operations, admission: admission, measuring: l.measuring, policy: p.policy}
-	l.measuring.emptied, l.measuring.otherwise = operations.emptied, operations.putRight
+	l.measuring.emptied = operations.emptied
 	life.own, life.foreign, life.idle = l.own, l.containers, l.calls.nextCall
 	return l, nil
 }

@@ -24,9 +24,6 @@ type measuring struct {
 	round round
 	// emptied is told of tasks that have no processes although nothing is being done to them.
 	emptied func(*task, proc.Stats)
-	// otherwise is told of tasks to which nothing is being done, and whose supervisors have them in another state than
-	// the records.
-	otherwise func(*task, headrace.TaskState)
 }
 
 // round is one measurement of all tasks that a decision waits for.
@@ -110,7 +107,6 @@ func (m *measuring) poll(t *task) {
 	}
 	t.polling = true
 	live, id, reads := t.live, t.rec.ID, t.opensItself() && m.round.open
-	idle, nth := t.op == nil, t.ops
 	m.background(func(ctx context.Context) func() {
 		stats, err := statsOf(ctx, live)
 		had, cold := int64(0), int64(0)
@@ -122,20 +118,8 @@ func (m *measuring) poll(t *task) {
 				t.had, t.cold = had, cold
 			}
 			m.measured(t, id, live, stats, err)
-			if err == nil && idle && t.op == nil && t.ops == nth && t.live == live {
-				m.compare(t, stats.State)
-			}
 		}
 	})
-}
-
-// compare has a task put right that its supervisor has in another state than its record: what was asked of the supervisor, and not
-// answered in time, may have been done all the same.
-func (m *measuring) compare(t *task, is headrace.TaskState) {
-	differs := t.rec.State == headrace.Running && is == headrace.Suspended || t.rec.State == headrace.Suspended && is == headrace.Running
-	if differs && t.rec.Kill == nil && !m.stopping {
-		m.otherwise(t, is)
-	}
 }
 
 // statsOf is what a task has used, unless its supervisor does not answer in time. It may be called from anywhere.

@@ -177,8 +177,46 @@ func is(ctx context.Context, live Task, want headrace.TaskState, err error) bool
 	if !errors.Is(err, proc.ErrState) {
 		return false
 	}
-	stats, err := statsOf(ctx, live)
-	return err == nil && stats.State == want
+	for {
+		if stats, err := statsOf(ctx, live); !errors.Is(err, proc.ErrNoAnswer) {
+			return err == nil && stats.State == want
+		}
+	}
+}
+
+// insistPause is how soon a supervisor that has not answered is asked again.
+const insistPause = time.Second
+
+// insist asks a supervisor again and again until it answers. Before that nobody knows whether the task runs: nothing but a kill can be
+// decided about it, or it would have a slot of others, or lose its work. It may be called from anywhere.
+func (o *operations) insist(ctx context.Context, t *task, ask func() error) error {
+	for {
+		err := ask()
+		if !errors.Is(err, proc.ErrNoAnswer) {
+			return err
+		}
+		o.post(func() { o.silent(t, err) })
+		select {
+		case <-time.After(insistPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// silent tells those who have asked for the operation under way that the supervisor does not answer.
+func (o *operations) silent(t *task, err error) {
+	if t.op == nil {
+		return
+	}
+	if !t.op.silent {
+		t.op.silent = true
+		o.troubled(t, fmt.Sprintf("%v; it is asked again until it does", err), 0)
+	}
+	for _, c := range t.op.calls {
+		o.answer(c, t, err)
+	}
+	t.op.calls = nil
 }
 
 // ended reads the exit of a task without waiting for it.
@@ -199,7 +237,11 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 	grace, reads := in.Grace, t.opensItself()
 	o.begin(t, headrace.Suspending, in, c, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
-		res, err := live.Suspend(ctx, grace)
+		var res proc.SuspendResult
+		err := o.insist(ctx, t, func() (err error) {
+			res, err = live.Suspend(ctx, grace)
+			return err
+		})
 		if is(ctx, live, headrace.Suspended, err) {
 			err = nil
 		}
@@ -312,7 +354,7 @@ func (o *operations) resume(t *task, in *journal.Intent) {
 	live, swapped := t.live, t.stats.Swapped
 	o.begin(t, headrace.Resuming, in, nil, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
-		err := live.Resume(ctx)
+		err := o.insist(ctx, t, func() error { return live.Resume(ctx) })
 		if is(ctx, live, headrace.Running, err) {
 			err = nil
 		}
@@ -331,46 +373,6 @@ func (o *operations) resume(t *task, in *journal.Intent) {
 			if swapped > 0 {
 				o.pageIn(t, live, swapped)
 			}
-			return nil
-		}
-	})
-}
-
-// putRight makes a task be again what its record says. Its supervisor has suspended or continued it when nobody counted on
-// that any more: whoever had asked for it was told that it had failed, and the slots, and the memory, may have gone to others.
-func (o *operations) putRight(t *task, found headrace.TaskState) {
-	if o.clk.boot() < t.retryAt {
-		return
-	}
-	why := fmt.Sprintf("its supervisor did too late what was asked of it before; it was to stay %s", t.rec.State)
-	t.rec.Note(journal.Event{AtMs: o.clk.wall().UnixMilli(), State: found.String(), Reason: why})
-	o.log.Warn("a task is not as it was left", "id", t.rec.ID, "found", found, "reason", why)
-	live, was, in := t.live, t.rec.State, &journal.Intent{Grace: o.cfg.SuspendGrace, Reason: why}
-	kind := headrace.Resuming
-	if was == headrace.Suspended {
-		kind = headrace.Suspending
-	}
-	o.begin(t, kind, in, nil, func(ctx context.Context) func() error {
-		watch := o.stopwatch()
-		var err error
-		if kind == headrace.Suspending {
-			_, err = live.Suspend(ctx, in.Grace)
-		} else {
-			err = live.Resume(ctx)
-		}
-		if is(ctx, live, was, err) {
-			err = nil
-		}
-		took, at := watch()
-		return func() error {
-			if err != nil {
-				o.backOff(t)
-				o.troubled(t, fmt.Sprintf("it is %s, %s, and that failed: %v", found, why, err), 0)
-				return err
-			}
-			o.succeeded(t)
-			t.trouble, t.troubleUntil = "", 0
-			t.rec.Note(journal.Event{AtMs: at, State: was.String(), Took: took, Reason: "it is again as it was left"})
 			return nil
 		}
 	})

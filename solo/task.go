@@ -37,7 +37,8 @@ type task struct {
 	live     Task
 	detached chan struct{}
 
-	doing
+	// op is the operation that runs now; nil: idle.
+	op *operation
 	// queue are requests of users that wait for op to end.
 	queue []*call
 	// exit has arrived but could not be handled yet because of op.
@@ -73,13 +74,6 @@ type task struct {
 	troubleUntil time.Duration
 }
 
-// doing is what is being done to a task.
-type doing struct {
-	// op is the operation that runs now; nil: idle. ops counts them.
-	op  *operation
-	ops int
-}
-
 // orphan is what is known of a task whose supervisor has gone.
 type orphan struct {
 	// unanswered is a checkpoint whose supervisor, or its init, has gone before it has answered: it may
@@ -99,8 +93,9 @@ type operation struct {
 	began time.Duration
 	// bytes are to be paged out, swapped was out before; for a paging out.
 	bytes, swapped int64
-	// calls are answered when it has ended.
-	calls []*call
+	// calls are answered when it has ended, or when the supervisor is silent: it has not answered in time.
+	calls  []*call
+	silent bool
 }
 
 // holdsSlot tells whether the task's processors are taken. Those of a hosted task
@@ -145,6 +140,7 @@ func (t *task) snapshot() *board.Task {
 	if t.rec.Op != nil {
 		s.DoingReason = t.rec.Op.Reason
 	}
+	s.Silent = t.op != nil && t.op.silent
 	if t.known {
 		stats := t.stats
 		s.Stats = &stats

@@ -127,33 +127,38 @@ func (s *stopper) lock() {
 
 // keepStopped looks for as long as the nth lock holds whether somebody has continued the task.
 func (s *stopper) keepStopped(nth int) {
+	failed := false
 	for holds := true; holds; {
 		time.Sleep(continuedLook)
 		if !s.op.TryLock() {
 			continue // whatever is being done to the task, it is told in a moment
 		}
 		if holds = s.life.now() == stopped && s.locks == nth; holds {
-			s.stopIfContinued()
+			err := s.stopIfContinued()
+			if err != nil && !failed { // whoever keeps the stops away, a tracer say, does not fill the log
+				fmt.Fprintf(os.Stderr, "stop a suspended task again: %v\n", err)
+			}
+			failed = err != nil
 		}
 		s.op.Unlock()
 	}
 }
 
 // stopIfContinued stops a suspended task again that somebody has continued, and counts how often that was so.
-func (s *stopper) stopIfContinued() {
+func (s *stopper) stopIfContinued() error {
 	tree, err := s.processes.tree()
 	if err != nil {
-		return
+		return err
 	}
 	h := newHalt(s.processes, 0)
 	if left, err := h.moving(tree); err == nil && len(left) == 0 {
-		return
+		return nil
 	}
 	if err := h.run(tree, s.op.isKilled); err != nil {
-		fmt.Fprintf(os.Stderr, "stop a suspended task again: %v\n", err)
-		return
+		return err
 	}
 	s.continued.Add(1)
+	return nil
 }
 
 // unlock returns the end of lock for a task that is to stay stopped: what somebody has

@@ -178,7 +178,6 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 	var a struct {
 		Grace   time.Duration `json:"grace"`
 		ForUser bool          `json:"for_user"`
-		Until   time.Duration `json:"until"`
 		Bytes   int64         `json:"bytes"`
 	}
 	if len(args) > 0 {
@@ -200,9 +199,9 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 		res, err := with(args, t.restore)
 		return res, notNow(err)
 	case "suspend":
-		return t.suspend(a.Grace, a.Until)
+		return t.suspend(a.Grace)
 	case "resume":
-		return nil, t.resume(a.Until)
+		return nil, t.resume()
 	case "checkpoint":
 		return with(args, t.checkpoint)
 	case "kill":

@@ -183,10 +183,10 @@ func (t *task) done() {
 }
 
 // suspend stops every thread of the task, and locks it.
-func (t *task) suspend(grace, until time.Duration) (proc.SuspendResult, error) {
+func (t *task) suspend(grace time.Duration) (proc.SuspendResult, error) {
 	t.op.Lock()
 	defer t.op.Unlock()
-	if err := t.wantInTime(running, until); err != nil {
+	if err := t.life.want(running); err != nil {
 		return proc.SuspendResult{}, err
 	}
 	res, err := t.stops.stop(grace, true)
@@ -197,22 +197,13 @@ func (t *task) suspend(grace, until time.Duration) (proc.SuspendResult, error) {
 }
 
 // resume continues what suspend has stopped.
-func (t *task) resume(until time.Duration) error {
+func (t *task) resume() error {
 	t.op.Lock()
 	defer t.op.Unlock()
-	if err := t.wantInTime(stopped, until); err != nil {
+	if err := t.life.want(stopped); err != nil {
 		return err
 	}
 	return t.stops.cont()
-}
-
-// wantInTime says why what is to be done to a task in a phase is not possible now. Whoever has asked for it does not
-// wait any more from a time on (linux.Clock; 0: for ever), and counts on it that it is not done.
-func (t *task) wantInTime(p phase, until time.Duration) error {
-	if until != 0 && linux.Clock() >= until {
-		return fmt.Errorf("%w: it was asked for too long ago", proc.ErrNotNow)
-	}
-	return t.life.want(p)
 }
 
 // pageOut writes at least the given number of bytes of a suspended task to

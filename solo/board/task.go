@@ -17,6 +17,8 @@ type Task struct {
 	Argv    []string
 	Output  string
 	Stats   *proc.Stats // of its processes; nil without any
+	// Silent: what is being done to it waits for its supervisor, as Trouble says.
+	Silent bool
 	// DoingReason is why what is being done to it is done.
 	DoingReason string
 	// Resident is how much of its input was in memory while it waited.
@@ -51,6 +53,9 @@ func (t *Task) NoLimits() string {
 // Reason joins why the task came to its state with why it stays there.
 func (t *Task) Reason() string {
 	r := t.Record.Reason
+	if t.Silent {
+		return t.Trouble
+	}
 	if t.Record.Op != nil { // it does not wait
 		if r == WaitsForSlot {
 			return t.DoingReason
