@@ -331,7 +331,9 @@ func TestSupervisorThatStandsStill(t *testing.T) {
 		{"suspend", func() error { _, err := impatient.Suspend(w.ctx, time.Millisecond); return err }, headrace.Suspended},
 		{"resume", func() error { return impatient.Resume(w.ctx) }, headrace.Running},
 	} {
-		w.must(unix.Kill(w.shimPID("t"), unix.SIGSTOP))
+		pid := w.shimPID("t")
+		w.must(unix.Kill(pid, unix.SIGSTOP))
+		w.await("it to stand still", func() bool { p, err := linux.ProcFS("").Stat(pid); return err == nil && linux.Stopped(p.State) })
 		if err := c.ask(); !errors.Is(err, proc.ErrNoAnswer) || !strings.Contains(err.Error(), c.what+" task t: ") {
 			t.Errorf("%s: %v", c.what, err)
 		}
