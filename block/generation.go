@@ -124,7 +124,7 @@ func (s *Store) rewind(r *replica, h *handle, to mark, stamp uint64, k kind) err
 		if to.length >= r.spilled {
 			return nil
 		}
-		_, err := s.erase(r, h, to)
+		_, err := r.erase(h, to)
 		return err
 	}
 	// A closed block has the length that its header says, whatever lies behind it. One
