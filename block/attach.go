@@ -3,7 +3,6 @@ package block
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -59,9 +58,7 @@ func Attach(s *Store) (back []string) {
 		case !v.letGo() || !v.away || !is:
 		default:
 			v.away = false // once for each time that it comes
-			if err := attach(s, i, v); err != nil {
-				s.Log.Error("a disk is there again, and cannot be used", "disk", v.dir, "cause", err)
-			} else {
+			if err := attach(s, i, v); err == nil {
 				back = append(back, v.dir)
 			}
 		}
@@ -128,7 +125,7 @@ func (v *volume) letGo() bool {
 // that is out of use.
 func attach(s *Store, i int, was *volume) error {
 	v := s.newVolume(was.dir)
-	v.back, v.onOut = true, nil // nobody knows it yet
+	v.back = true
 	err := s.load(v)
 	if err == nil {
 		err = v.err()
@@ -146,60 +143,8 @@ func attach(s *Store, i int, was *volume) error {
 		v.letGo()
 		return err
 	}
-	v.onOut = s.Out
 	for _, m := range []map[int64]*replica{s.blocks, s.copies} {
 		maps.DeleteFunc(m, func(_ int64, r *replica) bool { return r.file.v != v && r.file.v.dir == v.dir })
 	}
 	return nil
-}
-
-// adoptAgain takes in a replica of a disk that was away, while all others are in use. What has come in its place meanwhile stays, if it is no older; io is held.
-func adoptAgain(s *Store, r *replica) error {
-	if r.suspect {
-		// The next start has to know, too, that the disk was away.
-		err := s.withFile(r, func(h *handle) error {
-			return errors.Join(s.put(r, h, func(next *header) { next.since = 0 }), h.sync())
-		})
-		if err != nil {
-			return err
-		}
-	}
-	id := r.head.block
-	s.mu.Lock()
-	old := s.blocks[id]
-	switch {
-	case s.closed:
-		s.mu.Unlock()
-		return ErrClosed
-	case old == nil || old.file.v.err() != nil:
-		s.blocks[id] = r
-		r.count(true)
-		s.mu.Unlock()
-		return nil
-	case old.state == Temporary: // a copy that was being made in its place goes on, beside it
-		s.copies[id], s.blocks[id] = old, r
-		r.count(true)
-		s.mu.Unlock()
-		return nil
-	}
-	better := old.writer == nil && (r.head.stamp > old.head.stamp || r.head.stamp == old.head.stamp && old.damaged)
-	if better {
-		s.blocks[id] = r
-		r.count(true)
-	}
-	s.mu.Unlock()
-	kept, dropped := old, r
-	if better {
-		kept, dropped = r, old
-		old.io.Lock()
-		defer old.io.Unlock()
-		s.cutOff(old)
-	}
-	if err := s.withFile(kept, (*handle).sync); err != nil {
-		return fmt.Errorf("block %d: %w", id, err)
-	}
-	if dropped == old {
-		return dropFor(s, r, old)
-	}
-	return s.drop(r)
 }

@@ -189,7 +189,12 @@ func TestDiskFailsWhenItIsBack(t *testing.T) {
 		must(t, errors.Join(w.Write(content, 0), w.Sync(), w.Close()))
 	}
 	must(t, s.Close())
-	s = opened(t, Config{Dirs: []string{dir, t.TempDir()}, FS: fs})
+	var out atomic.Int64 // it was told so often
+	s = opened(t, Config{Dirs: []string{dir, t.TempDir()}, FS: fs, Out: func(_ string, cause error) {
+		if errors.Is(cause, unix.EIO) {
+			out.Add(1)
+		}
+	}})
 	detach()
 	if Attach(s); !errors.Is(s.Volumes()[0].Cause, ErrNotMounted) {
 		t.Fatal(s.Volumes()[0].Cause)
@@ -203,6 +208,7 @@ func TestDiskFailsWhenItIsBack(t *testing.T) {
 		}
 		return errors.Is(s.Volumes()[0].Cause, unix.EIO)
 	})
+	testkit.Await(t, "that to be told", func() bool { return out.Load() == 1 })
 	if v := s.Volumes()[0]; !errors.Is(v.Unseen, unix.EIO) {
 		t.Errorf("what it has counts as known: %v", v.Unseen)
 	}

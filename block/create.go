@@ -108,7 +108,7 @@ func (s *Store) createIn(c *combined, b Block, capacity int64, temporary bool) (
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := s.findEnd(c); err != nil {
-		return nil, refused(ErrFull, b.ID, "find the end of %s: %w", c.v.path(c.id), err)
+		return nil, refused(ErrFull, b.ID, "%w: %s: %w", ErrNoEnd, c.v.path(c.id), err)
 	}
 	k := writing
 	if temporary {

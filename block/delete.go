@@ -3,7 +3,10 @@ package block
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
+
+	"golang.org/x/sys/unix"
 )
 
 // Delete removes replicas, but none of a newer generation. Those of one file are best
@@ -85,7 +88,7 @@ func dropFor(s *Store, r, old *replica) error {
 }
 
 // tidy removes a file that has no blocks any more. Until its name is gone it is the one that whoever creates a block in it finds, and waits
-// for: another one of the same name would be made on what is about to be removed.
+// for: another one of the same name would be made on what is about to be removed. One that cannot be removed, as it cannot be read, stays as a gap.
 func (s *Store) tidy(c *combined) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,12 +102,23 @@ func (s *Store) tidy(c *combined) error {
 		return nil
 	}
 	s.at("delete.unlink")
-	if err := c.unlink(); err != nil {
+	err := c.unlink()
+	cause := err
+	stays := errors.Is(err, unix.EIO) && c.v.err() == nil
+	if stays { // the index would say at the next start that its blocks are there
+		c.v.log.Error("a file of blocks could not be removed", "file", c.v.path(c.id), "cause", err)
+		err = c.v.index.forget(c.v, c.id)
+	}
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c.regions = nil; stays {
+		c.gaps = []Gap{{c.id, 0, math.MaxInt64, cause}}
+		c.v.torn = append(slices.DeleteFunc(c.v.torn, func(o *combined) bool { return o == c }), c)
+		return nil
+	}
 	delete(c.v.files, c.id)
-	c.regions = nil
 	return nil
 }

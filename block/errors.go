@@ -18,6 +18,8 @@ var (
 	ErrState = errors.New("not in the state for that")
 	// ErrFull: there is no room, or none that may be used for this.
 	ErrFull = errors.New("no room on the disk")
+	// ErrNoEnd: there is room, but only on a disk that cannot read where the file has its end. It is an ErrFull.
+	ErrNoEnd = errors.New("the end of the file is not known")
 	// ErrDamaged: what is on the disk is not what was written. The replica was reported.
 	ErrDamaged = errors.New("the replica is damaged")
 	// ErrChanged: the replica was cut or deleted while it was read.

@@ -525,7 +525,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestFileThatCannotBeOpened: of one bad inode a disk is not taken out. What is in that file counts as damaged, and copies go to another disk, or nowhere.
+// TestFileThatCannotBeOpened: of one bad inode, which cannot be removed either, a disk is not taken out. What is in that file counts as damaged, and copies go to another disk, or nowhere.
 func TestFileThatCannotBeOpened(t *testing.T) {
 	f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
 	for id := int64(1); id <= 2; id++ {
@@ -533,7 +533,7 @@ func TestFileThatCannotBeOpened(t *testing.T) {
 	}
 	bad := f.volumes[0].path(1)
 	failing := func(op vfs.Op) error {
-		if op.Kind == "open" && op.Name == bad {
+		if (op.Kind == "open" || op.Kind == "remove") && op.Name == bad {
 			return unix.EIO
 		}
 		return nil
@@ -562,6 +562,9 @@ func TestFileThatCannotBeOpened(t *testing.T) {
 		t.Errorf("the copy of another node: %+v, %v", i, err)
 	}
 	rest()
+	if gaps := f.Volumes()[0].Gaps; len(gaps) != 1 || gaps[0].File != 1 || !errors.Is(gaps[0].Cause, unix.EIO) {
+		t.Errorf("what is left there: %v", gaps)
+	}
 	f.again(t, func(*Config) {})
 	rest()
 	if got, err := readAll(f.Store, Block{1, 1}, 0, page); err != nil || !bytes.Equal(got, pattern(page)) {
@@ -571,6 +574,35 @@ func TestFileThatCannotBeOpened(t *testing.T) {
 	f.again(t, func(*Config) {})
 	if got, err := readAll(f.Store, Block{1, 1}, 0, page); err != nil || !bytes.Equal(got, pattern(page)) || f.Number() != 2 {
 		t.Errorf("when it can be opened again: %v, %d blocks", err, f.Number())
+	}
+}
+
+// TestFileThatCannotBeRemoved: a block is deleted whose file has a bad inode. The disk stays, also at the next start.
+func TestFileThatCannotBeRemoved(t *testing.T) {
+	f := openFaulty(t, 1<<24, 2*page, "/a")
+	for id := int64(1); id <= 2; id++ {
+		mustWrite(t, f.Store, Block{id, 1}, uint64(id), pattern(page))
+	}
+	must(t, f.Snapshot())
+	bad := f.volumes[0].path(1)
+	f.when(func(op vfs.Op) error {
+		if (op.Kind == "open" || op.Kind == "remove") && op.Name == bad {
+			return unix.EIO
+		}
+		return nil
+	})
+	must(t, f.Delete(Block{1, 1}))
+	for _, when := range []string{"then", "after a start"} {
+		if _, err := f.Stat(1); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: what was deleted: %v", when, err)
+		}
+		if v := f.Volumes()[0]; v.Cause != nil || len(v.Gaps) != 1 {
+			t.Errorf("%s: %v, %v", when, v.Cause, v.Gaps)
+		}
+		if got, err := readAll(f.Store, Block{2, 1}, 0, page); err != nil || !bytes.Equal(got, pattern(page)) {
+			t.Errorf("%s: another file: %v", when, err)
+		}
+		f.again(t, func(*Config) {})
 	}
 }
 
@@ -598,6 +630,77 @@ func TestDamagedCopyIsReplacedOnAFullDisk(t *testing.T) {
 	copied(t, f.Store, Block{1, 1}, content)
 	if got, err := readAll(f.Store, Block{1, 1}, 0, n); err != nil || !bytes.Equal(got, content) {
 		t.Errorf("%d bytes, %v", len(got), err)
+	}
+}
+
+// TestDamagedOnADiskThatIsOut: decayed copies of a disk that is out of use wait for nothing.
+func TestDamagedOnADiskThatIsOut(t *testing.T) {
+	f := openFaulty(t, 1<<24, 64*page, "/a")
+	mustWrite(t, f.Store, Block{1, 1}, 1, pattern(page))
+	f.mem.Flip(f.volumes[0].path(1), f.blocks[1].head.offset+f.volumes[0].dataAt(0), 3)
+	if _, err := readAll(f.Store, Block{1, 1}, 0, page); !errors.Is(err, ErrDamaged) {
+		t.Fatal(err)
+	}
+	for _, want := range []int64{1, 0} {
+		if n := f.Volumes()[0].Damaged; n != want {
+			t.Errorf("%d are damaged, want %d", n, want)
+		}
+		f.volumes[0].takeOut(unix.EIO)
+	}
+}
+
+// TestNoEndOfAFile: that another region of a file can begin nowhere is told apart from that there is no room.
+func TestNoEndOfAFile(t *testing.T) {
+	mem := vfs.NewMem(1<<24, 1)
+	config := Config{Dirs: []string{"/a"}, FS: mem}
+	s := opened(t, config)
+	mustWrite(t, s, Block{1, 1}, 1, pattern(page))
+	mem.Kill()
+	mem.Restart(false)
+	config.FS = &vfs.Faulty{FS: mem, Fail: on("/a", "open", unix.EIO)}
+	s = opened(t, config)
+	if _, err := s.Create(Block{2, 1}, 1, page, true); !errors.Is(err, ErrFull) || !errors.Is(err, ErrNoEnd) {
+		t.Errorf("where the end is not known: %v", err)
+	}
+	if _, err := s.Create(Block{3, 1}, 1, 1<<30, true); !errors.Is(err, ErrFull) || errors.Is(err, ErrNoEnd) {
+		t.Errorf("where there is no room: %v", err)
+	}
+}
+
+// TestAppendsAtOnce: who goes on with a block is refused the room that another one is to have who has just begun with that. It is given back when that fails.
+func TestAppendsAtOnce(t *testing.T) {
+	const capacity, most = 1 << 24, 6 << 20
+	f := openFaulty(t, capacity, 64*page, "/a")
+	for id := int64(1); id <= 2; id++ {
+		w := mustCreate(t, f.Store, Block{id, 1}, uint64(id), most)
+		must(t, errors.Join(w.Write(pattern(page), 0), w.Finalize(page)))
+	}
+	mustWrite(t, f.Store, Block{3, 1}, 3, pattern(capacity*40/100)) // there is room for one of them
+	f.when(on("/a", "open", unix.EIO))
+	if _, err := f.Append(Block{1, 1}, 2, page); !errors.Is(err, unix.EIO) {
+		t.Fatal(err)
+	}
+	f.when(nil)
+	if v := f.Volumes()[0]; f.volumes[0].promised != 0 || v.Writers != 0 {
+		t.Errorf("after one that failed %d are promised to %d", f.volumes[0].promised, v.Writers)
+	}
+	var other error
+	f.point = func(at string) {
+		if at == "reopened" {
+			f.point = nil
+			_, other = f.Append(Block{2, 1}, 2, page)
+		}
+	}
+	w, err := f.Append(Block{1, 1}, 2, page)
+	if err != nil || !errors.Is(other, ErrFull) {
+		t.Fatalf("%v; at the same time: %v", err, other)
+	}
+	if n := f.volumes[0].promised; n != most-page {
+		t.Errorf("%d are promised", n)
+	}
+	must(t, w.Close())
+	if n := f.volumes[0].promised; n != 0 {
+		t.Errorf("at the end %d are promised", n)
 	}
 }
 

@@ -189,12 +189,12 @@ func (h *handle) sync() error {
 	return nil
 }
 
-// unlink removes the file. Who has it open keeps it.
+// unlink removes the file. Who has it open keeps it. The kernel looks the name up first, which reads what may be unreadable: that is no fault of the disk's other files.
 func (c *combined) unlink() error {
 	c.opening.Lock()
 	c.open = nil
 	c.opening.Unlock()
-	err := c.v.do(changing, func() error { return c.v.fs.Remove(c.v.path(c.id)) })
+	err := c.v.do(reading, func() error { return c.v.fs.Remove(c.v.path(c.id)) })
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}

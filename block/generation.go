@@ -13,9 +13,21 @@ func (s *Store) reopen(b Block, stamp uint64, allowed func(r *replica) error) (*
 	if err := allowed(r); err != nil {
 		return nil, err
 	}
-	if err := roomFor(s, r); err != nil {
+	needs, err := promise(s, r)
+	if err != nil {
 		return nil, err
 	}
+	w, err := s.takeUp(r, stamp, needs)
+	if err != nil {
+		s.mu.Lock()
+		r.file.v.promised -= needs
+		s.mu.Unlock()
+	}
+	return w, err
+}
+
+// takeUp opens a replica for who goes on with it, to whom its volume has promised bytes.
+func (s *Store) takeUp(r *replica, stamp uint64, needs int64) (*Writer, error) {
 	s.cutOff(r)
 	c := r.file
 	if c.v.index.knows(c.id) {
@@ -29,9 +41,7 @@ func (s *Store) reopen(b Block, stamp uint64, allowed func(r *replica) error) (*
 		if err = s.goOn(r, h, stamp); err == nil {
 			s.at("reopened")
 			s.mu.Lock()
-			r.state, r.recovery = Writing, 0
-			r.promised = r.head.capacity - r.visible.length
-			c.v.promised += r.promised
+			r.state, r.recovery, r.promised = Writing, 0, needs
 			c.v.writers++
 			s.mu.Unlock()
 			return s.newWriter(r, h), nil
@@ -42,19 +52,22 @@ func (s *Store) reopen(b Block, stamp uint64, allowed func(r *replica) error) (*
 	return nil, err
 }
 
-// roomFor refuses to go on with a replica where what it may still get has no room, beside what others were promised and what is left to nobody.
-func roomFor(s *Store, r *replica) error {
-	free, total, err := r.file.v.space()
+// promise has a volume promise a replica that is gone on with what it may still get. It refuses where that has no room, beside what others were promised and what is left to nobody.
+func promise(s *Store, r *replica) (needs int64, err error) {
+	v := r.file.v
+	free, total, err := v.space()
 	if err != nil {
-		return err
+		return 0, err
 	}
+	needs = r.head.capacity - r.visible.length
 	s.mu.Lock()
-	free -= r.file.v.promised - r.promised
-	s.mu.Unlock()
-	if needs := r.head.capacity - r.visible.length; float64(free-needs) < s.Reserve*float64(total) {
-		return refused(ErrFull, r.head.block, "%d bytes free, and it may get %d", free, needs)
+	defer s.mu.Unlock()
+	free -= v.promised - r.promised // its writer, if it has one, is cut off
+	if float64(free-needs) < s.Reserve*float64(total) {
+		return 0, refused(ErrFull, r.head.block, "%d bytes free, and it may get %d", free, needs)
 	}
-	return nil
+	v.promised += needs
+	return needs, nil
 }
 
 // goOn gives a replica that is written on a new generation.
@@ -111,7 +124,7 @@ func (s *Store) rewind(r *replica, h *handle, to mark, stamp uint64, k kind) err
 		if to.length >= r.spilled {
 			return nil
 		}
-		_, err := s.erase(r, h, to)
+		_, err := r.erase(h, to)
 		return err
 	}
 	// A closed block has the length that its header says, whatever lies behind it. One

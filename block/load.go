@@ -214,7 +214,8 @@ func (s *Store) loadFile(v *volume, id uint64, headers []header) error {
 			v.log.Error("a part of a file of blocks is not known, for a header there cannot be read", "file", v.path(id), "part", g.String(), "cause", g.Cause)
 		}
 		if len(headers)+len(c.gaps) == 0 {
-			return c.unlink() // made, and nothing more, before the power failed
+			c.unlink() // made, and nothing more, before the power failed
+			return v.err()
 		}
 	}
 	slices.SortFunc(headers, func(a, b header) int { return cmp.Compare(a.offset, b.offset) })
@@ -269,60 +270,103 @@ func (s *Store) adopt(r *replica) error {
 	case copying:
 		return s.drop(r)
 	}
-	if r.file.v.back {
-		return adoptAgain(s, r)
+	if r.file.v.back && r.suspect {
+		// The next start has to know, too, that the disk was away.
+		err := s.withFile(r, func(h *handle) error {
+			return errors.Join(s.put(r, h, func(next *header) { next.since = 0 }), h.sync())
+		})
+		if err != nil {
+			return err
+		}
 	}
 	for {
-		s.mu.Lock()
-		old := s.blocks[r.head.block]
-		if old == nil || old.file.v.err() != nil { // one on a disk that has failed meanwhile counts for nothing
-			s.blocks[r.head.block] = r
-			r.count(true)
-			s.mu.Unlock()
-			return nil
+		old, err := enterFound(s, r)
+		if err == nil && old != nil {
+			err = choose(s, r, old)
 		}
-		s.mu.Unlock()
-		if err := choose(s, r, old); err != errOther {
+		if err != errOther {
 			return err
 		}
 	}
 }
 
+// enterFound makes a replica known that was found on a disk, or returns the other one of its block, which is on a disk in use.
+func enterFound(s *Store, r *replica) (old *replica, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id := r.head.block
+	switch old := s.blocks[id]; {
+	case s.closed:
+		return nil, ErrClosed
+	case old != nil && old.file.v.err() == nil && old.state == Temporary: // a copy that was being made in its place goes on, beside it
+		s.copies[id] = old
+	case old != nil && old.file.v.err() == nil: // one on a disk that has failed meanwhile counts for nothing
+		return old, nil
+	}
+	s.blocks[id] = r
+	r.count(true)
+	return nil, nil
+}
+
 // errOther: something else is known under the block by now, or the disk of that has failed.
 var errOther = errors.New("another replica is there")
 
-// choose keeps one of two replicas of a block, r, which has just been found, and old, which is known. The io of r is held.
+// choose keeps one of two replicas of a block, r, which has just been found, and old, which is known. The io of r is held. One whose file the disk cannot open, while
+// it can others, counts for nothing where the other one is as good; else that one is left alone, and not known.
 func choose(s *Store, r, old *replica) error {
+	old.io.Lock()
+	defer old.io.Unlock()
+	s.mu.Lock()
 	kept, dropped := old, r
 	if better(r, old) {
 		kept, dropped = r, old
-		old.io.Lock()
-		defer old.io.Unlock()
 	}
+	s.mu.Unlock()
 	// What is kept may be in memory only, as far as it says that it is closed: the power may fail before the other's end is durable, or after.
-	if err := s.withFile(kept, (*handle).sync); err != nil {
-		if old.file.v.err() != nil && r.file.v.err() == nil {
-			return errOther
-		}
-		return err
+	err := s.withFile(kept, (*handle).sync)
+	if err != nil && kept.file.v.err() == nil && alike(kept, dropped) {
+		kept, dropped = dropped, kept
+		err = s.withFile(kept, (*handle).sync)
 	}
-	if dropped == r {
-		return s.drop(r)
+	switch {
+	case old.file.v.err() != nil && r.file.v.err() == nil:
+		return errOther
+	case kept.file.v.err() != nil:
+		return err
 	}
 	s.mu.Lock()
 	if s.blocks[r.head.block] != old {
 		s.mu.Unlock()
 		return errOther
 	}
-	s.blocks[r.head.block] = r
-	r.count(true)
+	if err != nil {
+		kept.hurt(true)
+		s.leave(dropped)
+	}
+	if kept == r {
+		s.blocks[r.head.block] = r
+		r.count(true)
+	}
 	s.mu.Unlock()
-	return dropFor(s, r, old)
+	if err != nil {
+		r.file.v.log.Error("a replica cannot be opened, and no other is as good", "block", r.head.block, "disk", kept.file.v.dir, "cause", err)
+		return nil
+	}
+	return cmp.Or(dropFor(s, kept, dropped), r.file.v.err())
+}
+
+// alike reports whether two replicas have the same of a block, as far as they say.
+func alike(a, b *replica) bool {
+	return a.head.stamp == b.head.stamp && a.state == b.state && a.visible.length == b.visible.length
 }
 
 // better says whether a replica is kept in the place of one of the same block that was found before: two are there when the process ended while one
 // was to replace the other, or when a disk is back that had failed. Of two alike that is the one which is known to be whole, on the disk that has failed less often.
+// What has come in the place of one that is back while the store is open stays, if it is no older. Store.mu and io of b are held.
 func better(a, b *replica) bool {
+	if a.file.v.back {
+		return b.writer == nil && (a.head.stamp > b.head.stamp || a.head.stamp == b.head.stamp && b.damaged)
+	}
 	bit := map[bool]int{true: 1}
 	later := bit[a.file == b.file] // it lies behind the other
 	return cmp.Or(cmp.Compare(a.head.stamp, b.head.stamp), cmp.Compare(a.state, b.state),

@@ -17,7 +17,7 @@ func (s *Store) salvage(r *replica) (good mark, all bool, err error) {
 		if good, clean, err = r.lastGood(h); err != nil {
 			return err
 		}
-		erased, err := s.erase(r, h, good)
+		erased, err := r.erase(h, good)
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (r *replica) goodPart(at int64, chunk []byte, want uint32) mark {
 
 // erase removes the checksums behind a mark durably, so that bytes of an earlier life,
 // or of a writer that was fenced off, never count as those of a later one. It reports whether there were any.
-func (s *Store) erase(r *replica, h *handle, to mark) (some bool, err error) {
+func (r *replica) erase(h *handle, to mark) (some bool, err error) {
 	l, off := r.file.v.layout, r.head.offset
 	if to.length%Chunk != 0 {
 		if err := h.write(binary.BigEndian.AppendUint32(nil, to.tail), off+l.sumAt(to.length)); err != nil {

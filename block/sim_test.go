@@ -108,6 +108,7 @@ func (f *fault) String() string {
 
 // happens is asked before each operation of the file system.
 func (l *life) happens(op vfs.Op) error {
+	l.fired.Load() // nothing else orders what an operation noted that hangs, and was waited for in vain
 	if l.left > 0 {
 		if l.left--; l.left == 0 {
 			l.kill("before " + op.Kind + " " + op.Name)
@@ -271,12 +272,18 @@ func (l *life) note(format string, args ...any) {
 	l.log = append(l.log, fmt.Sprintf(format, args...))
 }
 
+// failures is how often a disk has failed.
+func (l *life) failures(dir string) uint64 {
+	l.fired.Load()
+	return l.failed[dir]
+}
+
 func (l *life) open() {
 	l.t.Helper()
 	clear(l.ended)
 	config := Config{Dirs: l.dirs, FS: blind{&vfs.Faulty{FS: l.mem, Fail: l.happens}}, Patience: time.Minute, SyncOnClose: l.syncing, piece: 2 * page,
-		Since:    func(dir string) uint64 { return l.boot<<32 + l.failed[dir] },
-		Failures: func(dir string) uint64 { return l.failed[dir] },
+		Since:    func(dir string) uint64 { return l.boot<<32 + l.failures(dir) },
+		Failures: l.failures,
 		point: func(p string) {
 			if p == l.point {
 				l.passed[p]++
@@ -662,7 +669,7 @@ func (l *life) spoilIndex() {
 // reopened opens the store and compares all blocks with what may be there.
 func (l *life) reopened() {
 	l.starting = true
-	defer func() { l.starting = false }()
+	defer func() { l.fired.Load(); l.starting = false }()
 	power := l.power
 	for _, k := range l.blocks {
 		k.powered = k.powered || power

@@ -3,10 +3,13 @@ package block
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/vfs"
 )
 
 // again opens the store of a test once more, its disks one after the other in that order.
@@ -100,6 +103,48 @@ func TestTwoAlike(t *testing.T) {
 			}
 			if s.volumes[0].replicas+s.volumes[1].replicas != 1 {
 				t.Errorf("they count %d and %d", s.volumes[0].replicas, s.volumes[1].replicas)
+			}
+		}
+	}
+}
+
+// TestTwoAlikeInABadFile: a block is on two disks, and one file cannot be opened any more, though the index of its disk has it. Neither disk is out for that, and what can be read stays;
+// what is newer stays known where it cannot be read.
+func TestTwoAlikeInABadFile(t *testing.T) {
+	for _, bad := range []string{"/a", "/b"} {
+		for _, stamp := range []uint64{1, 2} { // of what is on /a
+			for _, order := range [][]string{{"/a", "/b"}, {"/b", "/a"}} {
+				f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+				f.SyncOnClose = true
+				mustWrite(t, f.Store, Block{1, stamp}, 1, pattern(page))
+				must(t, f.Snapshot())
+				name := map[string]string{"/a": f.volumes[0].path(1), "/b": f.volumes[1].path(1)}[bad]
+				f.volumes[0].takeOut(unix.EIO)
+				copied(t, f.Store, Block{1, 1}, pattern(page))
+				must(t, f.Close())
+				f.when(func(op vfs.Op) error {
+					if (op.Kind == "open" || op.Kind == "remove") && op.Name == name {
+						return unix.EIO
+					}
+					return nil
+				})
+				s := f.again(t, func(c *Config) { c.Dirs = order })
+				at := fmt.Sprintf("%s is bad, generation %d, %v", bad, stamp, order)
+				for _, v := range s.Volumes() {
+					if v.Cause != nil {
+						t.Errorf("%s: %s: %v", at, v.Dir, v.Cause)
+					}
+				}
+				i, err := s.Stat(1)
+				if newer := stamp == 2 || bad == "/b"; err != nil || (i.Dir == "/a") != newer || i.Damaged != (i.Dir == bad) {
+					t.Errorf("%s: %+v, %v", at, i, err)
+				}
+				if _, err := readAll(s, i.Block, 0, page); (err != nil) != (i.Dir == bad) {
+					t.Errorf("%s: %v", at, err)
+				}
+				if s.volumes[0].replicas+s.volumes[1].replicas != 1 {
+					t.Errorf("%s: they count %d and %d", at, s.volumes[0].replicas, s.volumes[1].replicas)
+				}
 			}
 		}
 	}

@@ -445,7 +445,7 @@ type Volume struct {
 	Dir string
 	Room
 	// Replicas is how many replicas there are, those included that are being made, Used how many bytes readers see of them, and Damaged how many of them cannot be read
-	// as they were written.
+	// as they were written: none of a disk that is out of use.
 	Replicas, Used, Damaged int64
 	// Cause is why it is out of use, nil if it is not.
 	Cause error
@@ -469,7 +469,10 @@ func (s *Store) Volumes() []Volume {
 		for _, c := range v.torn {
 			gaps = append(gaps, c.gaps...)
 		}
-		all[i] = Volume{Dir: v.dir, Cause: err, Identified: v.identified, Unseen: v.unseen, Gaps: gaps, Replicas: v.replicas, Used: v.used, Damaged: v.damaged, Room: Room{Out: err != nil || v.late.Load() != 0, Total: total, Free: free - v.promised, Writers: v.writers}}
+		all[i] = Volume{Dir: v.dir, Cause: err, Identified: v.identified, Unseen: v.unseen, Gaps: gaps, Replicas: v.replicas, Used: v.used, Room: Room{Out: err != nil || v.late.Load() != 0, Total: total, Free: free - v.promised, Writers: v.writers}}
+		if err == nil {
+			all[i].Damaged = v.damaged
+		}
 		s.mu.Unlock()
 	}
 	return all

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"headrace/block"
 	"headrace/internal/testkit"
+	"headrace/internal/vfs"
 )
 
 // TestDiskComesBack: a node goes on without a disk that is unmounted, and has its blocks again when it is mounted, without a restart.
@@ -120,5 +124,93 @@ func TestOutSaysWhatToDo(t *testing.T) {
 	closeNode(t, n)
 	if !strings.Contains(log.String(), "--new-disk") {
 		t.Errorf("%s", &log)
+	}
+}
+
+// TestFailuresOfADisk: a disk that was not mounted has not failed, and a new one in its place has not either.
+func TestFailuresOfADisk(t *testing.T) {
+	c := Config{Dir: t.TempDir(), Disks: []string{t.TempDir()}, Upkeep: time.Hour, ScrubRate: -1, Run: t.TempDir()}
+	disk := c.Disks[0]
+	n := open(t, c)
+	want := func(when string, want uint64) {
+		t.Helper()
+		if got := failuresOf(n.db, disk); got != want {
+			t.Errorf("%s it has failed %d times, want %d", when, got, want)
+		}
+	}
+	n.Blocks.Out(disk, fmt.Errorf("%s: %w", disk, block.ErrNotMounted))
+	want("not mounted", 0)
+	n.Blocks.Out(disk, unix.EIO)
+	want("after a failure", 1)
+	closeNode(t, n)
+	n = open(t, c)
+	want("at the next start", 1)
+	closeNode(t, n)
+	c.NewDisks = c.Disks
+	n = open(t, c)
+	want("as a new one", 0)
+	n.Blocks.Out(disk, unix.EIO)
+	closeNode(t, n)
+	n = open(t, c)
+	want("when that has failed, and the settings still say that it is new,", 1)
+	closeNode(t, n)
+}
+
+// TestRunOfAnotherUser: who may not look into the directory for such notes has none there, and knows of its disks what it knew.
+func TestRunOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be another user")
+	}
+	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour, ScrubRate: -1, Run: filepath.Join(t.TempDir(), "run")})
+	defer closeNode(t, n)
+	want := diskSince(n, "boot", "/")
+	if want == 0 {
+		t.Skip("the kernel does not tell mounts apart")
+	}
+	must[struct{}](t)(struct{}{}, os.MkdirAll(n.Config.Run, 0o700))
+	got := make(chan uint64, 1)
+	go func() {
+		runtime.LockOSThread() // it ends with the goroutine
+		if err := unix.Setfsuid(65534); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(runningNote(n, "/")); !errors.Is(err, os.ErrPermission) {
+			t.Errorf("another user can look there: %v", err)
+		}
+		got <- diskSince(n, "boot", "/")
+	}()
+	if got := <-got; got != want {
+		t.Errorf("%x, want %x", got, want)
+	}
+}
+
+// TestRunIsTheFirst: a service may have several directories of its own.
+func TestRunIsTheFirst(t *testing.T) {
+	t.Setenv("RUNTIME_DIRECTORY", "/run/a:/run/b")
+	if got := (Config{Dir: "/d"}).filled().Run; got != "/run/a" {
+		t.Error(got)
+	}
+}
+
+// TestDiskFailsAtItsFirstStart: a disk that is named for the first time and fails before it says what it is may have blocks. When it is not there at the next start, no new store is made in its place.
+func TestDiskFailsAtItsFirstStart(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	c := Config{Dir: at("node"), Disks: []string{at("1")}, Upkeep: time.Hour, ScrubRate: -1, Run: t.TempDir()}
+	closeNode(t, open(t, c))
+	c.Disks = append(c.Disks, at("2"))
+	bad := c
+	bad.FS = &vfs.Faulty{FS: vfs.OS{}, Fail: func(op vfs.Op) error {
+		if strings.HasPrefix(op.Name, at("2")) {
+			return unix.EIO
+		}
+		return nil
+	}}
+	for _, c := range []Config{bad, c} {
+		n := open(t, c)
+		if v := n.Blocks.Volumes()[1]; v.Unseen == nil || v.Identified {
+			t.Errorf("it is taken for a new one: %+v", v)
+		}
+		closeNode(t, n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"headrace/internal/vfs"
@@ -83,7 +84,8 @@ func (c Config) filled() Config {
 	c.FetchRate = cmp.Or(c.FetchRate, 100<<20)
 	c.DataTime = cmp.Or(c.DataTime, dataTime)
 	c.ScrubRate = cmp.Or(c.ScrubRate, 4<<20)
-	c.Run = cmp.Or(c.Run, os.Getenv("RUNTIME_DIRECTORY"), "/run/headrace-dfs")
+	run, _, _ := strings.Cut(os.Getenv("RUNTIME_DIRECTORY"), ":") // there may be several
+	c.Run = cmp.Or(c.Run, run, "/run/headrace-dfs")
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Send == nil {
 		c.Send = func(quorum.Message) {}

@@ -242,7 +242,7 @@ func (o *unfetched) add(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.blocks++
-	if errors.Is(err, block.ErrFull) {
+	if errors.Is(err, block.ErrFull) && !errors.Is(err, block.ErrNoEnd) {
 		o.noRoom++
 	}
 	if o.why == nil || errors.Is(o.why, block.ErrFull) && !errors.Is(err, block.ErrFull) {

@@ -139,6 +139,9 @@ func (n *Node) openBlocks() error {
 	if err == nil {
 		err = named(n.Config.Disks, had, fresh)
 	}
+	if err == nil && len(fresh) > 0 {
+		err = forgetFaults(n.db, fresh)
+	}
 	if err != nil {
 		return err
 	}
@@ -158,7 +161,7 @@ func (n *Node) openBlocks() error {
 				said = "a disk is out of use until it is mounted; if it is lost, start once with --new-disk and this directory"
 			}
 			n.Config.Log.Error(said, "dir", dir, "err", cause)
-			noted, err := noteRunning(n, dir), noteFailure(n.db, dir)
+			noted, err := noteRunning(n, dir), noteFailure(n.db, dir, !errors.Is(cause, block.ErrNotMounted))
 			if err != nil && noted != nil {
 				n.Config.Log.Error("that could not be noted: restart the machine before this node", "dir", dir, "err", errors.Join(err, noted))
 			}
@@ -196,7 +199,7 @@ func diskSince(n *Node, boot, dir string) uint64 {
 	switch i, err := os.Stat(runningNote(n, dir)); {
 	case err == nil:
 		running = i.Size()
-	case !errors.Is(err, os.ErrNotExist):
+	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission): // who may not look there has noted nothing
 		return 0
 	}
 	h := fnv.New64a()

@@ -26,7 +26,8 @@ var (
 	nodeBucket  = []byte("node")
 	identityKey = []byte("identity")
 	disksKey    = []byte("disks")
-	failuresKey = []byte("failures")
+	failuresKey = []byte("failures") // how often each disk was taken out
+	faultsKey   = []byte("faults")   // how often it has failed
 	renewedKey  = []byte("renewed")
 )
 
@@ -157,7 +158,7 @@ func noDisks(tx *bolt.Tx) error { return tx.Bucket(nodeBucket).Put(disksKey, []b
 func (n *Node) noteDisks(before []string, gaveUp bool) error {
 	known, own := []string{}, absolutes([]string{n.Config.Dir})[0]
 	for i, v := range n.Blocks.Volumes() {
-		if dir := n.Config.Disks[i]; v.Identified || slices.Contains(before, dir) {
+		if dir := n.Config.Disks[i]; v.Identified || v.Unseen != nil || slices.Contains(before, dir) {
 			if rest, err := filepath.Rel(own, dir); err == nil && filepath.IsLocal(rest) {
 				dir = below + rest
 			}
@@ -221,37 +222,59 @@ func noteRenewed(tx *bolt.Tx, dirs []string) error {
 }
 
 // failures returns how often each directory of blocks has been taken out of use.
-func failures(tx *bolt.Tx) (map[string]uint64, error) {
+func failures(tx *bolt.Tx) (map[string]uint64, error) { return counts(tx, failuresKey) }
+
+// counts returns one number for each directory.
+func counts(tx *bolt.Tx, key []byte) (map[string]uint64, error) {
 	of := map[string]uint64{}
-	if b := tx.Bucket(nodeBucket).Get(failuresKey); b != nil {
+	if b := tx.Bucket(nodeBucket).Get(key); b != nil {
 		return of, json.Unmarshal(b, &of)
 	}
 	return of, nil
 }
 
-// failuresOf is how often one has been, as far as that can be read.
+func changeCounts(tx *bolt.Tx, key []byte, change func(map[string]uint64)) error {
+	of, err := counts(tx, key)
+	if err != nil {
+		return err
+	}
+	change(of)
+	b, err := json.Marshal(of)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(nodeBucket).Put(key, b)
+}
+
+// failuresOf is how often the disk in a directory has failed, as far as that can be read. That it was not mounted is no failure.
 func failuresOf(db *bolt.DB, dir string) (n uint64) {
 	db.View(func(tx *bolt.Tx) error {
-		of, err := failures(tx)
+		of, err := counts(tx, faultsKey)
 		n = of[dir]
 		return err
 	})
 	return n
 }
 
-// noteFailure notes that one has been.
-func noteFailure(db *bolt.DB, dir string) error {
+// noteFailure notes that a disk has been taken out of use, and whether it has failed.
+func noteFailure(db *bolt.DB, dir string, failed bool) error {
+	more := func(of map[string]uint64) { of[dir]++ }
 	return db.Update(func(tx *bolt.Tx) error {
-		of, err := failures(tx)
-		if err != nil {
+		if err := changeCounts(tx, failuresKey, more); err != nil || !failed {
 			return err
 		}
-		of[dir]++
-		b, err := json.Marshal(of)
-		if err != nil {
-			return err
-		}
-		return tx.Bucket(nodeBucket).Put(failuresKey, b)
+		return changeCounts(tx, faultsKey, more)
+	})
+}
+
+// forgetFaults notes that there are other disks in some directories.
+func forgetFaults(db *bolt.DB, dirs []string) error {
+	return db.Update(func(tx *bolt.Tx) error {
+		return changeCounts(tx, faultsKey, func(of map[string]uint64) {
+			for _, dir := range dirs {
+				delete(of, dir)
+			}
+		})
 	})
 }
 

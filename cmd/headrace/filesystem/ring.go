@@ -157,7 +157,7 @@ func (r Ring) failed() (lines []string) {
 	for _, n := range r.Nodes {
 		for _, d := range n.Failed {
 			dir := cli.OneLine(d.Disk)
-			lines = append(lines, fmt.Sprintf("%s, disk %s: it is out of use (%s); what it had is made anew from other copies. Mount it again, or put another in its place, and start the node once with --new-disk %[2]s",
+			lines = append(lines, fmt.Sprintf("%s, disk %s: it is out of use (%s); what it had is made anew from other copies, if there are any; headrace dfs fsck names the files of which there are none. Mount it again, or put another in its place, and start the node once with --new-disk %[2]s",
 				n.called(), dir, cli.OneLine(d.Cause)))
 		}
 	}
@@ -168,7 +168,7 @@ func (r Ring) failed() (lines []string) {
 func (r Ring) homeless() (lines []string) {
 	for _, n := range r.Nodes {
 		if n.Homeless > 0 {
-			lines = append(lines, fmt.Sprintf("%s: no room for %d blocks that are to be there, with %s free: they have fewer copies. Give it a disk (--disk, or --new-disk in the place of one that has failed), or, where there are more nodes than copies, have others take what it has: headrace dfs drain %s",
+			lines = append(lines, fmt.Sprintf("%s: no room for %d blocks that are to be there, with %s free: they have fewer copies. Give it a disk (--disk, or --new-disk in the place of one that has failed), or add a node, or, where there are more nodes than copies, have others take what it has: headrace dfs drain %s",
 				n.called(), n.Homeless, report.Bytes(int64(n.Remaining)), n.Address))
 		}
 	}
