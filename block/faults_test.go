@@ -667,14 +667,20 @@ func TestNoEndOfAFile(t *testing.T) {
 	}
 }
 
+// mustBegin makes blocks, from 1 on, that have a page of what they may get.
+func mustBegin(t *testing.T, s *Store, n int, most int64) {
+	t.Helper()
+	for id := int64(1); id <= int64(n); id++ {
+		w := mustCreate(t, s, Block{id, 1}, uint64(id), most)
+		must(t, errors.Join(w.Write(pattern(page), 0), w.Finalize(page)))
+	}
+}
+
 // TestAppendsAtOnce: who goes on with a block is refused the room that another one is to have who has just begun with that. It is given back when that fails.
 func TestAppendsAtOnce(t *testing.T) {
 	const capacity, most = 1 << 24, 6 << 20
 	f := openFaulty(t, capacity, 64*page, "/a")
-	for id := int64(1); id <= 2; id++ {
-		w := mustCreate(t, f.Store, Block{id, 1}, uint64(id), most)
-		must(t, errors.Join(w.Write(pattern(page), 0), w.Finalize(page)))
-	}
+	mustBegin(t, f.Store, 2, most)
 	mustWrite(t, f.Store, Block{3, 1}, 3, pattern(capacity*40/100)) // there is room for one of them
 	f.when(on("/a", "open", unix.EIO))
 	if _, err := f.Append(Block{1, 1}, 2, page); !errors.Is(err, unix.EIO) {
@@ -708,10 +714,7 @@ func TestAppendsAtOnce(t *testing.T) {
 func TestAppendsKeepToTheReserve(t *testing.T) {
 	const capacity, most = 1 << 24, 1 << 20
 	f := openFaulty(t, capacity, 64*page, "/a")
-	for id := int64(1); id <= 10; id++ {
-		w := mustCreate(t, f.Store, Block{id, 1}, uint64(id), most)
-		must(t, errors.Join(w.Write(pattern(page), 0), w.Finalize(page)))
-	}
+	mustBegin(t, f.Store, 10, most)
 	mustWrite(t, f.Store, Block{11, 1}, 11, pattern(capacity*75/100))
 	free := func() int64 { n, _, _ := f.mem.Space("/a"); return n }
 	var writers []*Writer

@@ -382,7 +382,12 @@ func (l *life) create() {
 func (l *life) copy(k *known) {
 	v := *k.now()
 	v.stamp = l.next()
-	l.try(k, "copy", v, true, func() error {
+	l.replace(k, "copy", v)
+}
+
+// replace makes a whole replica of a version in the place of the one that is there.
+func (l *life) replace(k *known, what string, v version) {
+	l.try(k, what, v, true, func() error {
 		w, err := l.s.Create(Block{k.id, v.stamp}, k.file, int64(k.capacity), true)
 		if err != nil {
 			return err
@@ -545,17 +550,7 @@ func (l *life) elsewhere(k *known) {
 		v.stamp = l.next()
 	}
 	k.stale = true
-	l.try(k, "copy elsewhere", v, true, func() error {
-		w, err := l.s.Create(Block{k.id, v.stamp}, k.file, int64(k.capacity), true)
-		if err != nil {
-			return err
-		}
-		defer w.Close()
-		if err := w.Write(v.content, 0); err != nil {
-			return err
-		}
-		return w.Finalize(int64(len(v.content)))
-	})
+	l.replace(k, "copy elsewhere", v)
 }
 
 func (l *life) startRecovery(k *known, b Block, now version) {

@@ -18,6 +18,20 @@ import (
 	"headrace/wire"
 )
 
+// admitWhole admits a node to the ring, which says that it has all segments.
+func admitWhole(t *testing.T, n *Node, source Member) {
+	t.Helper()
+	v, _, err := n.Admit(t.Context(), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []uint16
+	for s := range v.Table.Segments() {
+		all = append(all, uint16(s))
+	}
+	must[*View](t)(n.ChangeRing(t.Context(), ring.Confirm{Node: source.Name, Epoch: v.Table.Epoch(), Segments: all}))
+}
+
 // TestFillingIsInterrupted: a node that is fetching much finds out at once that a disk of its has failed, and says so.
 func TestFillingIsInterrupted(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Upkeep: time.Hour, Reconcile: time.Hour})
@@ -68,15 +82,7 @@ func TestFillingIsInterrupted(t *testing.T) {
 	})
 	t.Cleanup(func() { l.Close(); serving.Wait() })
 	source := Member{Name: "source", Storage: "s", Host: "127.0.0.1", Data: uint16(l.Addr().(*net.TCPAddr).Port), RPC: 1, Peer: 1}
-	v, _, err := n.Admit(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []uint16
-	for s := range v.Table.Segments() {
-		all = append(all, uint16(s))
-	}
-	must[*View](t)(n.ChangeRing(t.Context(), ring.Confirm{Node: source.Name, Epoch: v.Table.Epoch(), Segments: all}))
+	admitWhole(t, n, source)
 	settled := func(path string, segment uint16) block.Block {
 		t.Helper()
 		b := writeIn(t, n, path, "some bytes", segment)
@@ -249,15 +255,7 @@ func TestFullNodeSaysItOnce(t *testing.T) {
 func TestNoRoomIsTold(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Upkeep: time.Hour, Reconcile: time.Hour})
 	source := Member{Name: "source", Storage: "s", Host: "127.0.0.1", Data: 1, RPC: 1, Peer: 1}
-	v, _, err := n.Admit(t.Context(), source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []uint16
-	for s := range v.Table.Segments() {
-		all = append(all, uint16(s))
-	}
-	must[*View](t)(n.ChangeRing(t.Context(), ring.Confirm{Node: source.Name, Epoch: v.Table.Epoch(), Segments: all}))
+	admitWhole(t, n, source)
 	b := writeIn(t, n, "/f", "some bytes", 7)
 	must[meta.Result](t)(n.do(&meta.SetReplication{Path: "/f", Copies: 3}))
 	must[meta.Result](t)(n.do(&meta.Relocate{Blocks: []meta.Relocation{{Block: b.ID, Stamp: b.Stamp}}}))
