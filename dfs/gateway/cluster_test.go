@@ -428,13 +428,23 @@ func (c *cluster) extend(path string) (w *dfs.Writer) {
 // write makes a file of a pattern.
 func (c *cluster) write(path string, copies uint16, blockSize, n int64) {
 	c.t.Helper()
-	w := c.create(path, copies, blockSize)
-	if _, err := w.Write(pattern(0, n)); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		c.t.Fatal(err)
-	}
+	c.end(c.create(path, copies, blockSize), path, copies, blockSize, 0, n)
+}
+
+// end writes the rest of a file of a pattern, and closes it. When the node of the writer cannot ask the others, as after it has stood still for long, the file is
+// written again as a whole, by one that can.
+func (c *cluster) end(w *dfs.Writer, path string, copies uint16, blockSize, from, to int64) {
+	c.t.Helper()
+	c.ask("writing "+path, func(*dfs.Node) error {
+		if w == nil {
+			c.t.Logf("%s is written again as a whole", path)
+			w, from = c.create(path, copies, blockSize), 0
+		}
+		w.Write(pattern(from, to)) // Close returns what was wrong
+		err := w.Close()
+		w = nil
+		return err
+	})
 }
 
 // wantFile wants a file of a pattern, by the reader of any node that has the names.
