@@ -28,6 +28,9 @@ var (
 	ErrNoAnswer = fmt.Errorf("%w: its supervisor does not answer", ErrNotNow)
 	// ErrNoImage: no usable checkpoint was found, and there will be none.
 	ErrNoImage = errors.New("no usable checkpoint")
+	// ErrNotRestorable: what the task had open is not what it was; the checkpoint stays, and can be used once that is put back. The
+	// error text says what.
+	ErrNotRestorable = errors.New("cannot be restored as things are")
 	// ErrNoSpace: the checkpoint store or the swap area is full.
 	ErrNoSpace = errors.New("no space left")
 	// ErrState: the operation makes no sense in the task's state.
@@ -42,7 +45,7 @@ var (
 // helpers.
 var kindNames = map[string]error{
 	"gone": ErrGone, "not-checkpointable": ErrNotCheckpointable, "checkpoint-later": ErrCheckpointLater, "unsupported": ErrUnsupported,
-	"not-stopped": ErrNotStopped, "no-image": ErrNoImage, "no-space": ErrNoSpace, "state": ErrState,
+	"not-stopped": ErrNotStopped, "no-image": ErrNoImage, "not-restorable": ErrNotRestorable, "no-space": ErrNoSpace, "state": ErrState,
 	"abandoned": ErrAbandoned, "not-now": ErrNotNow, "stalled": ErrStalled,
 }
 

@@ -212,7 +212,7 @@ func TestRestoreRefusesOtherFiles(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s: it was restored", s.name)
 		}
-		if !strings.Contains(err.Error(), p.top+s.path) || !strings.Contains(err.Error(), s.reason) {
+		if !errors.Is(err, proc.ErrNotRestorable) || !strings.Contains(err.Error(), p.top+s.path) || !strings.Contains(err.Error(), s.reason) {
 			t.Errorf("%s: %v; want %s and %q in it", s.name, err, s.path, s.reason)
 		}
 		if errors.Is(err, proc.ErrNoImage) || len(p.taskProcesses("other")) != 0 {

@@ -271,5 +271,6 @@ var procKinds = []serve.Kind{
 	{Err: proc.ErrGone, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrNotCheckpointable, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrCheckpointLater, Code: connect.CodeFailedPrecondition},
+	{Err: proc.ErrNotRestorable, Code: connect.CodeFailedPrecondition},
 	{Err: proc.ErrUnsupported, Code: connect.CodeFailedPrecondition},
 }

@@ -87,6 +87,8 @@ func (r *restoration) openFiles(d *image.Dir, sv saved, sameBoot bool) (*reopen.
 	opened, err := reopen.Prepare(d, o)
 	if errors.Is(err, reopen.ErrNoRoom) {
 		err = fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+	} else if _, refused := errors.AsType[*reopen.Refusal](err); refused && proc.KindName(err) == "" {
+		err = fmt.Errorf("%w: %w", proc.ErrNotRestorable, err)
 	}
 	return opened, err
 }

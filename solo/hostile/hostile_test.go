@@ -248,13 +248,13 @@ func (w *world) briefing() briefing {
 
 // lively is what a program says, which has to say something again and again: each time it sets a timer back.
 type lively struct {
-	bytes.Buffer
+	said bytes.Buffer // not embedded: what copies would read into it, past Write
 	late *time.Timer
 }
 
 func (l *lively) Write(b []byte) (int, error) {
 	l.late.Reset(2 * patience)
-	return l.Buffer.Write(b)
+	return l.said.Write(b)
 }
 
 // runAs runs one of the programs of other users and returns its output and what it
@@ -275,9 +275,9 @@ func (w *world) runAs(role string, uid uint32, b briefing) (out []byte, said str
 	defer stderr.late.Stop()
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		w.Fatalf("%s: %v\n%s", role, err, &stderr)
+		w.Fatalf("%s: %v\n%s", role, err, &stderr.said)
 	}
-	return stdout.Bytes(), stderr.String()
+	return stdout.Bytes(), stderr.said.String()
 }
 
 func (w *world) tasksOf(uid uint32) []*wire.Task {
