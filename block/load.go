@@ -12,14 +12,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/disk"
 	"headrace/internal/vfs"
 )
 
 func (c *Config) newVolume(dir string) *volume {
-	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}), told: make(chan struct{}),
+	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}), told: make(chan struct{}), allotting: make(chan struct{}, 1),
 		files: map[uint64]*combined{}, layout: layout{c.piece}}
 }
 
@@ -70,10 +73,14 @@ func (s *Store) load(v *volume) error {
 	if err != nil {
 		return err
 	}
-	files, err := v.list()
+	files, unlisted, err := v.list()
 	if err != nil {
 		return err
 	}
+	for _, g := range unlisted {
+		v.log.Error("a directory of a disk cannot be listed, and what is in it is not known", "disk", v.dir, "part", g.String(), "cause", g.Cause)
+	}
+	v.unlisted = unlisted
 	for _, id := range files {
 		if err := s.loadFile(v, id, known[id]); err != nil {
 			return err
@@ -169,33 +176,42 @@ func (v *volume) readIndex() (map[uint64][]header, error) {
 	return known, v.do(syncing, v.index.file.Sync)
 }
 
-// list returns the files that have blocks here.
-func (v *volume) list() (files []uint64, err error) {
-	got := make(chan []uint64, 1)
+// list returns the files that have blocks here, as far as their directories can be listed: one that cannot is no fault of the others, and what is in it counts for nothing.
+func (v *volume) list() (files []uint64, unlisted []Gap, err error) {
+	type found struct {
+		files    []uint64
+		unlisted []Gap
+	}
+	got := make(chan found, 1)
 	err = v.do(reading, func() error {
-		var files []uint64
+		var f found
 		dirs, err := v.fs.List(filepath.Join(v.dir, "files"))
 		if err != nil {
 			return err
 		}
 		for _, d := range dirs {
 			names, err := v.fs.List(filepath.Join(v.dir, "files", d))
+			if of, perr := strconv.ParseUint(d, 16, 8); perr == nil && errors.Is(err, unix.EIO) {
+				f.unlisted = append(f.unlisted, Gap{of, -1, math.MaxInt64, err})
+				continue
+			}
 			if err != nil {
 				return err
 			}
 			for _, n := range names {
 				if id, ok := parsePath(n); ok {
-					files = append(files, id)
+					f.files = append(f.files, id)
 				}
 			}
 		}
-		got <- files
+		got <- f
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return <-got, nil
+	f := <-got
+	return f.files, f.unlisted, nil
 }
 
 // loadFile takes a combined file in, from the index if that has it, else from the headers
@@ -295,7 +311,7 @@ func enterFound(s *Store, r *replica) (old *replica, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := r.head.block
-	switch old := s.blocks[id]; {
+	switch old := s.of(id); {
 	case s.closed:
 		return nil, ErrClosed
 	case old != nil && old.file.v.err() == nil && old.state == Temporary: // a copy that was being made in its place goes on, beside it
@@ -312,7 +328,8 @@ func enterFound(s *Store, r *replica) (old *replica, err error) {
 var errOther = errors.New("another replica is there")
 
 // choose keeps one of two replicas of a block, r, which has just been found, and old, which is known. The io of r is held. One whose file the disk cannot open, while
-// it can others, counts for nothing where the other one is as good; else that one is left alone, and not known.
+// it can others, counts for nothing where the other one is as good; else that one is left alone, and not known. Of two alike none goes before the one that is kept was read, which
+// may take days where a disk is back of which all was made again: the other one is its spare until then.
 func choose(s *Store, r, old *replica) error {
 	old.io.Lock()
 	defer old.io.Unlock()
@@ -324,7 +341,8 @@ func choose(s *Store, r, old *replica) error {
 	s.mu.Unlock()
 	// What is kept may be in memory only, as far as it says that it is closed: the power may fail before the other's end is durable, or after.
 	err := s.withFile(kept, (*handle).sync)
-	if err != nil && kept.file.v.err() == nil && alike(kept, dropped) {
+	both, bad := alike(kept, dropped), err != nil
+	if bad && kept.file.v.err() == nil && both {
 		kept, dropped = dropped, kept
 		err = s.withFile(kept, (*handle).sync)
 	}
@@ -339,8 +357,13 @@ func choose(s *Store, r, old *replica) error {
 		s.mu.Unlock()
 		return errOther
 	}
-	if err != nil {
-		kept.hurt(true)
+	kept.hurt(kept.damaged || err != nil)
+	switch {
+	case both:
+		dropped.hurt(dropped.damaged || bad)
+		dropped.count(false)
+		kept.spares, dropped.spares = slices.Concat(kept.spares, dropped.spares, []*replica{dropped}), nil
+	case err != nil:
 		s.leave(dropped)
 	}
 	if kept == r {
@@ -350,7 +373,9 @@ func choose(s *Store, r, old *replica) error {
 	s.mu.Unlock()
 	if err != nil {
 		r.file.v.log.Error("a replica cannot be opened, and no other is as good", "block", r.head.block, "disk", kept.file.v.dir, "cause", err)
-		return nil
+	}
+	if err != nil || both {
+		return r.file.v.err()
 	}
 	return cmp.Or(dropFor(s, kept, dropped), r.file.v.err())
 }

@@ -281,7 +281,7 @@ func (l *life) failures(dir string) uint64 {
 func (l *life) open() {
 	l.t.Helper()
 	clear(l.ended)
-	config := Config{Dirs: l.dirs, FS: blind{&vfs.Faulty{FS: l.mem, Fail: l.happens}}, Patience: time.Minute, SyncOnClose: l.syncing, piece: 2 * page,
+	config := Config{Dirs: l.dirs, FS: blind{&vfs.Faulty{FS: l.mem, Fail: l.happens}}, Patience: time.Minute, SyncOnClose: l.syncing, OneByOne: true, piece: 2 * page,
 		Since:    func(dir string) uint64 { return l.boot<<32 + l.failures(dir) },
 		Failures: l.failures,
 		point: func(p string) {
@@ -340,7 +340,7 @@ func (l *life) try(k *known, what string, v version, durable bool, f func() erro
 
 // dirOf is the disk that has a block, as the store knows it.
 func (l *life) dirOf(k *known) string {
-	if r := l.s.blocks[k.id]; r != nil {
+	if r := l.s.of(k.id); r != nil {
 		return r.file.v.dir
 	}
 	return ""
@@ -450,7 +450,7 @@ func (l *life) step() {
 		k.copying.Close()
 		k.copying = nil
 	}
-	if r := l.s.blocks[k.id]; k.away || r != nil && r.file.v.err() != nil {
+	if r := l.s.of(k.id); k.away || r != nil && r.file.v.err() != nil {
 		l.elsewhere(k)
 		return
 	}

@@ -53,6 +53,8 @@ type Config struct {
 	Damaged func(Info, error)
 	Out     func(dir string, cause error)
 	Log     *slog.Logger
+	// OneByOne has disks opened, and looked through, one after the other: for simulations, where nothing is left to chance.
+	OneByOne bool
 
 	piece int64        // of new disks, for tests
 	point func(string) // hears of crash points, for tests
@@ -158,6 +160,9 @@ type replica struct {
 	// promised is what its volume counts as promised to it, counted whether it counts it at all.
 	promised int64
 	counted  bool
+	// spares are others alike, on other disks, which were found with it (choose). They go when this one was read to its end, or is another; only what is known
+	// under the block has any.
+	spares []*replica
 }
 
 // show has readers see a replica up to a mark; io and Store.mu are held.
@@ -247,15 +252,14 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// each does the same to all disks at once; in a simulation, where nothing is left to
-// chance, to one after the other.
+// each does the same to all disks at once, or to one after the other.
 func (s *Store) each(do func(*volume) error) []error {
 	volumes := s.disks()
 	errs := make([]error, len(volumes))
 	var all sync.WaitGroup
 	for i, v := range volumes {
 		all.Go(func() { errs[i] = do(v) })
-		if s.point != nil {
+		if s.OneByOne {
 			all.Wait()
 		}
 	}
@@ -380,9 +384,34 @@ func (s *Store) Stat(id int64) (Info, error) {
 	return r.info(), nil
 }
 
+// of returns what is known under a block, or nil. If that is damaged, or on a disk that is out of use, a spare takes its place, where that is not; but not while
+// somebody changes it. Store.mu is held.
+func (s *table) of(id int64) *replica {
+	r := s.blocks[id]
+	if r == nil || len(r.spares) == 0 || !r.damaged && r.file.v.err() == nil || !r.io.TryLock() {
+		return r
+	}
+	defer r.io.Unlock()
+	i := r.spare()
+	if i < 0 {
+		return r
+	}
+	o := r.spares[i]
+	o.spares, r.spares = append(slices.Delete(r.spares, i, i+1), r), nil
+	r.count(false)
+	o.count(true)
+	s.blocks[id] = o
+	return o
+}
+
+// spare is which of the spares of a replica can take its place, -1 if none can. Store.mu is held.
+func (r *replica) spare() int {
+	return slices.IndexFunc(r.spares, func(o *replica) bool { return !o.damaged && o.file.v.err() == nil && alike(r, o) })
+}
+
 // find looks a block up with Store.mu held.
 func (s *table) find(id int64) (*replica, error) {
-	r := s.blocks[id]
+	r := s.of(id)
 	switch {
 	case s.closed:
 		return nil, ErrClosed
@@ -405,19 +434,26 @@ func (s *table) hold(id int64) (*replica, error) {
 			return nil, err
 		}
 		r.io.Lock()
-		if r.state != 0 {
+		if s.knows(r) {
 			return r, nil
 		}
 		r.io.Unlock() // deleted meanwhile, and perhaps made again
 	}
 }
 
+// knows reports whether it is this replica that is known under its block.
+func (s *table) knows(r *replica) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.blocks[r.head.block] == r
+}
+
 // Blocks lists the replicas by block, without those of disks that are out of use.
 func (s *Store) Blocks() []Info {
 	s.mu.Lock()
 	all := make([]Info, 0, len(s.blocks))
-	for _, r := range s.blocks {
-		if r.file.v.err() == nil {
+	for id := range s.blocks {
+		if r := s.of(id); r.file.v.err() == nil {
 			all = append(all, r.info())
 		}
 	}
@@ -465,7 +501,7 @@ func (s *Store) Volumes() []Volume {
 	for i, v := range volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
-		var gaps []Gap
+		gaps := slices.Clone(v.unlisted)
 		for _, c := range v.torn {
 			gaps = append(gaps, c.gaps...)
 		}
