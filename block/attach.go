@@ -143,9 +143,6 @@ func attach(s *Store, i int, was *volume) error {
 		v.letGo()
 		return err
 	}
-	for id := range s.blocks {
-		s.of(id) // a spare on another disk stays
-	}
 	for _, m := range []map[int64]*replica{s.blocks, s.copies} {
 		maps.DeleteFunc(m, func(_ int64, r *replica) bool { return r.file.v != v && r.file.v.dir == v.dir })
 	}

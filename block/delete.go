@@ -30,11 +30,6 @@ func (s *Store) Delete(blocks ...Block) error {
 		}
 		s.cutOff(r)
 		files[r.file] = append(files[r.file], r)
-		for _, o := range s.takeSpares(r) {
-			o.io.Lock()
-			defer o.io.Unlock()
-			files[o.file] = append(files[o.file], o)
-		}
 	}
 	for _, r := range files {
 		errs = append(errs, s.drop(r...))
@@ -82,37 +77,13 @@ func (s *Store) drop(rs ...*replica) error {
 	})
 }
 
-// takeSpares takes from a replica those alike that can be dropped; its io is held.
-func (s *table) takeSpares(r *replica) []*replica {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	spares := r.spares
-	r.spares = nil
-	return slices.DeleteFunc(spares, func(o *replica) bool { return o.file.v.err() != nil })
-}
-
-// dropFor drops a replica in whose place another one is, with those alike; its io is held. That one cannot be removed is no failure of the other: the next start finds it again.
+// dropFor drops a replica in whose place another one is. That it cannot be removed is no failure of the other: the next start finds it again.
 func dropFor(s *Store, r, old *replica) error {
 	err := s.drop(old)
-	if err != nil && r.file.v.err() != nil {
+	if err == nil || r.file.v.err() != nil {
 		return err
 	}
-	if err != nil {
-		r.file.v.log.Warn("a replica in whose place another one is could not be removed", "block", r.head.block, "disk", old.file.v.dir, "cause", err)
-	}
-	return dropSpares(s, r, old)
-}
-
-// dropSpares drops those alike of a replica, whose io is held, in the place of all of which another one is, or itself.
-func dropSpares(s *Store, r, of *replica) error {
-	for _, o := range s.takeSpares(of) {
-		o.io.Lock()
-		err := dropFor(s, r, o)
-		o.io.Unlock()
-		if err != nil {
-			return err
-		}
-	}
+	r.file.v.log.Warn("a replica in whose place another one is could not be removed", "block", r.head.block, "disk", old.file.v.dir, "cause", err)
 	return nil
 }
 

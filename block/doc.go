@@ -29,9 +29,6 @@
 // durable is suspect after a crash: Scrub reads it first, and what has lost its end
 // becomes Waiting. Config.SyncOnClose closes that gap, at the price of an fsync.
 //
-// Where a start finds a block twice, alike, on two disks, the other one is a spare of what is known: it is dropped when that was read to its end (Scrub), and takes
-// its place where that is damaged or its disk fails.
-//
 // Bytes are compared with their checksums before they leave. Damage is told of once for
 // each replica; the others and the good chunks of this one stay readable.
 //

@@ -783,6 +783,36 @@ func TestWritersThatReserveAtOnce(t *testing.T) {
 	})
 }
 
+// TestAllocationThatHangs: while one does, others get room of the disk.
+func TestAllocationThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const piece = 64 * page
+		f := openFaulty(t, 1<<24, piece, "/a")
+		mustWrite(t, f.Store, Block{3, 1}, 3, pattern(page))
+		first, second := mustCreate(t, f.Store, Block{1, 1}, 1, piece), mustCreate(t, f.Store, Block{2, 1}, 2, piece)
+		goOn := make(chan struct{})
+		f.when(func(op vfs.Op) error {
+			if op.Kind == "allocate" && op.Name == f.volumes[0].path(1) {
+				<-goOn
+			}
+			return nil
+		})
+		hung := make(chan error)
+		go func() { hung <- errors.Join(first.Write(pattern(piece/2), 0), first.Flush()) }()
+		synctest.Wait()
+		began := time.Now()
+		must(t, errors.Join(second.Write(pattern(piece/2), 0), second.Flush()))
+		w, err := f.Append(Block{3, 1}, 2, page)
+		must(t, err)
+		if time.Since(began) > 0 {
+			t.Error("others have waited")
+		}
+		close(goOn)
+		must(t, <-hung)
+		must(t, errors.Join(first.Close(), second.Close(), w.Close(), f.Close()))
+	})
+}
+
 // TestCopyOnADiskThatFails: a copy that was being made beside a block, on a disk that has failed since, is not in the way of another one.
 func TestCopyOnADiskThatFails(t *testing.T) {
 	f := openFaulty(t, 1<<24, 2*page, "/a", "/b")

@@ -56,13 +56,17 @@ func (s *Store) takeUp(r *replica, stamp uint64, needs int64) (*Writer, error) {
 func promise(s *Store, r *replica) (needs int64, err error) {
 	v := r.file.v
 	needs = r.head.capacity - r.visible.length
-	return needs, v.allot(func(free, total int64) error {
+	others := func() int64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		free -= v.promised - r.promised // its writer, if it has one, is cut off
+		return v.promised - r.promised // its writer, if it has one, is cut off
+	}
+	return needs, v.allot(others, func(free, total int64) error {
 		if float64(free-needs) < s.Reserve*float64(total) {
 			return refused(ErrFull, r.head.block, "%d bytes free, and it may get %d", free, needs)
 		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		v.promised += needs
 		return nil
 	})

@@ -22,7 +22,7 @@ import (
 )
 
 func (c *Config) newVolume(dir string) *volume {
-	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}), told: make(chan struct{}), allotting: make(chan struct{}, 1),
+	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}), told: make(chan struct{}), allotment: allotment{allotting: make(chan struct{}, 1)},
 		files: map[uint64]*combined{}, layout: layout{c.piece}}
 }
 
@@ -176,42 +176,47 @@ func (v *volume) readIndex() (map[uint64][]header, error) {
 	return known, v.do(syncing, v.index.file.Sync)
 }
 
+// mostUnlisted is of how many directories a disk is used that cannot list them.
+const mostUnlisted = 4
+
 // list returns the files that have blocks here, as far as their directories can be listed: one that cannot is no fault of the others, and what is in it counts for nothing.
 func (v *volume) list() (files []uint64, unlisted []Gap, err error) {
-	type found struct {
-		files    []uint64
-		unlisted []Gap
-	}
-	got := make(chan found, 1)
-	err = v.do(reading, func() error {
-		var f found
-		dirs, err := v.fs.List(filepath.Join(v.dir, "files"))
-		if err != nil {
-			return err
-		}
-		for _, d := range dirs {
-			names, err := v.fs.List(filepath.Join(v.dir, "files", d))
-			if of, perr := strconv.ParseUint(d, 16, 8); perr == nil && errors.Is(err, unix.EIO) {
-				f.unlisted = append(f.unlisted, Gap{of, -1, math.MaxInt64, err})
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			for _, n := range names {
-				if id, ok := parsePath(n); ok {
-					f.files = append(f.files, id)
-				}
-			}
-		}
-		got <- f
-		return nil
-	})
+	in := filepath.Join(v.dir, "files")
+	dirs, err := v.names(in)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := <-got
-	return f.files, f.unlisted, nil
+	for _, d := range dirs {
+		names, err := v.names(filepath.Join(in, d))
+		if of, perr := strconv.ParseUint(d, 16, 8); perr == nil && errors.Is(err, unix.EIO) && v.err() == nil {
+			if unlisted = append(unlisted, Gap{of, -1, math.MaxInt64, err}); len(unlisted) <= min(mostUnlisted, len(dirs)-1) {
+				continue
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, n := range names {
+			if id, ok := parsePath(n); ok {
+				files = append(files, id)
+			}
+		}
+	}
+	return files, unlisted, nil
+}
+
+// names lists a directory.
+func (v *volume) names(dir string) ([]string, error) {
+	got := make(chan []string, 1)
+	err := v.do(reading, func() error {
+		names, err := v.fs.List(dir)
+		got <- names
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-got, nil
 }
 
 // loadFile takes a combined file in, from the index if that has it, else from the headers
@@ -311,7 +316,7 @@ func enterFound(s *Store, r *replica) (old *replica, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id := r.head.block
-	switch old := s.of(id); {
+	switch old := s.blocks[id]; {
 	case s.closed:
 		return nil, ErrClosed
 	case old != nil && old.file.v.err() == nil && old.state == Temporary: // a copy that was being made in its place goes on, beside it
@@ -328,8 +333,7 @@ func enterFound(s *Store, r *replica) (old *replica, err error) {
 var errOther = errors.New("another replica is there")
 
 // choose keeps one of two replicas of a block, r, which has just been found, and old, which is known. The io of r is held. One whose file the disk cannot open, while
-// it can others, counts for nothing where the other one is as good; else that one is left alone, and not known. Of two alike none goes before the one that is kept was read, which
-// may take days where a disk is back of which all was made again: the other one is its spare until then.
+// it can others, counts for nothing where the other one is as good; else that one is left alone, and not known.
 func choose(s *Store, r, old *replica) error {
 	old.io.Lock()
 	defer old.io.Unlock()
@@ -341,8 +345,7 @@ func choose(s *Store, r, old *replica) error {
 	s.mu.Unlock()
 	// What is kept may be in memory only, as far as it says that it is closed: the power may fail before the other's end is durable, or after.
 	err := s.withFile(kept, (*handle).sync)
-	both, bad := alike(kept, dropped), err != nil
-	if bad && kept.file.v.err() == nil && both {
+	if err != nil && kept.file.v.err() == nil && alike(kept, dropped) {
 		kept, dropped = dropped, kept
 		err = s.withFile(kept, (*handle).sync)
 	}
@@ -357,13 +360,8 @@ func choose(s *Store, r, old *replica) error {
 		s.mu.Unlock()
 		return errOther
 	}
-	kept.hurt(kept.damaged || err != nil)
-	switch {
-	case both:
-		dropped.hurt(dropped.damaged || bad)
-		dropped.count(false)
-		kept.spares, dropped.spares = slices.Concat(kept.spares, dropped.spares, []*replica{dropped}), nil
-	case err != nil:
+	if err != nil {
+		kept.hurt(true)
 		s.leave(dropped)
 	}
 	if kept == r {
@@ -373,9 +371,7 @@ func choose(s *Store, r, old *replica) error {
 	s.mu.Unlock()
 	if err != nil {
 		r.file.v.log.Error("a replica cannot be opened, and no other is as good", "block", r.head.block, "disk", kept.file.v.dir, "cause", err)
-	}
-	if err != nil || both {
-		return r.file.v.err()
+		return nil
 	}
 	return cmp.Or(dropFor(s, kept, dropped), r.file.v.err())
 }

@@ -147,7 +147,7 @@ func (m *Memory) look(c *combined) error {
 	m.s.mu.Lock()
 	if c.v.files[c.id] == c {
 		for _, r := range c.regions {
-			if r.state == Final && r.counted && r.visible.length > 0 {
+			if r.state == Final && r.visible.length > 0 {
 				x := region{id: r.head.block, parts: c.v.parts(r.visible.length)}
 				for i := range x.parts {
 					x.parts[i][0] += r.head.offset

@@ -171,10 +171,7 @@ func (s *Store) examine(r *replica, cuts int, cause error) error {
 		return refused(ErrChanged, r.head.block, "while it was read")
 	}
 	s.report(r, cause)
-	s.mu.Lock()
-	spared := r.spare() >= 0
-	s.mu.Unlock()
-	if spared || !r.suspect || r.state != Final {
+	if !r.suspect || r.state != Final {
 		return cause
 	}
 	length := r.visible.length

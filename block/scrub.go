@@ -14,7 +14,7 @@ import (
 // Scrub reads every closed block once and compares it with its checksums, each disk for
 // itself, behind everybody else who wants the disk and at most at that many bytes a second
 // for each. What is damaged goes to Config.Damaged. It begins with what the end of the
-// machine may have damaged, and with what is on another disk as well, which goes then; then it goes on where the last pass was when it ended. Where dirs are named, only those disks are read.
+// machine may have damaged, then goes on where the last pass was when it ended. Where dirs are named, only those disks are read.
 func (s *Store) Scrub(ctx context.Context, bytesPerSecond int64, dirs ...string) error {
 	return errors.Join(s.each(func(v *volume) error {
 		if len(dirs) > 0 && !slices.Contains(dirs, v.dir) {
@@ -73,7 +73,7 @@ func (p *pass) order() (order []*replica) {
 }
 
 func first(r *replica) int {
-	if r.suspect || len(r.spares) > 0 {
+	if r.suspect {
 		return 0
 	}
 	return 1
@@ -86,7 +86,7 @@ func (p *pass) read(ctx context.Context, r *replica) error {
 	s.mu.Lock()
 	b, n, state := Block{r.head.block, r.head.stamp}, r.visible.length, r.state
 	cuts := r.cuts
-	current := s.of(b.ID) == r
+	current := s.blocks[b.ID] == r
 	s.mu.Unlock()
 	if state != Final || !current {
 		return nil
@@ -120,22 +120,13 @@ func (p *pass) read(ctx context.Context, r *replica) error {
 		return err
 	}
 	s.mu.Lock()
-	good := errors.Is(err, io.EOF) && r.cuts == cuts && r.visible.length == n && r.state == Final
-	if good {
+	defer s.mu.Unlock()
+	if errors.Is(err, io.EOF) && r.cuts == cuts && r.visible.length == n && r.state == Final {
 		r.suspect = false
 		r.hurt(false)
 	}
 	if !r.suspect {
 		r.file.v.scrubbed = r.file.id
 	}
-	s.mu.Unlock()
-	if !good {
-		return nil
-	}
-	r.io.Lock()
-	defer r.io.Unlock()
-	if !s.knows(r) { // a spare has taken its place meanwhile
-		return nil
-	}
-	return dropSpares(s, r, r)
+	return nil
 }

@@ -340,7 +340,7 @@ func (l *life) try(k *known, what string, v version, durable bool, f func() erro
 
 // dirOf is the disk that has a block, as the store knows it.
 func (l *life) dirOf(k *known) string {
-	if r := l.s.of(k.id); r != nil {
+	if r := l.s.blocks[k.id]; r != nil {
 		return r.file.v.dir
 	}
 	return ""
@@ -450,7 +450,7 @@ func (l *life) step() {
 		k.copying.Close()
 		k.copying = nil
 	}
-	if r := l.s.of(k.id); k.away || r != nil && r.file.v.err() != nil {
+	if r := l.s.blocks[k.id]; k.away || r != nil && r.file.v.err() != nil {
 		l.elsewhere(k)
 		return
 	}

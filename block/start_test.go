@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -150,111 +154,6 @@ func TestTwoAlikeInABadFile(t *testing.T) {
 	}
 }
 
-// twice is a store with a block on two disks: that on /b is the one that is known.
-func twice(t *testing.T, spoil func(f *faulty)) (f *faulty, s *Store, there func() []string) {
-	t.Helper()
-	f = openFaulty(t, 1<<24, 2*page, "/a", "/b")
-	f.SyncOnClose = true
-	mustWrite(t, f.Store, Block{1, 1}, 1, pattern(page))
-	f.volumes[0].takeOut(unix.EIO)
-	copied(t, f.Store, Block{1, 1}, pattern(page))
-	must(t, f.Close())
-	paths := []string{f.volumes[0].path(1), f.volumes[1].path(1)}
-	spoil(f)
-	s = f.again(t, func(c *Config) { c.Failures = func(dir string) uint64 { return map[string]uint64{"/a": 1}[dir] } })
-	return f, s, func() (dirs []string) {
-		for i, p := range paths {
-			if _, err := f.mem.Open(p, 0); err == nil {
-				dirs = append(dirs, s.Dirs[i])
-			}
-		}
-		return dirs
-	}
-}
-
-// wantOne wants a block to be in that directory, once, and to be read.
-func wantOne(t *testing.T, s *Store, dir string) {
-	t.Helper()
-	i, err := s.Stat(1)
-	if got, rerr := readAll(s, Block{1, 1}, 0, page); err != nil || rerr != nil || i.Dir != dir || i.Damaged || !bytes.Equal(got, pattern(page)) {
-		t.Errorf("%+v, %v; %d bytes, %v", i, err, len(got), rerr)
-	}
-	for _, v := range s.volumes {
-		if want := map[bool]int64{true: 1}[v.dir == dir]; v.err() == nil && (v.replicas != want || v.used != want*page || v.damaged != 0) {
-			t.Errorf("%s counts %d replicas, %d bytes, %d damaged", v.dir, v.replicas, v.used, v.damaged)
-		}
-	}
-}
-
-// TestTwoAlikeAreRead: of two replicas alike none goes before the other was read, and was good.
-func TestTwoAlikeAreRead(t *testing.T) {
-	both := []string{"/a", "/b"}
-	flip := func(n int) func(*faulty) {
-		return func(f *faulty) { must(t, f.mem.Flip(f.volumes[n].path(1), f.volumes[n].dataAt(100), 3)) }
-	}
-	for _, c := range []struct {
-		name  string
-		spoil func(*faulty)
-		left  string
-	}{{"both are good", func(*faulty) {}, "/b"}, {"the one that is known is damaged", flip(1), "/a"}, {"the other one is damaged", flip(0), "/b"}} {
-		t.Run(c.name, func(t *testing.T) {
-			_, s, there := twice(t, c.spoil)
-			if got := there(); !slices.Equal(got, both) {
-				t.Errorf("before it was read it is in %v", got)
-			}
-			for range 2 {
-				must(t, s.Scrub(t.Context(), 1<<40))
-			}
-			wantOne(t, s, c.left)
-			if got := there(); !slices.Equal(got, []string{c.left}) {
-				t.Errorf("it is in %v", got)
-			}
-		})
-	}
-	t.Run("both are damaged", func(t *testing.T) {
-		f, s, there := twice(t, func(f *faulty) { flip(0)(f); flip(1)(f) })
-		for range 3 {
-			must(t, s.Scrub(t.Context(), 1<<40))
-		}
-		if i, err := s.Stat(1); err != nil || !i.Damaged || !slices.Equal(there(), both) {
-			t.Errorf("%+v, %v, in %v", i, err, there())
-		}
-		copied(t, f.Store, Block{1, 1}, pattern(page)) // from another node
-		if got := there(); len(got) != 1 {
-			t.Errorf("after it was replaced it is in %v", got)
-		}
-		wantOne(t, s, there()[0])
-	})
-}
-
-// TestSpareIsRead: where the disk fails of the one of two replicas alike that is known, the other one is read, and goes on.
-func TestSpareIsRead(t *testing.T) {
-	f, s, there := twice(t, func(*faulty) {})
-	f.volumes[1].takeOut(unix.EIO)
-	wantOne(t, s, "/a")
-	w, err := s.Append(Block{1, 1}, 2, page)
-	if err == nil {
-		err = errors.Join(w.Close(), s.Complete(Block{1, 2}, 2, page))
-	}
-	must(t, err)
-	must(t, s.Scrub(t.Context(), 1<<40))
-	if got := there(); !slices.Contains(got, "/a") {
-		t.Errorf("it is in %v", got)
-	}
-}
-
-// TestBothAreDeleted: a block that is deleted is deleted on both disks.
-func TestBothAreDeleted(t *testing.T) {
-	f, s, there := twice(t, func(*faulty) {})
-	must(t, s.Delete(Block{1, 1}))
-	if got := there(); len(got) > 0 {
-		t.Errorf("it is in %v", got)
-	}
-	if _, err := f.again(t, func(*Config) {}).Stat(1); !errors.Is(err, ErrNotFound) {
-		t.Error(err)
-	}
-}
-
 // TestDirectoryThatCannotBeListed: what is in it is not known, and is not written there; all else on the disk is as it was, and with the next start it is there.
 func TestDirectoryThatCannotBeListed(t *testing.T) {
 	for _, dirs := range [][]string{{"/a"}, {"/a", "/b"}} {
@@ -301,5 +200,34 @@ func TestDirectoryThatCannotBeListed(t *testing.T) {
 				t.Errorf("block %d: %v", id, err)
 			}
 		}
+	}
+}
+
+// TestDirectoriesThatCannotBeListed: a disk is out of use if that are many, or all.
+func TestDirectoriesThatCannotBeListed(t *testing.T) {
+	for _, c := range []struct {
+		dirs, bad int
+		out       bool
+	}{{2, 2, true}, {20, mostUnlisted, false}, {20, mostUnlisted + 1, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+			f.volumes[1].late.Store(1)
+			for file := range uint64(c.dirs) {
+				mustWrite(t, f.Store, Block{int64(file), 1}, file, pattern(page))
+			}
+			must(t, f.Close())
+			f.when(func(op vfs.Op) error {
+				if file, err := strconv.ParseUint(strings.TrimPrefix(op.Name, "/a/files/"), 16, 8); op.Kind == "list" && err == nil && file < uint64(c.bad) {
+					time.Sleep(45 * time.Second) // less than the disk is waited for, each time
+					return unix.EIO
+				}
+				return nil
+			})
+			s := f.again(t, func(*Config) {})
+			if v := s.Volumes()[0]; (v.Unseen != nil) != c.out || !c.out && len(v.Gaps) != c.bad {
+				t.Errorf("%d of %d: %+v", c.bad, c.dirs, v)
+			}
+			must(t, f.Close())
+		})
 	}
 }

@@ -160,9 +160,6 @@ type replica struct {
 	// promised is what its volume counts as promised to it, counted whether it counts it at all.
 	promised int64
 	counted  bool
-	// spares are others alike, on other disks, which were found with it (choose). They go when this one was read to its end, or is another; only what is known
-	// under the block has any.
-	spares []*replica
 }
 
 // show has readers see a replica up to a mark; io and Store.mu are held.
@@ -384,34 +381,9 @@ func (s *Store) Stat(id int64) (Info, error) {
 	return r.info(), nil
 }
 
-// of returns what is known under a block, or nil. If that is damaged, or on a disk that is out of use, a spare takes its place, where that is not; but not while
-// somebody changes it. Store.mu is held.
-func (s *table) of(id int64) *replica {
-	r := s.blocks[id]
-	if r == nil || len(r.spares) == 0 || !r.damaged && r.file.v.err() == nil || !r.io.TryLock() {
-		return r
-	}
-	defer r.io.Unlock()
-	i := r.spare()
-	if i < 0 {
-		return r
-	}
-	o := r.spares[i]
-	o.spares, r.spares = append(slices.Delete(r.spares, i, i+1), r), nil
-	r.count(false)
-	o.count(true)
-	s.blocks[id] = o
-	return o
-}
-
-// spare is which of the spares of a replica can take its place, -1 if none can. Store.mu is held.
-func (r *replica) spare() int {
-	return slices.IndexFunc(r.spares, func(o *replica) bool { return !o.damaged && o.file.v.err() == nil && alike(r, o) })
-}
-
 // find looks a block up with Store.mu held.
 func (s *table) find(id int64) (*replica, error) {
-	r := s.of(id)
+	r := s.blocks[id]
 	switch {
 	case s.closed:
 		return nil, ErrClosed
@@ -434,26 +406,19 @@ func (s *table) hold(id int64) (*replica, error) {
 			return nil, err
 		}
 		r.io.Lock()
-		if s.knows(r) {
+		if r.state != 0 {
 			return r, nil
 		}
 		r.io.Unlock() // deleted meanwhile, and perhaps made again
 	}
 }
 
-// knows reports whether it is this replica that is known under its block.
-func (s *table) knows(r *replica) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.blocks[r.head.block] == r
-}
-
 // Blocks lists the replicas by block, without those of disks that are out of use.
 func (s *Store) Blocks() []Info {
 	s.mu.Lock()
 	all := make([]Info, 0, len(s.blocks))
-	for id := range s.blocks {
-		if r := s.of(id); r.file.v.err() == nil {
+	for _, r := range s.blocks {
+		if r.file.v.err() == nil {
 			all = append(all, r.info())
 		}
 	}

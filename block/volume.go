@@ -48,8 +48,7 @@ type volume struct {
 	back  bool
 	attaching
 
-	// allotting is full while somebody is in allot. It is no mutex: who waits for a disk that hangs is to stand still in a test of that, too.
-	allotting chan struct{}
+	allotment
 	// making is held for writing while a directory of files is made: nobody has a file in one that is not durable.
 	making sync.RWMutex
 
@@ -61,6 +60,14 @@ type volume struct {
 	damaged  int64
 	writers  int
 	scrubbed uint64 // the last file that was looked through
+}
+
+// allotment is of who takes room of a disk.
+type allotment struct {
+	// allotting is full while somebody is in allot. It is no mutex: who waits for a disk that hangs is to stand still in a test of that, too.
+	allotting chan struct{}
+	// allocating is how many bytes are being allocated, and may count as free still.
+	allocating atomic.Int64
 }
 
 // hidden is of what on a disk nobody knows.
@@ -222,15 +229,17 @@ func (v *volume) space() (free, total int64, err error) {
 	return got.free, got.total, nil
 }
 
-// allot calls f with what space returns, one at a time for all who take room of the disk or promise it: what f takes counts for the next.
-func (v *volume) allot(f func(free, total int64) error) error {
+// allot calls f with what space returns, less what others are about to take, one at a time for all who take room of the disk or promise it: f adds to that, and allocates nothing,
+// which may hang.
+func (v *volume) allot(others func() int64, f func(free, total int64) error) error {
 	v.allotting <- struct{}{}
 	defer func() { <-v.allotting }()
+	taken := others() // before: what is allocated meanwhile counts twice, not never
 	free, total, err := v.space()
 	if err != nil {
 		return err
 	}
-	return f(free, total)
+	return f(free-taken, total)
 }
 
 // path is where the combined file of a user's file lies.

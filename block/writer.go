@@ -187,21 +187,27 @@ func (w *Writer) reserve(end int64) error {
 	to := min(start+v.piece, hd.capacity)
 	from := hd.offset + v.sumAt(start)
 	n := v.sums() + to - start
-	return v.allot(func(free, total int64) error {
+	err := v.allot(v.allocating.Load, func(free, total int64) error {
 		if float64(free-n) < w.s.Reserve*float64(total) {
 			return refused(ErrFull, hd.block, "%d bytes free", free)
 		}
-		if err := v.do(changing, func() error { return w.handle.Allocate(from, n) }); err != nil {
-			return err
-		}
-		w.reserved = to
-		w.s.mu.Lock()
-		defer w.s.mu.Unlock()
-		got := min(w.r.promised, to-start)
-		w.r.promised -= got
-		v.promised -= got
+		v.allocating.Add(n)
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	defer v.allocating.Add(-n)
+	if err := v.do(changing, func() error { return w.handle.Allocate(from, n) }); err != nil {
+		return err
+	}
+	w.reserved = to
+	w.s.mu.Lock()
+	got := min(w.r.promised, to-start)
+	w.r.promised -= got
+	v.promised -= got
+	w.s.mu.Unlock()
+	return nil
 }
 
 // Flush lets readers see what was written. It then survives the end of the process.
@@ -339,14 +345,14 @@ func (w *Writer) Keep() error {
 func (s *table) replaced(r *replica) (*replica, error) {
 	for {
 		s.mu.Lock()
-		old := s.of(r.head.block)
+		old := s.blocks[r.head.block]
 		s.mu.Unlock()
 		if old == nil || old == r || old.file.v.err() != nil {
 			return nil, nil
 		}
 		old.io.Lock()
 		s.mu.Lock()
-		gone, may := s.blocks[r.head.block] != old, old.replaceable(r.head.stamp)
+		gone, may := old.state == 0, old.replaceable(r.head.stamp)
 		err := refused(ErrExists, r.head.block, "%v, generation %d", old.state, old.head.stamp)
 		s.mu.Unlock()
 		if may && !gone {

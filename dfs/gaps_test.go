@@ -72,8 +72,13 @@ func TestNothingInADirectory(t *testing.T) {
 		return nil
 	}}}
 	store := must[*block.Store](t)(block.Open(c))
-	w := must[*block.Writer](t)(store.Create(block.Block{ID: 1, Stamp: 1}, 7, 1000, false))
-	if err := errors.Join(w.Write([]byte("hidden"), 0), w.Finalize(6), store.Close()); err != nil {
+	for id, file := range map[int64]uint64{1: 7, 3: 9} {
+		w := must[*block.Writer](t)(store.Create(block.Block{ID: id, Stamp: 1}, file, 1000, false))
+		if err := errors.Join(w.Write([]byte("hidden"), 0), w.Finalize(6)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	fail.Store(true)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -165,17 +166,32 @@ func (d *modelDisk) grows(op vfs.Op) bool {
 // has notes how many bytes a node has for certain, and on which disk.
 func (n *modelNode) has(kept, synced int) {
 	n.kept, n.synced = kept, synced
-	if i, err := n.k.n.Blocks.Stat(modelBlock); err == nil {
+	i, err := n.k.n.Blocks.Stat(modelBlock)
+	out := slices.IndexFunc(n.disks, func(d *modelDisk) bool { return d.out })
+	switch {
+	case err == nil:
 		n.home = n.diskOf(i.Dir)
-	} else if len(n.disks) > 1 && !n.dying { // the disk has failed when all was done
-		n.hurt = true
+	case errors.Is(err, block.ErrOut) && out >= 0: // it has failed when all was done
+		n.home = n.disks[out]
+	case !n.dying:
+		panic(broken{fmt.Sprintf("%s does not have the block, which it has acknowledged: %v", n.name, err)})
 	}
 }
 
-// shut reports whether the disk with what a node has cannot be used until it is begun again.
+// shut reports whether the disk with what a node has cannot be used until it is begun again. The node is to say so.
 func (m *model) shut(n *modelNode) bool {
 	m.fired.Load()
-	return n.home != nil && (n.home.out || n.home.away != nil)
+	if n.home == nil || !n.home.out && n.home.away == nil {
+		return false
+	}
+	if n.alive && !n.dying && !n.hurt && n.synced > 0 {
+		_, err := n.k.n.Blocks.Stat(modelBlock)
+		v := n.k.n.Blocks.Volumes()[slices.Index(n.disks, n.home)]
+		if errors.Is(err, block.ErrNotFound) && v.Unseen == nil {
+			m.fatalf("%s does not say that %s may have the block: %v", n.name, n.home.dir, err)
+		}
+	}
+	return true
 }
 
 // excused reports whether a node need not do what is asked: a disk has failed just now, or that with the block, or it dies.
