@@ -81,10 +81,12 @@ func (s *Store) goOn(r *replica, h *handle, stamp uint64) error {
 		}
 		r.confirmed = r.visible
 	}
-	if err := s.rewind(r, h, r.visible, stamp, writing); err != nil || r.confirmed.length == 0 {
+	same := stamp == r.head.stamp
+	if err := s.rewind(r, h, r.visible, stamp, writing); err != nil || r.confirmed.length == 0 && !same {
 		return err
 	}
-	// The generation will be recorded. If the power took it, bytes that are durable would be of an older one, and would not count.
+	// The generation will be recorded. If the power took it, bytes that are durable would be of an older one, and would not count. If it is the same one, nothing else says that
+	// the block is not closed any more.
 	return h.sync()
 }
 

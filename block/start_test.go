@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,6 +151,95 @@ func TestTwoAlikeInABadFile(t *testing.T) {
 					t.Errorf("%s: they count %d and %d", at, s.volumes[0].replicas, s.volumes[1].replicas)
 				}
 			}
+		}
+	}
+}
+
+// twice is a store with a block on two disks, that on /b made when /a had failed, before it is opened again.
+func twice(t *testing.T) *faulty {
+	t.Helper()
+	f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+	f.SyncOnClose = true
+	for i, temporary := range []bool{false, true} {
+		w, err := f.Create(Block{1, 1}, 1, 2*page, temporary)
+		must(t, err)
+		must(t, errors.Join(w.Write(pattern(page), 0), w.Finalize(page)))
+		if i == 0 {
+			f.volumes[0].takeOut(unix.EIO)
+		}
+	}
+	return f
+}
+
+// TestTwoAlikeAreRead: of two replicas alike that stays which can be read.
+func TestTwoAlikeAreRead(t *testing.T) {
+	for _, bad := range [][]int{nil, {0}, {1}, {0, 1}} {
+		f := twice(t)
+		must(t, f.Close())
+		for _, n := range bad {
+			must(t, f.mem.Flip(f.volumes[n].path(1), f.volumes[n].dataAt(100), 3))
+		}
+		s := f.again(t, func(*Config) {})
+		i, err := s.Stat(1)
+		got, rerr := readAll(s, Block{1, 1}, 0, page)
+		switch {
+		case len(bad) < 2 && (err != nil || rerr != nil || i.Damaged || !bytes.Equal(got, pattern(page)) || s.volumes[0].replicas+s.volumes[1].replicas != 1):
+			t.Errorf("%v damaged: %+v, %v, %v", bad, i, err, rerr)
+		case len(bad) == 2 && (err != nil || !i.Damaged):
+			t.Errorf("both damaged: %+v, %v", i, err)
+		}
+	}
+}
+
+// TestAppendedUnderItsGeneration: what was appended to a block under the generation that it had, and synced, is not lost to what a disk has of it that was out of use then, however that is
+// found again.
+func TestAppendedUnderItsGeneration(t *testing.T) {
+	for _, first := range []string{"", "/a", "/b"} {
+		f := twice(t)
+		w, err := f.Append(Block{1, 1}, 1, page)
+		must(t, err)
+		must(t, errors.Join(w.Write(pattern(2 * page)[page:], page), w.Sync()))
+		must(t, w.Close())
+		must(t, f.Close())
+		f.when(func(op vfs.Op) error {
+			if op.Kind == "list" && first != "" && !strings.HasPrefix(op.Name, first) {
+				return unix.EIO
+			}
+			return nil
+		})
+		s := f.again(t, func(*Config) {})
+		f.when(nil)
+		for i, v := range s.volumes {
+			if v.err() != nil {
+				for !v.letGo() {
+					runtime.Gosched()
+				}
+				must(t, attach(s, i, v))
+			}
+		}
+		i, err := s.Stat(1)
+		if err != nil || i.Length != 2*page || i.Dir != "/b" {
+			t.Errorf("with %q first: %+v, %v", first, i, err)
+		}
+	}
+}
+
+// TestAppendIsKnownToThePower: a closed block that is appended to under the generation that it has is never again found closed as it was.
+func TestAppendIsKnownToThePower(t *testing.T) {
+	f := openFaulty(t, 1<<24, 2*page, "/a")
+	for id := range int64(20) {
+		mustWrite(t, f.Store, Block{id, 1}, uint64(id), pattern(page))
+		w, err := f.Append(Block{id, 1}, 1, page)
+		must(t, err)
+		defer w.Close()
+	}
+	f.mem.Kill()
+	f.Close()
+	f.mem.Restart(true)
+	s := opened(t, f.Config)
+	for _, i := range s.Blocks() {
+		if i.State == Final {
+			t.Errorf("%+v", i)
 		}
 	}
 }

@@ -283,6 +283,9 @@ func (w *Writer) Finalize(length int64) error {
 	}
 	if old != nil {
 		defer old.io.Unlock()
+		if old.head.stamp == r.head.stamp && old.visible.length > length { // it has been appended to since the copy began
+			return refused(ErrExists, r.head.block, "%d bytes of generation %d", old.visible.length, old.head.stamp)
+		}
 	}
 	if err := w.flush(); err != nil {
 		return err

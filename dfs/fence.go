@@ -50,14 +50,16 @@ func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64) (*wire.Bl
 }
 
 // newer returns nil if what is here of a block is of the generation that is recorded, or nothing newer can be here: a copy that was made in its place may be on a disk that cannot be
-// seen, and an older one that was deleted comes back where the power has failed.
+// seen, or what was appended under the same generation, and an older one that was deleted comes back where the power has failed.
 func (k *Keeper) newer(ctx context.Context, i block.Info) error {
 	_, hidden := k.nothing(i.ID)
 	if hidden == nil {
 		return nil
 	}
 	r, err := k.locate(ctx, i.ID)
-	if err == nil && r.GetWanted().GetStamp() <= i.Stamp {
+	w := r.GetWanted()
+	reopened := i.State == block.Final && i.Length <= w.GetLength() // under the generation that it had
+	if err == nil && (w.GetStamp() < i.Stamp || w.GetStamp() == i.Stamp && !reopened || w == nil) {
 		return nil
 	}
 	return errors.Join(fmt.Errorf("generation %d is here: %w", i.Stamp, hidden), err)

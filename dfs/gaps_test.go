@@ -113,7 +113,8 @@ func TestOlderBesideADiskThatIsAway(t *testing.T) {
 		wanted *wire.WantedBlock
 		err    error
 		want   error
-	}{{&wire.WantedBlock{Stamp: 2}, nil, block.ErrNotMounted}, {nil, nobody, nobody}, {&wire.WantedBlock{Stamp: 1}, nil, nil}, {nil, nil, nil}} {
+	}{{&wire.WantedBlock{Stamp: 2}, nil, block.ErrNotMounted}, {nil, nobody, nobody}, {&wire.WantedBlock{Stamp: 1, Length: 5}, nil, block.ErrNotMounted},
+		{&wire.WantedBlock{Stamp: 1}, nil, nil}, {&wire.WantedBlock{Stamp: 1, Length: 4}, nil, nil}, {nil, nil, nil}} {
 		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
 			return &wire.LocateResponse{Wanted: c.wanted}, c.err
 		}

@@ -329,9 +329,13 @@ func (m *model) truncate() {
 	m.recover()
 }
 
-// reopen has another writer go on behind the end, at nodes that have all of the block.
+// reopen has another writer go on behind the end, at nodes that have all of the block. Not all writers take a new generation.
 func (m *model) reopen() {
 	m.next++
+	stamp, before := m.next, m.at
+	if m.oneIn(3) {
+		stamp = m.record.Stamp
+	}
 	var got []string
 	tried := false
 	for _, name := range m.at {
@@ -340,8 +344,8 @@ func (m *model) reopen() {
 			continue
 		}
 		tried = true
-		w, err := n.k.n.Blocks.Append(block.Block{ID: modelBlock, Stamp: m.record.Stamp}, m.next, m.record.Size)
-		m.note("append %d at %s: %v", m.next, name, err)
+		w, err := n.k.n.Blocks.Append(block.Block{ID: modelBlock, Stamp: m.record.Stamp}, stamp, m.record.Size)
+		m.note("append %d at %s: %v", stamp, name, err)
 		if err != nil && !m.excused(n) && !n.home.full && !n.hurt && n.kept >= len(m.content) {
 			m.fatalf("%s takes no more: %v", name, err)
 		}
@@ -356,10 +360,10 @@ func (m *model) reopen() {
 		return
 	}
 	m.closed = false
-	if len(got) == 0 || m.oneIn(6) {
+	if len(got) == 0 || m.oneIn(6) || stamp == m.record.Stamp && len(got) < len(before) {
 		m.note("the writer dies before the pipeline is recorded")
 		m.recover()
 		return
 	}
-	m.record.Stamp, m.at = m.next, got
+	m.record.Stamp, m.at = stamp, got
 }

@@ -132,7 +132,10 @@ func (m *model) spare() {
 
 // hidden reports whether a node cannot say what it has, for a disk, or a part of one, cannot be read.
 func hidden(h heard) bool {
-	return h.copy == nil && (errors.Is(h.err, syscall.EIO) || errors.Is(h.err, block.ErrOut) || errors.Is(h.err, block.ErrNotMounted))
+	if c := h.copy; c != nil {
+		return c.Damaged && c.Length == 0
+	}
+	return errors.Is(h.err, syscall.EIO) || errors.Is(h.err, block.ErrOut) || errors.Is(h.err, block.ErrNotMounted)
 }
 
 // reveal has parts of disks that cannot be read, and may have all that there is, be readable when their nodes start again, or these get other disks: a recovery
@@ -401,8 +404,9 @@ func (m *model) lookThrough(n *modelNode, good bool) {
 		m.fatalf("%s had a good copy, and %v", n.name, err)
 	}
 	var on []string
-	for _, d := range n.disks {
-		if f, err := d.mem.Open(d.path(), 0); err == nil {
+	volumes := n.k.n.Blocks.Volumes()
+	for i, d := range n.disks {
+		if f, err := d.mem.Open(d.path(), 0); err == nil && len(volumes[i].Gaps) == 0 {
 			f.Close()
 			on = append(on, d.dir)
 		}
