@@ -505,7 +505,7 @@ func (l *life) step() {
 			k.state = Writing
 		}
 	case op == 15 && k.state != Recovering && k.state != 0:
-		if k.state != Final || k.fenced || k.stale || l.rand.IntN(4) > 0 {
+		if k.state != Final || k.fenced || l.rand.IntN(4) > 0 {
 			flushed.stamp = l.next()
 		}
 		if l.try(k, "append", flushed, false, func() (err error) {
