@@ -1,6 +1,9 @@
 package block
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Create begins a new block of a file, of at most capacity bytes. A temporary one is a
 // copy from another node: it may be made while there is a replica that nobody writes and
@@ -78,8 +81,13 @@ func (s *Store) fileFor(b Block, file uint64, capacity int64, temporary bool) (*
 	}
 	rooms, keep := make([]Room, len(volumes)), keepFor(s, b.ID, temporary)
 	var last *combined // of which not all is known: that would be given up; or which cannot be opened
+	hidden := false    // in a directory that cannot be listed there may be one
 	for i, v := range volumes {
 		rooms[i] = v.Room
+		if slices.ContainsFunc(s.volumes[i].unlisted, func(g Gap) bool { return g.Has(file) }) {
+			rooms[i].Out, hidden = true, true
+			continue
+		}
 		c := s.volumes[i].files[file]
 		if c == nil || Place([]Room{v.Room}, capacity, keep) < 0 {
 			continue
@@ -92,6 +100,9 @@ func (s *Store) fileFor(b Block, file uint64, capacity int64, temporary bool) (*
 	i := Place(rooms, capacity, keep)
 	if i < 0 && last != nil {
 		return last, nil
+	}
+	if i < 0 && hidden {
+		return nil, refused(ErrFull, b.ID, "%w: its directory cannot be listed", ErrNoEnd)
 	}
 	if i < 0 {
 		return nil, refused(ErrFull, b.ID, "%d bytes on none of %d disks", capacity, len(rooms))

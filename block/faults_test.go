@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -745,6 +746,71 @@ func TestAppendsKeepToTheReserve(t *testing.T) {
 	for _, w := range writers {
 		w.Close()
 	}
+}
+
+// TestWritersThatReserveAtOnce: what is left to nobody is left, also where one writer asks how much there is while another takes of it.
+func TestWritersThatReserveAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity, piece = 1 << 24, 64 * page
+		f := openFaulty(t, capacity, piece, "/a")
+		first, second := mustCreate(t, f.Store, Block{1, 1}, 1, piece), mustCreate(t, f.Store, Block{2, 1}, 2, piece)
+		free := func() int64 { n, _, _ := f.mem.Space("/a"); return n }
+		other, err := f.mem.Open("/other", os.O_CREATE|os.O_RDWR)
+		must(t, err)
+		must(t, other.Allocate(0, down(free()-capacity/100-piece*3/2, page))) // for one, and half of another one
+		goOn, asked := make(chan struct{}), 0
+		f.when(func(op vfs.Op) error {
+			if op.Kind == "allocate" {
+				if asked++; asked == 1 {
+					<-goOn
+				}
+			}
+			return nil
+		})
+		var writing sync.WaitGroup
+		errs := make([]error, 2)
+		for i, w := range []*Writer{first, second} {
+			writing.Go(func() { errs[i] = w.Write(pattern(piece/2), 0); errs[i] = errors.Join(errs[i], w.Flush()) })
+			synctest.Wait()
+		}
+		close(goOn)
+		writing.Wait()
+		if errs[0] != nil || !errors.Is(errs[1], ErrFull) || free() < capacity/100 {
+			t.Errorf("%v; %v; %d bytes are free of %d", errs[0], errs[1], free(), capacity)
+		}
+		f.when(nil)
+		must(t, errors.Join(first.Close(), second.Close(), f.Close()))
+	})
+}
+
+// TestAllocationThatHangs: while one does, others get room of the disk.
+func TestAllocationThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const piece = 64 * page
+		f := openFaulty(t, 1<<24, piece, "/a")
+		mustWrite(t, f.Store, Block{3, 1}, 3, pattern(page))
+		first, second := mustCreate(t, f.Store, Block{1, 1}, 1, piece), mustCreate(t, f.Store, Block{2, 1}, 2, piece)
+		goOn := make(chan struct{})
+		f.when(func(op vfs.Op) error {
+			if op.Kind == "allocate" && op.Name == f.volumes[0].path(1) {
+				<-goOn
+			}
+			return nil
+		})
+		hung := make(chan error)
+		go func() { hung <- errors.Join(first.Write(pattern(piece/2), 0), first.Flush()) }()
+		synctest.Wait()
+		began := time.Now()
+		must(t, errors.Join(second.Write(pattern(piece/2), 0), second.Flush()))
+		w, err := f.Append(Block{3, 1}, 2, page)
+		must(t, err)
+		if time.Since(began) > 0 {
+			t.Error("others have waited")
+		}
+		close(goOn)
+		must(t, <-hung)
+		must(t, errors.Join(first.Close(), second.Close(), w.Close(), f.Close()))
+	})
 }
 
 // TestCopyOnADiskThatFails: a copy that was being made beside a block, on a disk that has failed since, is not in the way of another one.

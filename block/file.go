@@ -42,17 +42,29 @@ type combined struct {
 	gaps    []Gap
 }
 
-// Gap is a part of the file of a user's blocks on a disk in which there may be blocks of which nobody knows: a header could not be read.
+// Gap is a part of the file of a user's blocks on a disk in which there may be blocks of which nobody knows: a header could not be read. Or it is all files of a directory of the disk
+// that could not be listed.
 type Gap struct {
-	// File is the user's file of which they were when they were made.
+	// File is the user's file of which they were when they were made; of a directory, one whose blocks would be there.
 	File uint64
-	// From and To are offsets in bytes. Where no block was found behind it To is math.MaxInt64.
+	// From and To are offsets in bytes. Where no block was found behind it To is math.MaxInt64. Of a directory From is below 0.
 	From, To int64
 	Cause    error
 }
 
+// Directory reports whether it is a directory.
+func (g Gap) Directory() bool { return g.From < 0 }
+
+// Has reports whether blocks of a user's file may be in it.
+func (g Gap) Has(file uint64) bool {
+	return g.File == file || g.Directory() && directory(g.File) == directory(file)
+}
+
 // String says where it is, for people.
 func (g Gap) String() string {
+	if g.Directory() {
+		return "blocks of all files in files/" + directory(g.File)
+	}
 	to := "its end"
 	if g.To != math.MaxInt64 {
 		to = fmt.Sprint(g.To)

@@ -55,19 +55,21 @@ func (s *Store) takeUp(r *replica, stamp uint64, needs int64) (*Writer, error) {
 // promise has a volume promise a replica that is gone on with what it may still get. It refuses where that has no room, beside what others were promised and what is left to nobody.
 func promise(s *Store, r *replica) (needs int64, err error) {
 	v := r.file.v
-	free, total, err := v.space()
-	if err != nil {
-		return 0, err
-	}
 	needs = r.head.capacity - r.visible.length
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	free -= v.promised - r.promised // its writer, if it has one, is cut off
-	if float64(free-needs) < s.Reserve*float64(total) {
-		return 0, refused(ErrFull, r.head.block, "%d bytes free, and it may get %d", free, needs)
+	others := func() int64 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return v.promised - r.promised // its writer, if it has one, is cut off
 	}
-	v.promised += needs
-	return needs, nil
+	return needs, v.allot(others, func(free, total int64) error {
+		if float64(free-needs) < s.Reserve*float64(total) {
+			return refused(ErrFull, r.head.block, "%d bytes free, and it may get %d", free, needs)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		v.promised += needs
+		return nil
+	})
 }
 
 // goOn gives a replica that is written on a new generation.
@@ -79,10 +81,12 @@ func (s *Store) goOn(r *replica, h *handle, stamp uint64) error {
 		}
 		r.confirmed = r.visible
 	}
-	if err := s.rewind(r, h, r.visible, stamp, writing); err != nil || r.confirmed.length == 0 {
+	same := stamp == r.head.stamp
+	if err := s.rewind(r, h, r.visible, stamp, writing); err != nil || r.confirmed.length == 0 && !same {
 		return err
 	}
-	// The generation will be recorded. If the power took it, bytes that are durable would be of an older one, and would not count.
+	// The generation will be recorded. If the power took it, bytes that are durable would be of an older one, and would not count. If it is the same one, nothing else says that
+	// the block is not closed any more.
 	return h.sync()
 }
 

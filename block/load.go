@@ -12,14 +12,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/disk"
 	"headrace/internal/vfs"
 )
 
 func (c *Config) newVolume(dir string) *volume {
-	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}), told: make(chan struct{}),
+	return &volume{dir: filepath.Clean(dir), fs: c.FS, patience: c.Patience, log: c.Log, onOut: c.Out, out: make(chan struct{}), told: make(chan struct{}), allotment: allotment{allotting: make(chan struct{}, 1)},
 		files: map[uint64]*combined{}, layout: layout{c.piece}}
 }
 
@@ -70,10 +73,14 @@ func (s *Store) load(v *volume) error {
 	if err != nil {
 		return err
 	}
-	files, err := v.list()
+	files, unlisted, err := v.list()
 	if err != nil {
 		return err
 	}
+	for _, g := range unlisted {
+		v.log.Error("a directory of a disk cannot be listed, and what is in it is not known", "disk", v.dir, "part", g.String(), "cause", g.Cause)
+	}
+	v.unlisted = unlisted
 	for _, id := range files {
 		if err := s.loadFile(v, id, known[id]); err != nil {
 			return err
@@ -169,28 +176,42 @@ func (v *volume) readIndex() (map[uint64][]header, error) {
 	return known, v.do(syncing, v.index.file.Sync)
 }
 
-// list returns the files that have blocks here.
-func (v *volume) list() (files []uint64, err error) {
-	got := make(chan []uint64, 1)
-	err = v.do(reading, func() error {
-		var files []uint64
-		dirs, err := v.fs.List(filepath.Join(v.dir, "files"))
+// mostUnlisted is of how many directories a disk is used that cannot list them.
+const mostUnlisted = 4
+
+// list returns the files that have blocks here, as far as their directories can be listed: one that cannot is no fault of the others, and what is in it counts for nothing.
+func (v *volume) list() (files []uint64, unlisted []Gap, err error) {
+	in := filepath.Join(v.dir, "files")
+	dirs, err := v.names(in)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, d := range dirs {
+		names, err := v.names(filepath.Join(in, d))
+		if of, perr := strconv.ParseUint(d, 16, 8); perr == nil && errors.Is(err, unix.EIO) && v.err() == nil {
+			if unlisted = append(unlisted, Gap{of, -1, math.MaxInt64, err}); len(unlisted) <= min(mostUnlisted, len(dirs)-1) {
+				continue
+			}
+		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		for _, d := range dirs {
-			names, err := v.fs.List(filepath.Join(v.dir, "files", d))
-			if err != nil {
-				return err
-			}
-			for _, n := range names {
-				if id, ok := parsePath(n); ok {
-					files = append(files, id)
-				}
+		for _, n := range names {
+			if id, ok := parsePath(n); ok {
+				files = append(files, id)
 			}
 		}
-		got <- files
-		return nil
+	}
+	return files, unlisted, nil
+}
+
+// names lists a directory.
+func (v *volume) names(dir string) ([]string, error) {
+	got := make(chan []string, 1)
+	err := v.do(reading, func() error {
+		names, err := v.fs.List(dir)
+		got <- names
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -312,7 +333,7 @@ func enterFound(s *Store, r *replica) (old *replica, err error) {
 var errOther = errors.New("another replica is there")
 
 // choose keeps one of two replicas of a block, r, which has just been found, and old, which is known. The io of r is held. One whose file the disk cannot open, while
-// it can others, counts for nothing where the other one is as good; else that one is left alone, and not known.
+// it can others, or which is damaged, counts for nothing where the other one is as good; else that one is left alone, and not known.
 func choose(s *Store, r, old *replica) error {
 	old.io.Lock()
 	defer old.io.Unlock()
@@ -323,10 +344,19 @@ func choose(s *Store, r, old *replica) error {
 	}
 	s.mu.Unlock()
 	// What is kept may be in memory only, as far as it says that it is closed: the power may fail before the other's end is durable, or after.
-	err := s.withFile(kept, (*handle).sync)
-	if err != nil && kept.file.v.err() == nil && alike(kept, dropped) {
+	both := alike(kept, dropped)
+	good := func() error {
+		return s.withFile(kept, func(h *handle) error {
+			if err := h.sync(); err != nil || !both {
+				return err
+			}
+			return kept.intact(h)
+		})
+	}
+	err := good()
+	if err != nil && kept.file.v.err() == nil && both {
 		kept, dropped = dropped, kept
-		err = s.withFile(kept, (*handle).sync)
+		err = good()
 	}
 	switch {
 	case old.file.v.err() != nil && r.file.v.err() == nil:
@@ -349,10 +379,33 @@ func choose(s *Store, r, old *replica) error {
 	}
 	s.mu.Unlock()
 	if err != nil {
-		r.file.v.log.Error("a replica cannot be opened, and no other is as good", "block", r.head.block, "disk", kept.file.v.dir, "cause", err)
+		r.file.v.log.Error("a replica cannot be read, and no other is as good", "block", r.head.block, "disk", kept.file.v.dir, "cause", err)
 		return nil
 	}
 	return cmp.Or(dropFor(s, kept, dropped), r.file.v.err())
+}
+
+// mostCompared is up to where a replica is read before one that is alike goes: that takes as long as to have the other one go.
+const mostCompared = 4 << 20
+
+// intact compares what readers see of a replica with its checksums, if that is no more than mostCompared.
+func (r *replica) intact(h *handle) error {
+	l, end := r.file.v.layout, r.visible.length
+	if end > mostCompared {
+		return nil
+	}
+	rd := &Reader{r: r, id: r.head.block, handle: h, offset: r.head.offset, length: r.visible}
+	for at := int64(0); at < end; at = l.pieceEnd(at) {
+		n := min(end, l.pieceEnd(at)) - at
+		p, err := rd.readPiece(make([]byte, l.sums()+n), at, n)
+		if err == nil {
+			err = rd.verify(p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // alike reports whether two replicas have the same of a block, as far as they say.
@@ -362,15 +415,18 @@ func alike(a, b *replica) bool {
 
 // better says whether a replica is kept in the place of one of the same block that was found before: two are there when the process ended while one
 // was to replace the other, or when a disk is back that had failed. Of two alike that is the one which is known to be whole, on the disk that has failed less often.
+// Of the same generation that with more bytes is the newer one: a closed block may be appended to under the generation that it has.
 // What has come in the place of one that is back while the store is open stays, if it is no older. Store.mu and io of b are held.
 func better(a, b *replica) bool {
 	if a.file.v.back {
-		return b.writer == nil && (a.head.stamp > b.head.stamp || a.head.stamp == b.head.stamp && b.damaged)
+		longer := cmp.Compare(a.visible.length, b.visible.length)
+		return b.writer == nil && (a.head.stamp > b.head.stamp ||
+			a.head.stamp == b.head.stamp && (longer > 0 && b.state == Final || longer >= 0 && b.damaged))
 	}
 	bit := map[bool]int{true: 1}
 	later := bit[a.file == b.file] // it lies behind the other
-	return cmp.Or(cmp.Compare(a.head.stamp, b.head.stamp), cmp.Compare(a.state, b.state),
-		cmp.Compare(a.visible.length, b.visible.length), cmp.Compare(bit[b.suspect], bit[a.suspect]),
+	return cmp.Or(cmp.Compare(a.head.stamp, b.head.stamp), cmp.Compare(a.visible.length, b.visible.length),
+		cmp.Compare(a.state, b.state), cmp.Compare(bit[b.suspect], bit[a.suspect]),
 		cmp.Compare(b.file.v.failures, a.file.v.failures), later) > 0
 }
 

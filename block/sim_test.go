@@ -281,7 +281,7 @@ func (l *life) failures(dir string) uint64 {
 func (l *life) open() {
 	l.t.Helper()
 	clear(l.ended)
-	config := Config{Dirs: l.dirs, FS: blind{&vfs.Faulty{FS: l.mem, Fail: l.happens}}, Patience: time.Minute, SyncOnClose: l.syncing, piece: 2 * page,
+	config := Config{Dirs: l.dirs, FS: blind{&vfs.Faulty{FS: l.mem, Fail: l.happens}}, Patience: time.Minute, SyncOnClose: l.syncing, OneByOne: true, piece: 2 * page,
 		Since:    func(dir string) uint64 { return l.boot<<32 + l.failures(dir) },
 		Failures: l.failures,
 		point: func(p string) {
@@ -505,7 +505,7 @@ func (l *life) step() {
 			k.state = Writing
 		}
 	case op == 15 && k.state != Recovering && k.state != 0:
-		if k.state != Final || k.fenced || k.stale || l.rand.IntN(4) > 0 {
+		if k.state != Final || k.fenced || l.rand.IntN(4) > 0 {
 			flushed.stamp = l.next()
 		}
 		if l.try(k, "append", flushed, false, func() (err error) {

@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -17,7 +22,7 @@ func (f *faulty) again(t *testing.T, change func(*Config)) *Store {
 	t.Helper()
 	must(t, f.Close())
 	c := f.Config
-	c.point = func(string) {}
+	c.OneByOne = true
 	change(&c)
 	f.Store = opened(t, c)
 	return f.Store
@@ -147,5 +152,172 @@ func TestTwoAlikeInABadFile(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// twice is a store with a block on two disks, that on /b made when /a had failed, before it is opened again.
+func twice(t *testing.T) *faulty {
+	t.Helper()
+	f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+	f.SyncOnClose = true
+	for i, temporary := range []bool{false, true} {
+		w, err := f.Create(Block{1, 1}, 1, 2*page, temporary)
+		must(t, err)
+		must(t, errors.Join(w.Write(pattern(page), 0), w.Finalize(page)))
+		if i == 0 {
+			f.volumes[0].takeOut(unix.EIO)
+		}
+	}
+	return f
+}
+
+// TestTwoAlikeAreRead: of two replicas alike that stays which can be read.
+func TestTwoAlikeAreRead(t *testing.T) {
+	for _, bad := range [][]int{nil, {0}, {1}, {0, 1}} {
+		f := twice(t)
+		must(t, f.Close())
+		for _, n := range bad {
+			must(t, f.mem.Flip(f.volumes[n].path(1), f.volumes[n].dataAt(100), 3))
+		}
+		s := f.again(t, func(*Config) {})
+		i, err := s.Stat(1)
+		got, rerr := readAll(s, Block{1, 1}, 0, page)
+		switch {
+		case len(bad) < 2 && (err != nil || rerr != nil || i.Damaged || !bytes.Equal(got, pattern(page)) || s.volumes[0].replicas+s.volumes[1].replicas != 1):
+			t.Errorf("%v damaged: %+v, %v, %v", bad, i, err, rerr)
+		case len(bad) == 2 && (err != nil || !i.Damaged):
+			t.Errorf("both damaged: %+v, %v", i, err)
+		}
+	}
+}
+
+// TestAppendedUnderItsGeneration: what was appended to a block under the generation that it had, and synced, is not lost to what a disk has of it that was out of use then, however that is
+// found again.
+func TestAppendedUnderItsGeneration(t *testing.T) {
+	for _, first := range []string{"", "/a", "/b"} {
+		f := twice(t)
+		w, err := f.Append(Block{1, 1}, 1, page)
+		must(t, err)
+		must(t, errors.Join(w.Write(pattern(2 * page)[page:], page), w.Sync()))
+		must(t, w.Close())
+		must(t, f.Close())
+		f.when(func(op vfs.Op) error {
+			if op.Kind == "list" && first != "" && !strings.HasPrefix(op.Name, first) {
+				return unix.EIO
+			}
+			return nil
+		})
+		s := f.again(t, func(*Config) {})
+		f.when(nil)
+		for i, v := range s.volumes {
+			if v.err() != nil {
+				for !v.letGo() {
+					runtime.Gosched()
+				}
+				must(t, attach(s, i, v))
+			}
+		}
+		i, err := s.Stat(1)
+		if err != nil || i.Length != 2*page || i.Dir != "/b" {
+			t.Errorf("with %q first: %+v, %v", first, i, err)
+		}
+	}
+}
+
+// TestAppendIsKnownToThePower: a closed block that is appended to under the generation that it has is never again found closed as it was.
+func TestAppendIsKnownToThePower(t *testing.T) {
+	f := openFaulty(t, 1<<24, 2*page, "/a")
+	for id := range int64(20) {
+		mustWrite(t, f.Store, Block{id, 1}, uint64(id), pattern(page))
+		w, err := f.Append(Block{id, 1}, 1, page)
+		must(t, err)
+		defer w.Close()
+	}
+	f.mem.Kill()
+	f.Close()
+	f.mem.Restart(true)
+	s := opened(t, f.Config)
+	for _, i := range s.Blocks() {
+		if i.State == Final {
+			t.Errorf("%+v", i)
+		}
+	}
+}
+
+// TestDirectoryThatCannotBeListed: what is in it is not known, and is not written there; all else on the disk is as it was, and with the next start it is there.
+func TestDirectoryThatCannotBeListed(t *testing.T) {
+	for _, dirs := range [][]string{{"/a"}, {"/a", "/b"}} {
+		f := openFaulty(t, 1<<24, 2*page, dirs...)
+		for file := range uint64(2) {
+			mustWrite(t, f.Store, Block{int64(file), 1}, file, pattern(page))
+			if i, err := f.Stat(int64(file)); err != nil || i.Dir != "/a" {
+				t.Fatalf("%+v, %v", i, err)
+			}
+		}
+		must(t, f.Close())
+		f.when(func(op vfs.Op) error {
+			if op.Kind == "list" && op.Name == "/a/files/01" {
+				return unix.EIO
+			}
+			return nil
+		})
+		s := f.again(t, func(*Config) {})
+		v := s.Volumes()[0]
+		if v.Cause != nil || v.Unseen != nil || len(v.Gaps) != 1 || !v.Gaps[0].Has(1) || !v.Gaps[0].Has(257) || v.Gaps[0].Has(2) || !errors.Is(v.Gaps[0].Cause, unix.EIO) {
+			t.Fatalf("%+v", v)
+		}
+		if _, err := readAll(s, Block{0, 1}, 0, page); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Stat(1); !errors.Is(err, ErrNotFound) {
+			t.Error(err)
+		}
+		w, err := s.Create(Block{3, 1}, 257, page, false)
+		if len(dirs) == 1 && !errors.Is(err, ErrNoEnd) || len(dirs) == 2 && err != nil {
+			t.Errorf("%v: a block in that directory: %v", dirs, err)
+		}
+		if err == nil {
+			if i, err := s.Stat(3); err != nil || i.Dir != "/b" {
+				t.Errorf("%+v, %v", i, err)
+			}
+			must(t, w.Close())
+		}
+		mustWrite(t, s, Block{2, 1}, 2, pattern(page))
+		f.when(nil)
+		s = f.again(t, func(*Config) {})
+		for id := range int64(3) {
+			if _, err := readAll(s, Block{id, 1}, 0, page); err != nil {
+				t.Errorf("block %d: %v", id, err)
+			}
+		}
+	}
+}
+
+// TestDirectoriesThatCannotBeListed: a disk is out of use if that are many, or all.
+func TestDirectoriesThatCannotBeListed(t *testing.T) {
+	for _, c := range []struct {
+		dirs, bad int
+		out       bool
+	}{{2, 2, true}, {20, mostUnlisted, false}, {20, mostUnlisted + 1, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			f := openFaulty(t, 1<<24, 2*page, "/a", "/b")
+			f.volumes[1].late.Store(1)
+			for file := range uint64(c.dirs) {
+				mustWrite(t, f.Store, Block{int64(file), 1}, file, pattern(page))
+			}
+			must(t, f.Close())
+			f.when(func(op vfs.Op) error {
+				if file, err := strconv.ParseUint(strings.TrimPrefix(op.Name, "/a/files/"), 16, 8); op.Kind == "list" && err == nil && file < uint64(c.bad) {
+					time.Sleep(45 * time.Second) // less than the disk is waited for, each time
+					return unix.EIO
+				}
+				return nil
+			})
+			s := f.again(t, func(*Config) {})
+			if v := s.Volumes()[0]; (v.Unseen != nil) != c.out || !c.out && len(v.Gaps) != c.bad {
+				t.Errorf("%d of %d: %+v", c.bad, c.dirs, v)
+			}
+			must(t, f.Close())
+		})
 	}
 }

@@ -53,6 +53,8 @@ type Config struct {
 	Damaged func(Info, error)
 	Out     func(dir string, cause error)
 	Log     *slog.Logger
+	// OneByOne has disks opened, and looked through, one after the other: for simulations, where nothing is left to chance.
+	OneByOne bool
 
 	piece int64        // of new disks, for tests
 	point func(string) // hears of crash points, for tests
@@ -247,15 +249,14 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// each does the same to all disks at once; in a simulation, where nothing is left to
-// chance, to one after the other.
+// each does the same to all disks at once, or to one after the other.
 func (s *Store) each(do func(*volume) error) []error {
 	volumes := s.disks()
 	errs := make([]error, len(volumes))
 	var all sync.WaitGroup
 	for i, v := range volumes {
 		all.Go(func() { errs[i] = do(v) })
-		if s.point != nil {
+		if s.OneByOne {
 			all.Wait()
 		}
 	}
@@ -465,7 +466,7 @@ func (s *Store) Volumes() []Volume {
 	for i, v := range volumes {
 		free, total, err := v.space()
 		s.mu.Lock()
-		var gaps []Gap
+		gaps := slices.Clone(v.unlisted)
 		for _, c := range v.torn {
 			gaps = append(gaps, c.gaps...)
 		}

@@ -39,9 +39,7 @@ type volume struct {
 	// trusted is for how many extents nobody needs a turn.
 	trusted atomic.Int64
 
-	// unseen is why nobody knows which replicas are here, set when the disk is opened. torn are the files of which some may not be known.
-	unseen  error
-	torn    []*combined
+	hidden
 	endOnce sync.Once
 	out     chan struct{} // closed when the disk is taken out
 	cause   error         // why, set before
@@ -50,6 +48,7 @@ type volume struct {
 	back  bool
 	attaching
 
+	allotment
 	// making is held for writing while a directory of files is made: nobody has a file in one that is not durable.
 	making sync.RWMutex
 
@@ -61,6 +60,23 @@ type volume struct {
 	damaged  int64
 	writers  int
 	scrubbed uint64 // the last file that was looked through
+}
+
+// allotment is of who takes room of a disk.
+type allotment struct {
+	// allotting is full while somebody is in allot. It is no mutex: who waits for a disk that hangs is to stand still in a test of that, too.
+	allotting chan struct{}
+	// allocating is how many bytes are being allocated, and may count as free still.
+	allocating atomic.Int64
+}
+
+// hidden is of what on a disk nobody knows.
+type hidden struct {
+	// unseen is why nobody knows which replicas are here, set when the disk is opened. unlisted are directories of which nobody knows what is in them, torn the
+	// files of which some may not be known.
+	unseen   error
+	unlisted []Gap
+	torn     []*combined
 }
 
 // identity is which disk it is.
@@ -213,10 +229,26 @@ func (v *volume) space() (free, total int64, err error) {
 	return got.free, got.total, nil
 }
 
+// allot calls f with what space returns, less what others are about to take, one at a time for all who take room of the disk or promise it: f adds to that, and allocates nothing,
+// which may hang.
+func (v *volume) allot(others func() int64, f func(free, total int64) error) error {
+	v.allotting <- struct{}{}
+	defer func() { <-v.allotting }()
+	taken := others() // before: what is allocated meanwhile counts twice, not never
+	free, total, err := v.space()
+	if err != nil {
+		return err
+	}
+	return f(free-taken, total)
+}
+
 // path is where the combined file of a user's file lies.
 func (v *volume) path(file uint64) string {
-	return filepath.Join(v.dir, "files", fmt.Sprintf("%02x", uint8(file)), fmt.Sprintf("%016x.blocks", file))
+	return filepath.Join(v.dir, "files", directory(file), fmt.Sprintf("%016x.blocks", file))
 }
+
+// directory is the one in which that is.
+func directory(file uint64) string { return fmt.Sprintf("%02x", uint8(file)) }
 
 // parsePath is the way back from the last part of path.
 func parsePath(name string) (file uint64, ok bool) {

@@ -187,11 +187,17 @@ func (w *Writer) reserve(end int64) error {
 	to := min(start+v.piece, hd.capacity)
 	from := hd.offset + v.sumAt(start)
 	n := v.sums() + to - start
-	if free, total, err := v.space(); err != nil {
+	err := v.allot(v.allocating.Load, func(free, total int64) error {
+		if float64(free-n) < w.s.Reserve*float64(total) {
+			return refused(ErrFull, hd.block, "%d bytes free", free)
+		}
+		v.allocating.Add(n)
+		return nil
+	})
+	if err != nil {
 		return err
-	} else if float64(free-n) < w.s.Reserve*float64(total) {
-		return refused(ErrFull, hd.block, "%d bytes free", free)
 	}
+	defer v.allocating.Add(-n)
 	if err := v.do(changing, func() error { return w.handle.Allocate(from, n) }); err != nil {
 		return err
 	}
@@ -277,6 +283,9 @@ func (w *Writer) Finalize(length int64) error {
 	}
 	if old != nil {
 		defer old.io.Unlock()
+		if old.head.stamp == r.head.stamp && old.visible.length > length { // it has been appended to since the copy began
+			return refused(ErrExists, r.head.block, "%d bytes of generation %d", old.visible.length, old.head.stamp)
+		}
 	}
 	if err := w.flush(); err != nil {
 		return err

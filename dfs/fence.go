@@ -3,6 +3,7 @@ package dfs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"headrace/block"
@@ -27,6 +28,9 @@ func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64) (*wire.Bl
 	case i.State == block.Final && i.Stamp == recovery: // who ended the recovery has not said so yet
 		return copyProto(i), nil
 	}
+	if err := k.newer(ctx, i); err != nil {
+		return nil, err
+	}
 	i, err = k.n.Blocks.StartRecovery(i.Block, recovery)
 	if err != nil {
 		return nil, err
@@ -43,6 +47,22 @@ func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64) (*wire.Bl
 		i.Damaged = j.Damaged
 	}
 	return copyProto(i), nil
+}
+
+// newer returns nil if what is here of a block is of the generation that is recorded, or nothing newer can be here: a copy that was made in its place may be on a disk that cannot be
+// seen, or what was appended under the same generation, and an older one that was deleted comes back where the power has failed.
+func (k *Keeper) newer(ctx context.Context, i block.Info) error {
+	_, hidden := k.nothing(i.ID)
+	if hidden == nil {
+		return nil
+	}
+	r, err := k.locate(ctx, i.ID)
+	w := r.GetWanted()
+	reopened := i.State == block.Final && i.Length <= w.GetLength() // under the generation that it had
+	if err == nil && (w.GetStamp() < i.Stamp || w.GetStamp() == i.Stamp && !reopened || w == nil) {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("generation %d is here: %w", i.Stamp, hidden), err)
 }
 
 // A reading is one of all of a copy, as it was then.

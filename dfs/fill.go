@@ -20,6 +20,8 @@ import (
 type filler struct {
 	*Keeper
 	has map[uint16]bool // segments of which this node has all that is settled; guarded by mu
+	// noRoom is of how many blocks of a segment there was no room when they were tried last. Who fills uses it; homeless is the sum.
+	noRoom map[uint16]int64
 	// finding is a look for what held returns, under way or ended but not asked for yet; guarded by mu.
 	finding *finding
 }
@@ -206,9 +208,7 @@ func (f *filler) fill(ctx context.Context, v *View, due, hourly func() bool) err
 	if err != nil {
 		return err
 	}
-	if len(lacks) == 0 {
-		f.homeless.Store(0)
-	}
+	f.wanted(lacks)
 	if err := f.fulfil(ctx, t, done); err != nil { // at once what takes no copying
 		return err
 	}
@@ -220,20 +220,36 @@ func (f *filler) fill(ctx context.Context, v *View, due, hourly func() bool) err
 		if err := f.fulfil(ctx, t, done); err != nil {
 			return err
 		}
-		f.homeless.Store(max(f.homeless.Load(), failed.full()+uncertain.full()))
 		if c.over() || hourly() {
 			return errOvertaken
 		}
 	}
-	f.homeless.Store(failed.full() + uncertain.full())
 	return failed.error()
+}
+
+// wanted forgets that there was no room for blocks that are not to be fetched any more, or are here.
+func (f *filler) wanted(lacks []filling) {
+	most := map[uint16]int64{}
+	for _, one := range lacks {
+		most[one.Segment] = int64(len(one.blocks))
+	}
+	for segment, n := range f.noRoom {
+		f.lackRoom(segment, min(n, most[segment]))
+	}
+}
+
+// lackRoom notes for how many blocks of a segment there is no room.
+func (f *filler) lackRoom(segment uint16, n int64) {
+	f.homeless.Add(n - f.noRoom[segment])
+	if f.noRoom[segment] = n; n == 0 {
+		delete(f.noRoom, segment)
+	}
 }
 
 // unfetched counts blocks that were not fetched. There may be very many, so one of them says why.
 type unfetched struct {
 	mu     sync.Mutex
 	blocks int
-	noRoom int64 // of them, for which there was none
 	why    error
 }
 
@@ -242,19 +258,9 @@ func (o *unfetched) add(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.blocks++
-	if errors.Is(err, block.ErrFull) && !errors.Is(err, block.ErrNoEnd) {
-		o.noRoom++
-	}
 	if o.why == nil || errors.Is(o.why, block.ErrFull) && !errors.Is(err, block.ErrFull) {
 		o.why = err
 	}
-}
-
-// full is how many there was no room for.
-func (o *unfetched) full() int64 {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.noRoom
 }
 
 func (o *unfetched) error() error {
@@ -337,12 +343,15 @@ func (f *filler) filled(ctx context.Context, q *wire.FilledRequest) error {
 // fillSome fetches the blocks of segments, as long as that is what is to be done, and returns those of which all is here. It adds what fails to failed, or to uncertain: of segments
 // that no node has for certain, so that there may be no copy, and the next look, or change of the ring, is soon enough.
 func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling, c *course, failed, uncertain *unfetched) (done []uint16) {
-	lacks := map[uint16]bool{}
+	lacks, full, tried := map[uint16]bool{}, map[uint16]int64{}, map[uint16]int{}
 	var mu sync.Mutex
-	lack := func(segment uint16) {
+	lack := func(segment uint16, noRoom bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		lacks[segment] = true
+		if noRoom {
+			full[segment]++
+		}
 	}
 	var fetching sync.WaitGroup
 	slots := make(chan struct{}, mostFetches) // no more goroutines than fetch lets go on
@@ -359,13 +368,14 @@ func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling, c 
 			slots <- struct{}{}
 			if c.begun++; c.begun > leastFetched && c.over() {
 				<-slots
-				lack(one.Segment)
+				lack(one.Segment, false)
 				break
 			}
+			tried[one.Segment]++
 			fetching.Go(func() {
 				defer func() { <-slots }()
 				if err := f.fetch(ctx, w, sources); err != nil {
-					lack(one.Segment)
+					lack(one.Segment, errors.Is(err, block.ErrFull) && !errors.Is(err, block.ErrNoEnd))
 					fails.add(err)
 				}
 			})
@@ -373,6 +383,8 @@ func (f *filler) fillSome(ctx context.Context, t *ring.Table, some []filling, c 
 	}
 	fetching.Wait()
 	for _, one := range some {
+		rest := int64(len(one.blocks) - tried[one.Segment]) // of these it is as it was
+		f.lackRoom(one.Segment, full[one.Segment]+min(f.noRoom[one.Segment], rest))
 		if !lacks[one.Segment] {
 			done = append(done, one.Segment)
 		}

@@ -247,7 +247,30 @@ func TestFullNodeSaysItOnce(t *testing.T) {
 		if got := pause(err, retryTime); (got > retryTime) != full {
 			t.Errorf("it is tried again after %v", got)
 		}
+		if got, want := n.Room().Homeless, map[bool]int{true: 3 * blocks, false: 3*blocks - 1}[full]; got != want {
+			t.Errorf("no room for %d blocks, want %d", got, want)
+		}
 		some[1].blocks[blocks/2].Length, some[1].blocks[blocks/2].Capacity = 1, 1 // there is room, and nobody to give it
+	}
+	// Once there is room it says less, though it is overtaken before it has tried all.
+	for k := range some {
+		for _, w := range some[k].blocks {
+			w.Length, w.Capacity = 1, 1
+		}
+	}
+	began := 0
+	due := func() bool { began++; return began > blocks/2 }
+	n.Keeper.fills.fillSome(t.Context(), table, some, &course{f: n.Keeper.fills, plan: table, seen: table, due: due}, &unfetched{}, &unfetched{})
+	if got, want := n.Room().Homeless, 3*blocks-1-leastFetched-blocks/2; got != want {
+		t.Errorf("no room for %d blocks, want %d", got, want)
+	}
+	n.Keeper.fills.wanted(some[1:2])
+	if got := n.Room().Homeless; got != blocks-1 {
+		t.Errorf("no room for %d blocks of the segment that is to be here", got)
+	}
+	n.Keeper.fills.wanted(nil)
+	if got := n.Room().Homeless; got != 0 {
+		t.Errorf("no room for %d blocks, and none is to be here", got)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -56,6 +57,69 @@ func TestNothingBesideAGap(t *testing.T) {
 		}
 		if said, err := k.fence(context.Background(), 2, 5); !errors.Is(err, c.want) || err == nil && said.State != wire.BlockCopy_NONE {
 			t.Errorf("a block %s: %v, %v", c.what, said, err)
+		}
+	}
+}
+
+// TestNothingInADirectory: where a directory of a disk cannot be listed, a node says of blocks of other files that it does not have them.
+func TestNothingInADirectory(t *testing.T) {
+	mem := vfs.NewMem(1<<24, 1)
+	var fail atomic.Bool
+	c := block.Config{Dirs: []string{"/d"}, FS: &vfs.Faulty{FS: mem, Fail: func(op vfs.Op) error {
+		if fail.Load() && op.Kind == "list" && op.Name == "/d/files/07" {
+			return unix.EIO
+		}
+		return nil
+	}}}
+	store := must[*block.Store](t)(block.Open(c))
+	for id, file := range map[int64]uint64{1: 7, 3: 9} {
+		w := must[*block.Writer](t)(store.Create(block.Block{ID: id, Stamp: 1}, file, 1000, false))
+		if err := errors.Join(w.Write([]byte("hidden"), 0), w.Finalize(6)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fail.Store(true)
+	store = must[*block.Store](t)(block.Open(c))
+	n := &Node{Blocks: store}
+	if r := RoomFrom(n.Room().Wire()); r.Gaps != 1 || len(r.Failed) != 0 || !r.SomeGaps[0].Directory() || r.SomeGaps[0].String() != "blocks of all files in files/07" {
+		t.Errorf("others are told %+v", r)
+	}
+	k := newKeeper(&Node{Blocks: store, ctx: context.Background(), Config: Config{}.filled()})
+	for file, want := range map[uint64]error{8: nil, 7: unix.EIO, 256 + 7: unix.EIO} {
+		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
+			return &wire.LocateResponse{Wanted: &wire.WantedBlock{File: file}}, nil
+		}
+		if said, err := k.fence(context.Background(), 2, 5); !errors.Is(err, want) || err == nil && said.State != wire.BlockCopy_NONE {
+			t.Errorf("a block of file %d: %v, %v", file, said, err)
+		}
+	}
+}
+
+// TestOlderBesideADiskThatIsAway: a node that has an older generation of a block than is recorded, and a disk that is not mounted, does not say that this is all: what was made in the place of
+// the older one may be on that disk, and nowhere else.
+func TestOlderBesideADiskThatIsAway(t *testing.T) {
+	mem := vfs.NewMem(1<<24, 1)
+	store := must[*block.Store](t)(block.Open(block.Config{Dirs: []string{"/d", "/e"}, Known: []string{"/e"}, FS: mem}))
+	w := must[*block.Writer](t)(store.Create(block.Block{ID: 1, Stamp: 1}, 7, 1000, false))
+	if err := errors.Join(w.Write([]byte("older"), 0), w.Finalize(5)); err != nil {
+		t.Fatal(err)
+	}
+	k := newKeeper(&Node{Blocks: store, ctx: context.Background(), Config: Config{}.filled()})
+	nobody := errors.New("nobody leads")
+	for _, c := range []struct {
+		wanted *wire.WantedBlock
+		err    error
+		want   error
+	}{{&wire.WantedBlock{Stamp: 2}, nil, block.ErrNotMounted}, {nil, nobody, nobody}, {&wire.WantedBlock{Stamp: 1, Length: 5}, nil, block.ErrNotMounted},
+		{&wire.WantedBlock{Stamp: 1}, nil, nil}, {&wire.WantedBlock{Stamp: 1, Length: 4}, nil, nil}, {nil, nil, nil}} {
+		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
+			return &wire.LocateResponse{Wanted: c.wanted}, c.err
+		}
+		if said, err := k.fence(context.Background(), 1, 5); !errors.Is(err, c.want) || err == nil && said.Length != 5 {
+			t.Errorf("%v is recorded: %v, %v", c.wanted, said, err)
 		}
 	}
 }

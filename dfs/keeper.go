@@ -37,7 +37,7 @@ type Keeper struct {
 	slots    chan struct{} // one for each block that is being fetched
 	readings *readings
 	ready    chan struct{} // closed when the node is open
-	homeless atomic.Int64  // blocks that are to be here and had no room when they were fetched last
+	homeless atomic.Int64  // blocks of segments that are to be here and had no room when they were tried last
 	locate   func(context.Context, int64) (*wire.LocateResponse, error)
 
 	// dropping is held from asking what nobody needs until that is condemned, and while others are told what is here.
@@ -63,7 +63,7 @@ func newKeeper(n *Node) *Keeper {
 	k := &Keeper{n: n, caching: newCaching(), rate: rate{bytes: n.Config.FetchRate}, slots: make(chan struct{}, mostFetches), readings: &readings{slots: make(chan struct{}, mostReadings), of: map[int64]*reading{}}, seen: &seen{of: map[int64]*mark{}}, memories: &memories{of: map[string]*memoryOf{}}, ready: make(chan struct{}), surplus: map[int64]time.Time{}, condemned: map[int64]bool{},
 		fetching: map[int64]bool{}, ordered: map[order]bool{}, verifying: map[order]bool{}, verify: make(chan int64, 1000), look: make(chan struct{}, 1)}
 	k.locate = k.Locate
-	k.fills = &filler{Keeper: k, has: map[uint16]bool{}}
+	k.fills = &filler{Keeper: k, has: map[uint16]bool{}, noRoom: map[uint16]int64{}}
 	k.all = &steward{Keeper: k, lacking: map[uint64]int{}, passing: map[uint64]int{}}
 	return k
 }

@@ -4,24 +4,26 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"headrace/block"
 	"headrace/internal/vfs"
 	"headrace/meta"
 )
 
-// modelNode is a node with its disk.
+// modelNode is a node with its disks.
 type modelNode struct {
 	name  string
-	mem   *vfs.Mem
+	disks []*modelDisk
+	home  *modelDisk // that with what it has of the block
 	boot  uint64
 	k     *Keeper
 	alive bool
 	w     *block.Writer // of the pipeline
 	// kept is how many bytes this node has taken for certain since its power failed last, synced what no failure takes.
 	kept, synced int
-	hurt         bool    // some of it may not be as it was written, or not readable: nothing is promised of it
-	bad          []int64 // sectors that cannot be read
+	hurt         bool // some of it may not be as it was written, or not readable: nothing is promised of it
+	struck       bool // a disk has failed within what is being done
 	copying      *copying
 
 	left         int // operations of its disk until it dies, and who at the same moment
@@ -37,7 +39,9 @@ type model struct {
 	r     *rand.Rand
 	nodes []*modelNode
 	log   []string
-	calm  bool // nobody dies
+	calm  bool          // nobody dies
+	fired atomic.Int64  // disks that have failed: what they have done is seen once this is, for who hangs does not come back
+	hung  chan struct{} // closed at the end
 
 	record   meta.Block
 	cut      int64    // a closed block is to get this length; else 0
@@ -53,7 +57,10 @@ type model struct {
 	counts  map[string]int
 }
 
-func (m *model) note(format string, args ...any) { m.log = append(m.log, fmt.Sprintf(format, args...)) }
+func (m *model) note(format string, args ...any) {
+	m.fired.Load()
+	m.log = append(m.log, fmt.Sprintf(format, args...))
+}
 
 // broken is the end of a life in which a promise was broken.
 type broken struct{ text string }
@@ -71,15 +78,20 @@ func (m *model) oneIn(n int) bool { return m.r.IntN(n) == 0 }
 const (
 	modelBlock    = 1
 	modelCapacity = 1 << 16
-	modelPath     = "/d/files/01/0000000000000001.blocks"
+	modelFile     = "/files/01/0000000000000001.blocks"
 	modelSector   = 512
 )
 
 func (m *model) begin() {
 	m.next = 1
 	m.calm = true
+	two := rand.New(rand.NewPCG(m.seed, 8))
 	for i := range 3 {
-		n := &modelNode{name: string(rune('A' + i)), boot: 1, mem: vfs.NewMem(64<<20, m.seed*3+uint64(i))}
+		n := &modelNode{name: string(rune('A' + i)), boot: 1, disks: []*modelDisk{{dir: "/d", mem: vfs.NewMem(64<<20, m.seed*3+uint64(i))}}}
+		if m.seed%2 == 1 && two.IntN(3) > 0 {
+			n.disks = append(n.disks, &modelDisk{dir: "/e", mem: vfs.NewMem(64<<20, ^(m.seed*3 + uint64(i)))})
+			m.counts["two disks"]++
+		}
 		n.open(m)
 		m.nodes = append(m.nodes, n)
 		m.at = append(m.at, n.name)
@@ -87,6 +99,7 @@ func (m *model) begin() {
 		if n.w, err = n.k.n.Blocks.Create(block.Block{ID: modelBlock, Stamp: 1}, 1, modelCapacity, false); err != nil {
 			m.fatalf("create: %v", err)
 		}
+		n.has(0, 0)
 	}
 	m.calm = false
 	m.record = meta.Block{ID: modelBlock, Stamp: 1}
@@ -94,6 +107,11 @@ func (m *model) begin() {
 
 // trouble does something to nodes, their disks, and copies.
 func (m *model) trouble() {
+	for _, n := range m.nodes {
+		if len(n.disks) > 1 && m.oneIn(3) {
+			m.diskTrouble(n)
+		}
+	}
 	n := m.nodes[m.r.IntN(len(m.nodes))]
 	switch m.r.IntN(16) {
 	case 0:
@@ -150,11 +168,10 @@ func (m *model) packet() {
 		if err == nil && sync {
 			err = n.w.Sync()
 		}
-		if err == nil {
-			n.kept = len(m.content)
-			if sync {
-				n.synced = len(m.content)
-			}
+		if err == nil && sync {
+			n.has(len(m.content), len(m.content))
+		} else if err == nil {
+			n.has(len(m.content), n.synced)
 		}
 		if m.reap(); err != nil {
 			m.note("packet at %s: %v", name, err)
@@ -185,6 +202,7 @@ func (m *model) finish() {
 	if m.acked < len(m.content) || len(m.content) == 0 {
 		return
 	}
+	failed := false
 	for _, name := range m.at {
 		n := m.of(name)
 		if !n.alive || n.w == nil || m.oneIn(8) {
@@ -192,16 +210,17 @@ func (m *model) finish() {
 			return
 		}
 		err := n.w.Finalize(int64(len(m.content)))
-		if dead := n.dying; err != nil && !dead {
+		if err != nil && !m.excused(n) && !n.home.full {
 			m.fatalf("end of the block at %s: %v", name, err)
 		}
 		m.note("finished at %s: %v", name, err)
+		failed = failed || err != nil
 		n.w = nil
 		if m.reap(); m.oneIn(10) {
 			m.kill(n, m.oneIn(2))
 		}
 	}
-	if slices.ContainsFunc(m.at, func(name string) bool { return !m.of(name).alive }) {
+	if failed || slices.ContainsFunc(m.at, func(name string) bool { return !m.of(name).alive }) {
 		m.closeAnew() // nobody has told that it is complete
 		return
 	}
@@ -223,7 +242,8 @@ func (m *model) closeAnew() {
 		err := n.k.n.Blocks.Complete(block.Block{ID: modelBlock, Stamp: m.record.Stamp}, m.next, int64(len(m.content)))
 		m.note("complete %d at %s: %v", m.next, name, err)
 		if err == nil {
-			n.kept, n.synced, n.w = len(m.content), len(m.content), nil
+			n.has(len(m.content), len(m.content))
+			n.w = nil
 			got = append(got, name)
 		}
 		m.reap()
@@ -291,7 +311,7 @@ func (m *model) sendAgain() {
 			err = n.w.Flush()
 		}
 		if err == nil {
-			n.kept = len(m.content)
+			n.has(len(m.content), n.synced)
 		}
 		if m.reap(); err != nil {
 			return
@@ -309,9 +329,13 @@ func (m *model) truncate() {
 	m.recover()
 }
 
-// reopen has another writer go on behind the end, at nodes that have all of the block.
+// reopen has another writer go on behind the end, at nodes that have all of the block. Not all writers take a new generation.
 func (m *model) reopen() {
 	m.next++
+	stamp, before := m.next, m.at
+	if m.oneIn(3) {
+		stamp = m.record.Stamp
+	}
 	var got []string
 	tried := false
 	for _, name := range m.at {
@@ -320,9 +344,9 @@ func (m *model) reopen() {
 			continue
 		}
 		tried = true
-		w, err := n.k.n.Blocks.Append(block.Block{ID: modelBlock, Stamp: m.record.Stamp}, m.next, m.record.Size)
-		m.note("append %d at %s: %v", m.next, name, err)
-		if err != nil && !n.dying && !n.hurt && n.kept >= len(m.content) {
+		w, err := n.k.n.Blocks.Append(block.Block{ID: modelBlock, Stamp: m.record.Stamp}, stamp, m.record.Size)
+		m.note("append %d at %s: %v", stamp, name, err)
+		if err != nil && !m.excused(n) && !n.home.full && !n.hurt && n.kept >= len(m.content) {
 			m.fatalf("%s takes no more: %v", name, err)
 		}
 		if err == nil {
@@ -336,10 +360,10 @@ func (m *model) reopen() {
 		return
 	}
 	m.closed = false
-	if len(got) == 0 || m.oneIn(6) {
+	if len(got) == 0 || m.oneIn(6) || stamp == m.record.Stamp && len(got) < len(before) {
 		m.note("the writer dies before the pipeline is recorded")
 		m.recover()
 		return
 	}
-	m.record.Stamp, m.at = m.next, got
+	m.record.Stamp, m.at = stamp, got
 }

@@ -29,15 +29,16 @@ func (m *model) whole(n *modelNode) bool {
 		return false
 	}
 	good := !n.k.copyOf(modelBlock).Damaged && m.same(n, m.record.Size) == nil
+	excused := m.excused(n)
 	m.reap()
 	switch {
 	case !n.alive:
 		return false
 	case good:
 		if n.hurt = false; n.kept < int(m.record.Size) { // the power has left all
-			n.kept, n.synced = int(m.record.Size), int(m.record.Size)
+			n.has(int(m.record.Size), int(m.record.Size))
 		}
-	case !n.hurt && n.kept >= int(m.record.Size):
+	case !n.hurt && !excused && n.kept >= int(m.record.Size):
 		m.fatalf("%s does not have the block any more: %+v", n.name, n.k.copyOf(modelBlock))
 	}
 	return good
@@ -64,7 +65,7 @@ func (m *model) source(but *modelNode) (*modelNode, []byte) {
 
 // raw is what lies on a node's disk where the content of the block was written, compared with nothing.
 func (n *modelNode) raw(content []byte) []byte {
-	f, err := n.mem.Open(modelPath, 0)
+	f, err := n.home.mem.Open(n.home.path(), 0)
 	if err != nil {
 		return nil
 	}
@@ -142,14 +143,15 @@ func (m *model) endCopy(n *modelNode) {
 		m.fatalf("a copy of %d at %s has taken the place of %d", c.of.Stamp, n.name, m.record.Stamp)
 	}
 	m.reap()
-	if err == nil && current && n.alive && !m.whole(n) && n.alive {
+	if err == nil && current && n.alive && !m.whole(n) && n.alive && !n.hurt && !m.shut(n) {
 		m.fatalf("a copy was made at %s, and is not there", n.name)
 	}
 }
 
 // gained notes that a node has a durable copy of the closed block.
 func (m *model) gained(n *modelNode) {
-	n.kept, n.synced, n.hurt, n.w = int(m.record.Size), int(m.record.Size), false, nil
+	n.hurt, n.w = false, nil
+	n.has(int(m.record.Size), int(m.record.Size))
 	if !m.recorded(n) {
 		m.at = append(slices.Clone(m.at), n.name)
 	}
@@ -214,7 +216,7 @@ func (m *model) heal() bool {
 		case err == nil:
 			m.gained(n)
 		case !m.recorded(n):
-		case !n.dying && !errors.Is(err, block.ErrFull): // of a file with a header that cannot be read nobody knows where another block may begin
+		case !n.dying && !n.struck && !errors.Is(err, block.ErrFull): // of a file with a header that cannot be read nobody knows where another block may begin
 			m.fatalf("%s is not healed: %v", n.name, err)
 		}
 		m.reap()
@@ -253,7 +255,8 @@ func (m *model) joining() []string {
 			}
 			m.note("%s joins with %d bytes from %s: %v", n.name, len(data), name, err)
 			if err == nil {
-				n.kept, n.synced, n.hurt = len(data), min(m.synced, len(data)), false
+				n.hurt = false
+				n.has(len(data), min(m.synced, len(data)))
 				m.counts["joined"]++
 			}
 			if m.reap(); err == nil && n.alive {

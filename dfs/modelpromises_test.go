@@ -8,9 +8,9 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"headrace/block"
-	"headrace/internal/vfs"
 	"headrace/meta"
 	"headrace/wire"
 )
@@ -23,6 +23,8 @@ var (
 // modelFault is a mistake made on purpose.
 type modelFault struct {
 	lazySync, sameBoot, copiesRaw, copiesOld, trustsDamaged, healsNot bool
+	// Of several disks: that one is not mounted is taken for a new one; what is on one that is out of use is taken for lost.
+	knowsNoDisk, takesOutForLost bool
 }
 
 // recover has the nodes agree, with steps that are lost, leaders that change and nodes that die in between, until that is noted.
@@ -35,9 +37,7 @@ func (m *model) recover() {
 			m.fatalf("no end of the recovery")
 		}
 		if m.calm = try > 100; m.calm {
-			for _, n := range m.nodes {
-				n.left = 0
-			}
+			m.spare()
 		}
 		if m.oneIn(6) {
 			m.next++
@@ -66,6 +66,9 @@ func (m *model) round() bool {
 		if n.alive && m.r.IntN(5) > 0 {
 			h.copy, h.err = n.k.fence(context.Background(), modelBlock, m.recovery)
 			m.note("fence %d at %s: %v %v", m.recovery, name, h.copy, h.err)
+			if m.fault.takesOutForLost && errors.Is(h.err, block.ErrOut) {
+				h.copy, h.err = &wire.BlockCopy{Block: modelBlock}, nil
+			}
 			if m.fault.trustsDamaged && h.copy != nil {
 				h.copy.Damaged = false
 			}
@@ -80,7 +83,9 @@ func (m *model) round() bool {
 	if errors.Is(err, errUnreadable) && m.oneIn(3) {
 		for _, name := range m.at {
 			m.note("%s can read its sectors again", name)
-			m.of(name).bad = nil
+			for _, d := range m.of(name).disks {
+				d.bad = nil
+			}
 		}
 	}
 	if err != nil {
@@ -99,7 +104,7 @@ func (m *model) round() bool {
 			m.note("cut %d at %s: %v", m.recovery, name, err)
 			if err == nil {
 				done = append(done, name)
-				n.kept, n.synced = int(length), int(length)
+				n.has(int(length), int(length))
 			}
 			m.reap()
 		}
@@ -114,33 +119,61 @@ func (m *model) round() bool {
 	return true
 }
 
-// hidden reports whether a node cannot say what it has, for a part of its disk cannot be read.
-func hidden(h heard) bool { return h.copy == nil && errors.Is(h.err, syscall.EIO) }
+// spare lets nothing happen any more by itself.
+func (m *model) spare() {
+	m.fired.Load()
+	for _, n := range m.nodes {
+		n.left = 0
+		for _, d := range n.disks {
+			d.fault = nil
+		}
+	}
+}
+
+// hidden reports whether a node cannot say what it has, for a disk, or a part of one, cannot be read.
+func hidden(h heard) bool {
+	if c := h.copy; c != nil {
+		return c.Damaged && c.Length == 0
+	}
+	return errors.Is(h.err, syscall.EIO) || errors.Is(h.err, block.ErrOut) || errors.Is(h.err, block.ErrNotMounted)
+}
 
 // reveal has parts of disks that cannot be read, and may have all that there is, be readable when their nodes start again, or these get other disks: a recovery
 // waits for one of both, as long as it takes. It has no reason to where all others answer, and one of them is sure of what it has: then nothing comes to its help.
 func (m *model) reveal(said []heard) {
 	for _, h := range said {
 		if c := h.copy; c == nil && !hidden(h) ||
-			c != nil && !c.Damaged && c.Stamp >= m.record.Stamp && (c.State == wire.BlockCopy_WRITING || c.State == wire.BlockCopy_FINAL) {
+			c != nil && c.Length > 0 && !c.Damaged && c.Stamp >= m.record.Stamp && (c.State == wire.BlockCopy_WRITING || c.State == wire.BlockCopy_FINAL) {
 			return
 		}
 	}
 	for _, h := range said {
 		n := m.of(h.node)
-		if !hidden(h) || !n.hurt && n.synced > 0 || !m.oneIn(3) { // one that has synced it, and is not hurt, has to find it
+		if hidden(h) && n.alive && m.ails(n) && m.oneIn(3) {
+			m.end1(n, false)
+			m.cure(n)
+			m.note("the disks of %s are back", n.name)
+			m.counts["disks back"]++
+			continue
+		}
+		if !hidden(h) || m.ails(n) || !n.hurt && n.synced > 0 || !m.oneIn(3) { // one that has synced it, and is not hurt, has to find it
 			continue
 		}
 		m.fall(false, n)
 		m.reap()
-		if n.bad = nil; m.oneIn(2) {
+		readable := m.oneIn(2)
+		for _, d := range n.disks {
+			if len(d.bad) > 0 && !readable {
+				m.replace(n, d)
+			}
+			d.bad = nil
+		}
+		if readable {
 			m.note("%s can read its sectors again, and has ended", n.name)
 			m.counts["revealed"]++
-			continue
+		} else {
+			m.counts["disk replaced"]++
 		}
-		m.note("%s gets another disk", n.name)
-		m.counts["disk replaced"]++
-		n.mem, n.hurt, n.kept, n.synced = vfs.NewMem(64<<20, m.r.Uint64()), true, 0, 0
 	}
 }
 
@@ -192,9 +225,7 @@ func (m *model) agreed(length int64, from []string, said []heard) {
 
 // commit compares what was agreed on with what was promised.
 func (m *model) commit(length int64, at []string) {
-	for _, n := range m.nodes {
-		n.left = 0
-	}
+	m.spare()
 	least, why := m.promised()
 	if m.cut > 0 && length > m.cut {
 		m.fatalf("%d bytes are left, not %d", length, m.cut)
@@ -251,7 +282,7 @@ func (m *model) tooOld(n *modelNode) {
 func (m *model) want(n *modelNode, length int64) {
 	i, err := n.k.n.Blocks.Stat(modelBlock)
 	if err != nil || i.State != block.Final || i.Stamp != m.recovery || i.Length != length {
-		if n.hurt { // it was read when its machine had ended again
+		if n.hurt || m.shut(n) { // it was read when its machine had ended again
 			return
 		}
 		m.fatalf("%s has %+v, %v; want %d bytes of %d", n.name, i, err, length, m.recovery)
@@ -265,7 +296,7 @@ func (m *model) same(n *modelNode, length int64) error {
 	if err != nil {
 		m.note("%s: %v", n.name, err)
 	}
-	if err != nil && !n.hurt && !n.dying && n.kept >= int(length) {
+	if err != nil && !n.hurt && !m.excused(n) && n.kept >= int(length) {
 		m.fatalf("%s: %v", n.name, err)
 	}
 	return err
@@ -291,6 +322,8 @@ func (m *model) live() (problem string) {
 			panic(r)
 		}
 	}()
+	m.hung = make(chan struct{})
+	defer close(m.hung)
 	m.begin()
 	for range 25 {
 		if m.trouble(); m.lost {
@@ -317,23 +350,33 @@ func (m *model) live() (problem string) {
 	return ""
 }
 
+// lives lets a block live where a disk that hangs is waited for.
+func lives(t *testing.T, m *model) (problem string) {
+	synctest.Test(t, func(*testing.T) { problem = m.live() })
+	return problem
+}
+
 // end ends all trouble: what was promised comes to rest.
 func (m *model) end() {
 	if m.lost {
 		return
 	}
-	for _, n := range m.nodes {
-		if n.left = 0; !n.alive {
-			n.open(m)
-		}
-	}
-	if !m.closed {
-		m.recover()
+	begin := func() {
+		m.spare()
 		for _, n := range m.nodes {
-			if n.left = 0; !n.alive {
+			if m.ails(n) || slices.ContainsFunc(n.disks, func(d *modelDisk) bool { return d.full }) {
+				m.end1(n, false)
+				m.cure(n)
+			}
+			if !n.alive {
 				n.open(m)
 			}
 		}
+	}
+	begin()
+	if !m.closed {
+		m.recover()
+		begin()
 	}
 	if len(m.content) == 0 || m.lost {
 		return
@@ -342,11 +385,34 @@ func (m *model) end() {
 	m.heal()
 	for _, name := range m.at {
 		n := m.of(name)
-		switch good := !n.k.copyOf(modelBlock).Damaged && m.compare(n, m.record.Size) == nil; {
+		good := !n.k.copyOf(modelBlock).Damaged && m.compare(n, m.record.Size) == nil
+		switch {
 		case good:
 		case least == len(m.content) && !n.broken():
 			m.fatalf("%s has no good copy in the end: %+v", name, n.k.copyOf(modelBlock))
 		}
+		if len(n.disks) > 1 {
+			m.lookThrough(n, good)
+		}
+	}
+}
+
+// lookThrough has a node read all that it has: that is as good as it was, and on one disk.
+func (m *model) lookThrough(n *modelNode, good bool) {
+	n.k.n.Blocks.Scrub(context.Background(), 1<<40)
+	if err := m.compare(n, m.record.Size); good && err != nil {
+		m.fatalf("%s had a good copy, and %v", n.name, err)
+	}
+	var on []string
+	volumes := n.k.n.Blocks.Volumes()
+	for i, d := range n.disks {
+		if f, err := d.mem.Open(d.path(), 0); err == nil && len(volumes[i].Gaps) == 0 {
+			f.Close()
+			on = append(on, d.dir)
+		}
+	}
+	if len(on) > 1 && good {
+		m.fatalf("%s has the block on %v", n.name, on)
 	}
 }
 
@@ -361,7 +427,7 @@ func newModel(seed uint64, f modelFault, counts map[string]int) *model {
 }
 
 // TestBlockOnThreeNodes has writers write a block to three nodes. These die and lose power at any step, within any operation of their disks and
-// several at once; bits flip, and sectors cannot be read; pipelines are built anew, with others; copies are made beside what is there, and end late;
+// several at once; bits flip, and sectors cannot be read; of those that have two disks one fails, hangs, is full, is not mounted, is there again, or is replaced; pipelines are built anew, with others; copies are made beside what is there, and end late;
 // writers die, and the block is recovered, cut and gone on with. What was acknowledged is there while one of the nodes has lost nothing, what
 // was synced always, no byte is another than was written, and what is damaged is replaced.
 func TestBlockOnThreeNodes(t *testing.T) {
@@ -372,7 +438,7 @@ func TestBlockOnThreeNodes(t *testing.T) {
 	counts := map[string]int{}
 	for i := range uint64(n) {
 		m := newModel(*modelSeed+i, modelFault{}, counts)
-		if problem := m.live(); problem != "" {
+		if problem := lives(t, m); problem != "" {
 			for _, line := range m.log {
 				t.Log(line)
 			}
@@ -384,9 +450,24 @@ func TestBlockOnThreeNodes(t *testing.T) {
 	if counts["recovered"] < n || counts["lost"] > n/5 {
 		t.Error("they are not what they were")
 	}
-	for _, k := range []string{"died within", "power lost", "all lost power", "EIO", "flipped", "copied", "healed", "joined"} {
+	wanted := []string{"died within", "power lost", "all lost power", "EIO", "flipped", "copied", "healed", "joined", "two disks", "full", "not mounted", "mounted again", "replaced"}
+	for _, f := range diskFaults {
+		wanted = append(wanted, f.String())
+	}
+	for _, k := range wanted {
 		if counts[k] == 0 && n >= 100 {
 			t.Errorf("no %s", k)
+		}
+	}
+}
+
+// TestLivesAreTheSameAgain: a seed that has failed once fails again.
+func TestLivesAreTheSameAgain(t *testing.T) {
+	for seed := range uint64(20) {
+		a, b := newModel(seed, modelFault{}, map[string]int{}), newModel(seed, modelFault{}, map[string]int{})
+		lives(t, a)
+		if lives(t, b); !slices.Equal(a.log, b.log) {
+			t.Errorf("seed %d: two lives", seed)
 		}
 	}
 }
@@ -395,7 +476,7 @@ func TestBlockOnThreeNodes(t *testing.T) {
 // waits, and ends once that can be read or the disk is another one.
 func TestAllThatIsLeftCannotBeRead(t *testing.T) {
 	counts := map[string]int{}
-	if problem := newModel(2516, modelFault{}, counts).live(); problem != "" || counts["revealed"]+counts["disk replaced"] == 0 {
+	if problem := lives(t, newModel(2516, modelFault{}, counts)); problem != "" || counts["revealed"]+counts["disk replaced"] == 0 {
 		t.Errorf("%q, %v", problem, counts)
 	}
 }
@@ -408,11 +489,12 @@ func TestFaultsAreFound(t *testing.T) {
 	}{
 		"a sync that does not": {modelFault{lazySync: true}, 0}, "takes what the power has left for all": {modelFault{sameBoot: true}, 0},
 		"copies what it has not compared": {modelFault{copiesRaw: true}, 270}, "takes an old copy for a new one": {modelFault{copiesOld: true}, 1425},
-		"recovers from what is damaged": {modelFault{trustsDamaged: true}, 3245}, "leaves what is damaged": {modelFault{healsNot: true}, 270},
+		"recovers from what is damaged": {modelFault{trustsDamaged: true}, 3245}, "leaves what is damaged": {modelFault{healsNot: true}, 1930},
+		"takes a disk that is not mounted for a new one": {modelFault{knowsNoDisk: true}, 0}, "takes what is on a disk that is out of use for lost": {modelFault{takesOutForLost: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range uint64(2000) {
-				if problem := newModel(f.from+i, f.modelFault, map[string]int{}).live(); problem != "" {
+				if problem := lives(t, newModel(f.from+i, f.modelFault, map[string]int{})); problem != "" {
 					t.Logf("seed %d: %s", f.from+i, problem)
 					return
 				}

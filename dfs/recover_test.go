@@ -159,7 +159,7 @@ func TestRecoveryPassesOverWhatIsDamaged(t *testing.T) {
 	for _, n := range m.nodes {
 		m.kill(n, true)
 		if n.name == "A" {
-			n.mem.Flip(modelPath, 4096+64<<10+100, 3)
+			n.home.mem.Flip(n.home.path(), 4096+64<<10+100, 3)
 		}
 		n.open(m)
 	}

@@ -19,7 +19,7 @@ type Room struct {
 	SomeGaps []Gap
 	// Failed are disks that are out of use.
 	Failed []FailedDisk
-	// Homeless is how many blocks are to be here for which there is no room.
+	// Homeless is how many blocks of segments that are to be here had no room when they were tried last: those whose places are kept, and damaged ones, are not among them.
 	Homeless int
 }
 

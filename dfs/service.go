@@ -91,13 +91,13 @@ func (k *Keeper) nothing(id int64) (*wire.BlockCopy, error) {
 	return &wire.BlockCopy{Block: uint64(id)}, nil
 }
 
-// without returns nil if a block is not in a part of a file that cannot be read: it has been of another file ever since. What has bytes may have come from another one, by concat.
+// without returns nil if a block is not in a part of a disk that cannot be read: it has been of another file ever since. What has bytes may have come from another one, by concat.
 func (k *Keeper) without(id int64, gap block.Gap) error {
 	r, err := k.locate(k.n.ctx, id)
 	if err != nil {
 		return errors.Join(gap.Cause, err)
 	}
-	if r.Wanted == nil || r.Wanted.Length > 0 || r.Wanted.File == gap.File {
+	if r.Wanted == nil || r.Wanted.Length > 0 || gap.Has(r.Wanted.File) {
 		return gap.Cause
 	}
 	return nil

@@ -504,7 +504,7 @@ type RingGap struct {
 	Dir string `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"`
 	// The file of the file system of which the blocks were when they were made, by its number.
 	File uint64 `protobuf:"varint,2,opt,name=file,proto3" json:"file,omitempty"`
-	// Offsets in the file of its blocks; to is 2^63-1 where no block was found behind it.
+	// Offsets in the file of its blocks; to is 2^63-1 where no block was found behind it. From is below 0 where it is all files of the directory in which that is.
 	From  int64  `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
 	To    int64  `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
 	Cause string `protobuf:"bytes,5,opt,name=cause,proto3" json:"cause,omitempty"`

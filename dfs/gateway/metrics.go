@@ -58,7 +58,7 @@ var (
 	namesSizeDesc = desc("names_size_bytes", "The size of that disk.")
 	outDesc       = desc("disk_out", "1: the disk is out of use.", "dir")
 	damagedDesc   = desc("copies_damaged", "Copies here that cannot be read as they were written, and are not replaced yet.")
-	homelessDesc  = desc("blocks_without_room", "Blocks that are to be here and for which there is no room.")
+	homelessDesc  = desc("blocks_without_room", "Blocks of segments that are to be here and for which there was no room when they were tried last; not those whose places are kept, nor damaged ones.")
 	waitingDesc   = desc("disk_readers_waiting", "Readers that wait for their turn at a device.", "device")
 	readingDesc   = desc("disk_readers", "Readers that are open at a device.", "device")
 	turnsDesc     = desc("disk_turns_total", "Turns that were had at a device.", "device")

@@ -38,7 +38,9 @@ var ringAdmin = table{
 		return r, c.ask(func(q meta.Query) error {
 			for _, n := range r.Nodes {
 				for _, g := range n.GetRoom().GetSomeGaps() {
-					g.Path, _ = q.PathOf(g.File)
+					if g.From >= 0 { // else it is of a directory
+						g.Path, _ = q.PathOf(g.File)
+					}
 				}
 			}
 			return nil

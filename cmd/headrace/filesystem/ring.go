@@ -181,14 +181,17 @@ func (r Ring) gaps(below string) (lines []string) {
 	for _, n := range r.Nodes {
 		who := n.called()
 		for _, g := range n.SomeGaps {
+			gap := block.Gap{File: g.File, From: g.From, To: g.To}
 			if g.Path != "" && !strings.HasPrefix(g.Path+"/", below) {
 				continue
 			}
 			of := "a file that is not there any more"
 			if g.Path != "" {
 				of = cli.OneLine(g.Path)
+			} else if gap.Directory() {
+				of = "about one file of 256"
 			}
-			lines = append(lines, fmt.Sprintf("%s, disk %s: the %v could not be read at its start (%s); that is %s", who, g.Disk, block.Gap{File: g.File, From: g.From, To: g.To}, g.Cause, of))
+			lines = append(lines, fmt.Sprintf("%s, disk %s: the %v could not be read at its start (%s); that is %s", who, g.Disk, gap, g.Cause, of))
 		}
 		if told := uint64(len(n.SomeGaps)); n.Gaps > told {
 			lines = append(lines, fmt.Sprintf("%s: and %d parts more", who, n.Gaps-told))

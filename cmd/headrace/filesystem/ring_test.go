@@ -18,3 +18,12 @@ func TestNoRoom(t *testing.T) {
 		t.Errorf("%q", said)
 	}
 }
+
+// TestDirectoryIsTold: of a directory of a disk that cannot be listed it is said that files of all paths may lack a copy.
+func TestDirectoryIsTold(t *testing.T) {
+	r := ringOf(&wire.RingResponse{Nodes: []*wire.RingNode{{Member: &wire.RingMember{Name: "aaaaaaaaaa"},
+		Room: &wire.RingRoom{Gaps: 1, SomeGaps: []*wire.RingGap{{Dir: "/d", File: 7, From: -1, To: 1<<63 - 1, Cause: "input/output error"}}}}}})
+	if said := r.gaps("/some/where"); len(said) != 1 || !strings.Contains(said[0], "blocks of all files in files/07") || !strings.Contains(said[0], "about one file of 256") {
+		t.Errorf("%q", said)
+	}
+}
