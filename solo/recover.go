@@ -402,7 +402,8 @@ func (r *recovery) settle(t *task, in *journal.Intent) {
 // reattach tries for ever to find out what is with a task whose supervisor
 // neither answers nor is gone, or of which nobody can say whether it was checkpointed. It holds what it has until then.
 func (r *recovery) reattach(t *task, err error) {
-	t.rec.Reason = "what became of it is not known, trying again: " + err.Error()
+	why := fmt.Errorf("what became of it is not known, trying again: %w", err)
+	t.rec.Reason = journal.Short(why.Error())
 	r.log.Warn("what became of a task is not known", "id", t.rec.ID, "err", err)
 	rec := t.rec
 	r.begin(t, headrace.Attaching, nil, nil, func(ctx context.Context) func() error {
@@ -410,13 +411,14 @@ func (r *recovery) reattach(t *task, err error) {
 			select {
 			case <-time.After(attachRetry):
 			case <-ctx.Done():
-				return func() error { return ctx.Err() }
+				return func() error { t.silence = nil; return ctx.Err() }
 			}
 			f := r.find(ctx, rec)
 			if f.live != nil || f.exit != nil || errors.Is(f.err, proc.ErrGone) {
-				return func() error { r.reconcile(t, f); return nil }
+				return func() error { t.silence = nil; r.reconcile(t, f); return nil }
 			}
 		}
 	})
+	r.silent(t, why)
 	r.touch(t)
 }
