@@ -18,8 +18,10 @@ const (
 	// meanwhile, and for others who want the disk.
 	scrubInterval = 7 * 24 * time.Hour
 	scrubTime     = 6 * 24 * time.Hour
-	// restTime is between two rounds that somebody has asked for: one round does for all who asked meanwhile, such as a thousand deletions.
+	// restTime is between two rounds at least: one does for all who asked meanwhile, such as a thousand deletions. longRest is the most: a round that takes so long
+	// waits for other nodes.
 	restTime = 20 * time.Millisecond
+	longRest = 2 * time.Second
 )
 
 // Wake has upkeep look soon for what somebody waits for, or leaves behind: recoveries and deletions.
@@ -35,23 +37,26 @@ func poke(c chan struct{}) {
 	}
 }
 
-// rounds calls f at regular times, and soon after somebody has asked for it, if there is a channel for that.
+// rounds calls f at regular times, and soon after somebody has asked for it, if there is a channel for that. It rests for as long as a round took: where rounds take
+// longer than they are apart, as on a busy machine, that leaves half of a processor to others.
 func (n *Node) rounds(every time.Duration, asked <-chan struct{}, f func()) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	next := time.NewTimer(every)
+	defer next.Stop()
 	for {
 		select {
 		case <-n.ctx.Done():
 			return
-		case <-tick.C:
-			f()
+		case <-next.C:
 		case <-asked:
-			f()
-			select {
-			case <-n.ctx.Done():
-			case <-time.After(restTime):
-			}
 		}
+		began := time.Now()
+		f()
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-time.After(max(restTime, min(time.Since(began), longRest))):
+		}
+		next.Reset(every - time.Since(began))
 	}
 }
 

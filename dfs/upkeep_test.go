@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"headrace/block"
@@ -116,6 +117,50 @@ func (n *Node) leave(path string, segment uint16, node string) error {
 	}
 	_, err = n.do(&meta.Delete{Path: path})
 	return err
+}
+
+// TestRoundsRest: what is asked for all the time, or takes longer than its rounds are apart, rests as long as it works, but for what takes very long.
+func TestRoundsRest(t *testing.T) {
+	for _, c := range []struct{ every, takes, apart time.Duration }{
+		{time.Second, time.Millisecond, restTime + time.Millisecond},
+		{time.Second, 300 * time.Millisecond, 600 * time.Millisecond},
+		{time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond},
+		{time.Second, time.Hour, time.Hour + longRest},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(t.Context())
+			asked, began := make(chan struct{}, 1), []time.Time{}
+			n := &Node{ctx: ctx, stop: stop}
+			n.rounds(c.every, asked, func() {
+				if began = append(began, time.Now()); len(began) == 3 {
+					n.stop()
+				}
+				poke(asked)
+				time.Sleep(c.takes)
+			})
+			if first, second := began[1].Sub(began[0]), began[2].Sub(began[1]); first != c.apart || second != c.apart {
+				t.Errorf("%+v: rounds that are asked for begin after %v and %v", c, first, second)
+			}
+		})
+	}
+}
+
+// TestRoundsAreRegular: nobody need ask, and how long rounds take does not add up.
+func TestRoundsAreRegular(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		n := &Node{ctx: ctx, stop: stop}
+		start, done := time.Now(), 0
+		n.rounds(time.Second, nil, func() {
+			if done++; done == 10 {
+				n.stop()
+			}
+			time.Sleep(400 * time.Millisecond)
+		})
+		if took := time.Since(start); took != 10*time.Second+400*time.Millisecond {
+			t.Errorf("10 rounds, one a second, end after %v", took)
+		}
+	})
 }
 
 // TestDeletingHasNoEnd: while clients delete without end, leases expire all the same.

@@ -193,3 +193,28 @@ func (w *world) takePort(network string, port, option int) (stop func()) {
 	w.must(err)
 	return stop
 }
+
+// TestListenersThatSharedAPort: two that listen at one port do so again, also when one says no longer that it shares it (SO_REUSEPORT).
+func TestListenersThatSharedAPort(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	dir := t.TempDir()
+	s := w.spec("listeners", "python3", "-uc", `
+import os, socket, sys, time
+def listener(port):
+    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1); s.bind(("127.0.0.1", port)); s.listen(); return s
+a = listener(0)
+b = listener(a.getsockname()[1])
+a.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 0)
+print("ready")
+while not os.path.exists(sys.argv[1] + "/go"): time.sleep(0.01)
+socket.create_connection(a.getsockname())
+print(a.getsockname() == b.getsockname(), [s.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT) for s in (a, b)])
+`, dir)
+	task := w.start(s)
+	w.awaitOutput(task, "ready")
+	w.checkpoint(task)
+	task = w.restore(s, proc.RestoreOptions{})
+	w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	w.awaitOutput(task, "True [0, 1]\n")
+	w.end(task)
+}

@@ -163,6 +163,37 @@ for i in range(1000): time.sleep(0.02); print("alive", i)
 	}
 }
 
+// TestTracedIsNotStopped: a checkpoint that is refused because of a tracer sends no signals before, which the tracer would see,
+// and which come between it and what it does.
+func TestTracedIsNotStopped(t *testing.T) {
+	w := newWorld(t).needCheckpoints()
+	dir := t.TempDir()
+	task := w.start(w.spec("traced", "python3", "-uc", `
+import ctypes, os, signal, sys, time
+libc = ctypes.CDLL(None)
+child = os.fork()
+if child == 0:
+    assert libc.ptrace(0, 0, None, None) == 0 # PTRACE_TRACEME
+    signal.raise_signal(signal.SIGSTOP)
+    while not os.path.exists(sys.argv[1] + "/go"): time.sleep(0.01)
+    os._exit(0)
+os.waitpid(child, 0)
+assert libc.ptrace(7, child, None, None) == 0 # PTRACE_CONT
+print("ready")
+while os.WIFSTOPPED(status := os.waitpid(child, 0)[1]):
+    print("sees", os.WSTOPSIG(status))
+    assert libc.ptrace(7, child, None, None) == 0
+`, dir))
+	w.awaitOutput(task, "ready")
+	if _, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store}); !errors.Is(err, proc.ErrNotCheckpointable) {
+		t.Errorf("checkpoint: %v", err)
+	}
+	w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	if e := w.end(task); e.Code != 0 || w.log("traced", "stdout") != "ready\n" {
+		t.Errorf("ended with %+v: %q", e, w.log("traced", "stdout"))
+	}
+}
+
 // TestUrgentData: what is urgent cannot be told after a restore, so that there is no checkpoint while it is unread.
 func TestUrgentData(t *testing.T) {
 	for name, pair := range map[string]string{

@@ -59,13 +59,12 @@ type (
 	Remove struct{ Node string }
 )
 
-// Apply returns the table after an event, and the moves that are new with it. An event that
-// changes nothing, as one does that comes twice, returns the table itself.
-func (t *Table) Apply(e Event) (*Table, []Move, error) {
-	prev := t
+// Apply returns the table after an event, and what tells the moves that are new with it: to compare all
+// segments takes longer than the event. One that changes nothing, as one does that comes twice, returns the table itself.
+func (t *Table) Apply(e Event) (after *Table, moves func() []Move, err error) {
+	prev, none := t, func() []Move { return nil }
 	if j, ok := e.(Join); ok {
 		// Both sides of the comparison below must number nodes alike.
-		var err error
 		if prev, err = t.enter(j.Node); err != nil {
 			return nil, nil, err
 		}
@@ -76,14 +75,14 @@ func (t *Table) Apply(e Event) (*Table, []Move, error) {
 	}
 	if len(next.nodes) < len(prev.nodes) { // a node that had nothing
 		next.compute()
-		return next.Table, nil, nil
+		return next.Table, none, nil
 	}
 	next.settle(prev)
 	if prev == t && slices.Equal(prev.nodes, next.nodes) && slices.EqualFunc(prev.segments, next.segments, segment.equal) {
-		return t, nil, nil
+		return t, none, nil
 	}
 	next.compute()
-	return next.Table, newMoves(prev, next.Table), nil
+	return next.Table, func() []Move { return newMoves(prev, next.Table) }, nil
 }
 
 func (g segment) equal(h segment) bool {

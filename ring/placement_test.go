@@ -138,12 +138,12 @@ func apply(t testing.TB, table *Table, events ...Event) (*Table, []Move) {
 	t.Helper()
 	var moves []Move
 	for _, e := range events {
-		var more []Move
+		var more func() []Move
 		var err error
 		if table, more, err = table.Apply(e); err != nil {
 			t.Fatalf("%#v: %v", e, err)
 		}
-		moves = append(moves, more...)
+		moves = append(moves, more()...)
 	}
 	return table, moves
 }

@@ -46,7 +46,7 @@ func (w *world) apply(e Event) bool {
 		w.count.refused++
 		return false
 	}
-	if err := checkStep(w.table, e, next, moves); err != nil {
+	if err := checkStep(w.table, e, next, moves()); err != nil {
 		w.Fatalf("%#v: %v\n%v%v", e, err, w.table.Picture(), next.Picture())
 	}
 	w.past = append(w.past, w.table)

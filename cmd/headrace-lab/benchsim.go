@@ -48,6 +48,7 @@ the real daemon. Only calibration needs root.
 	flags.Float64Var(&o.Scale, "scale", 0, "the size of the day, if it is synthetic (default 1; 0.02 with --quick)")
 	flags.IntVar(&o.ShapeTasks, "tasks", 0, "how many tasks each shape has (default 1000; 60 with --quick)")
 	flags.StringVar(&o.Media, "media", "", "a `FILE` of bench preempt --media (default: what comes with the program)")
+	flags.StringVar(&o.Tradeoff, "tradeoff", "", "a `FILE` for a picture of who waits on the shapes with GPUs and gangs, as SVG")
 	cli.CompleteValues(cmd, "only", sim.Experiments...)
 	return cmd
 }

@@ -16,6 +16,9 @@ import (
 	"headrace/lab/labtest"
 )
 
+// shapeTradeoff is the picture that is made from the shapes' measurements.
+const shapeTradeoff = "../../docs/tradeoff-shapes.svg"
+
 // results is where the published results are, with the reports made from them.
 const results = "../../docs/results"
 
@@ -35,20 +38,33 @@ func TestPublishedReports(t *testing.T) {
 			if experiment == "yarn" {
 				args = append(args, "--calibrate")
 			}
+			picture := filepath.Join(t.TempDir(), "made.svg")
+			if name == "sim-shapes" {
+				args = append(args, "--tradeoff", picture)
+			}
 			var said bytes.Buffer
 			if code := execute(t.Context(), args, os.Stdin, &said, &said); code != 0 {
 				t.Fatal(said.String())
 			}
-			labtest.CheckFile(t, filepath.Join(results, name+".md"), func(w io.Writer) error {
-				text, err := os.ReadFile(made)
-				if err != nil {
-					return err
-				}
-				_, err = w.Write(text)
-				return err
-			})
+			checkMade(t, filepath.Join(results, name+".md"), made)
+			if name == "sim-shapes" {
+				checkMade(t, shapeTradeoff, picture)
+			}
 		})
 	}
+}
+
+// checkMade compares what is published with what was made.
+func checkMade(t *testing.T, published, made string) {
+	t.Helper()
+	labtest.CheckFile(t, published, func(w io.Writer) error {
+		text, err := os.ReadFile(made)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	})
 }
 
 // A place is a cell of a report: in the table whose title begins so, in the row that has

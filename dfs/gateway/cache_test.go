@@ -33,7 +33,7 @@ func TestCacheDirectives(t *testing.T) {
 		t.Skip(err)
 	}
 	const size = 3 << 20
-	c := startCluster(t, 5)
+	c := startCluster(t, 5, often)
 	c.write("/f", 3, 4<<20, size)
 	c.replicated("/f", 3)
 	at := func() *client { return c.leading().as("root") }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
+
 	"headrace/dfs"
 	"headrace/internal/testkit"
 	"headrace/internal/vfs"
@@ -27,6 +29,8 @@ type cluster struct {
 	t      testing.TB
 	nodes  []*peerNode
 	upkeep time.Duration
+	// memory is the time between two looks at what is in memory: often has it be short.
+	memory time.Duration
 	// tick makes another node lead when the one that does has stood still for twenty of it: all share the processors of a busy machine.
 	tick time.Duration
 	// prepare is for what a test wants to be otherwise.
@@ -79,7 +83,7 @@ type peerNode struct {
 
 func startCluster(t testing.TB, n int, change ...func(*cluster)) *cluster {
 	t.Helper()
-	c := &cluster{t: t, upkeep: 20 * time.Millisecond, tick: 300 * time.Millisecond, full: map[string]bool{}, prepare: func(*peerNode) {}}
+	c := &cluster{t: t, upkeep: 50 * time.Millisecond, memory: time.Second, tick: 300 * time.Millisecond, full: map[string]bool{}, prepare: func(*peerNode) {}}
 	for _, f := range change {
 		f(c)
 	}
@@ -126,6 +130,9 @@ func startCluster(t testing.TB, n int, change ...func(*cluster)) *cluster {
 	testkit.Await(t, "as many votes as there should be", func() bool { return len(c.leader().Voters()) == votes })
 	return c
 }
+
+// often is for tests of what is in memory.
+func often(c *cluster) { c.memory = 50 * time.Millisecond }
 
 // ask asks the node that leads until it has answered as such: all may have stood still for so long that another one leads now.
 func (c *cluster) ask(what string, f func(*dfs.Node) error) {
@@ -191,9 +198,9 @@ func (c *cluster) tell() {
 	}
 }
 
-// Blocks implements dfs.Peers.
+// Blocks implements dfs.Peers. Nothing is packed, as between real nodes (package member).
 func (c *cluster) Blocks(m dfs.Member) wireconnect.BlockServiceClient {
-	return wireconnect.NewBlockServiceClient(http.DefaultClient, fmt.Sprintf("http://%s:%d", m.Host, m.Peer))
+	return wireconnect.NewBlockServiceClient(http.DefaultClient, fmt.Sprintf("http://%s:%d", m.Host, m.Peer), connect.WithAcceptCompression("gzip", nil, nil))
 }
 
 // Room implements dfs.Peers.
@@ -245,7 +252,7 @@ func (p *peerNode) reopen() {
 	if os.Getenv("HEADRACE_TEST_LOG") != "" {
 		log = slog.New(hearing{slog.NewTextHandler(os.Stderr, nil).WithAttrs([]slog.Attr{slog.String("node", host)}), c})
 	}
-	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: 50 * time.Millisecond, Tick: c.tick, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
+	config := dfs.Config{Dir: p.dir, Owner: "root", Meta: &m, Upkeep: c.upkeep, ScrubRate: -1, Reconcile: time.Second, Memory: c.memory, Tick: c.tick, Self: self, NewDisks: p.fresh, Send: c.send, Peers: c, Log: log}
 	config.Disks, config.FS, config.Run = p.disks, p.fs, c.t.TempDir()
 	p.admitted = false
 	if p.i > 0 && p.number == 0 {
@@ -428,13 +435,23 @@ func (c *cluster) extend(path string) (w *dfs.Writer) {
 // write makes a file of a pattern.
 func (c *cluster) write(path string, copies uint16, blockSize, n int64) {
 	c.t.Helper()
-	w := c.create(path, copies, blockSize)
-	if _, err := w.Write(pattern(0, n)); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		c.t.Fatal(err)
-	}
+	c.end(c.create(path, copies, blockSize), path, copies, blockSize, 0, n)
+}
+
+// end writes the rest of a file of a pattern, and closes it. When the node of the writer cannot ask the others, as after it has stood still for long, the file is
+// written again as a whole, by one that can.
+func (c *cluster) end(w *dfs.Writer, path string, copies uint16, blockSize, from, to int64) {
+	c.t.Helper()
+	c.ask("writing "+path, func(*dfs.Node) error {
+		if w == nil {
+			c.t.Logf("%s is written again as a whole", path)
+			w, from = c.create(path, copies, blockSize), 0
+		}
+		w.Write(pattern(from, to)) // Close returns what was wrong
+		err := w.Close()
+		w = nil
+		return err
+	})
 }
 
 // wantFile wants a file of a pattern, by the reader of any node that has the names.

@@ -94,7 +94,7 @@ func TestBlocksInMemory(t *testing.T) {
 	if err := linux.ProbeCachestat(); err != nil {
 		t.Skip(err)
 	}
-	c := startCluster(t, 5)
+	c := startCluster(t, 5, often)
 	c.write("/f", 3, 4<<20, 3<<20)
 	c.replicated("/f", 3)
 	var have []*peerNode
@@ -140,7 +140,7 @@ func TestHadoopSeesMemory(t *testing.T) {
 	if err := linux.ProbeCachestat(); err != nil {
 		t.Skip(err)
 	}
-	c := startCluster(t, 3)
+	c := startCluster(t, 3, often)
 	j := javaClient(t, c.leading().rpc, nil)
 	c.write("/f", 3, 1<<20, 2<<20)
 	c.replicated("/f", 3)

@@ -266,9 +266,7 @@ func TestNodeComesBack(t *testing.T) {
 		if out {
 			c.change(ring.Out{Node: p.name()})
 		}
-		w := c.extend("/appended")
-		c.put(w, 30_000, 50_000)
-		c.close(w)
+		c.end(c.extend("/appended"), "/appended", 3, 4096, 30_000, 50_000)
 		c.write("/new", 3, 4096, 30_000)
 		c.do(&meta.Delete{Path: "/deleted"})
 		if out {

@@ -92,6 +92,22 @@ func openedByRoot(d linux.Descriptor, tree []linux.Stat) (*Loss, error) {
 	return &Loss{Passing: true, Has: fmt.Sprintf("%s open: %v; try again when it has closed it", d.Target, reopen.ErrMoreToRoot)}, nil
 }
 
+// Traced returns the first process that somebody traces, or nil. The tree may run: a tracer would see how it is stopped.
+func Traced(tree []linux.Stat) *Loss {
+	for _, p := range tree {
+		if st, err := procs.Status(p.PID); err == nil && st.Tracer != 0 {
+			l := tracedBy(st.Tracer)
+			l.PID, l.Comm = p.PID, p.Comm
+			return l
+		}
+	}
+	return nil
+}
+
+func tracedBy(pid int) *Loss {
+	return &Loss{Has: fmt.Sprintf("a debugger or tracer (gdb, strace), process %d; end that first", pid)}
+}
+
 // ofProcess returns what a checkpoint of one process would lose. Descriptors from room on leave CRIU none. If it is another
 // user's than root's, of is the tree.
 func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
@@ -100,7 +116,7 @@ func ofProcess(pid, room int, of []linux.Stat) (*Loss, error) {
 		return nil, err
 	}
 	if st.Tracer != 0 {
-		return &Loss{Has: fmt.Sprintf("a debugger or tracer (gdb, strace), process %d; end that first", st.Tracer)}, nil
+		return tracedBy(st.Tracer), nil
 	}
 	open, err := procs.Descriptors(pid)
 	if err != nil {

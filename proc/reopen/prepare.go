@@ -55,7 +55,7 @@ type Opened struct {
 	paths   []*path // what they are of
 	threads map[int]int
 	bound   []bound // what Bind does, and those of the task that share a port with them
-	sharing []held
+	sharing []sharer
 	options Options
 	// Where deleted files are made.
 	onDisk, inMemory room
@@ -205,7 +205,8 @@ func (h *Opened) openEach(t *tree, list []*path, o Options) error {
 			continue
 		}
 		h.files, h.paths = append(h.files, fd), append(h.paths, p)
-		if err := t.rename(p, selfLink(fd)); err != nil {
+		// The new path is a link, and the file behind it has been checked.
+		if err := t.rename(p, selfLink(fd), p.flags&^unix.O_NOFOLLOW); err != nil {
 			return err
 		}
 	}
@@ -331,7 +332,7 @@ func (h *Opened) divert(t *tree, p *path, o Options) error {
 	if err != nil {
 		return fmt.Errorf("make room for deleted files: %w", err)
 	}
-	return t.rename(p, filepath.Join(dir, filepath.Base(p.name)))
+	return t.rename(p, filepath.Join(dir, filepath.Base(p.name)), p.flags)
 }
 
 // ErrNoRoom: there is no room for the deleted files that the task had open.
@@ -398,15 +399,14 @@ func (r room) remove() error {
 	return os.RemoveAll(string(r))
 }
 
-// rename makes CRIU open another path for an entry. The flag that forbids to
-// follow a link goes, because the new path is one; the file was checked already.
-func (t *tree) rename(p *path, to string) error {
+// rename makes CRIU open another path for an entry, with flags.
+func (t *tree) rename(p *path, to string, flags uint64) error {
 	e := t.files.Entries[p.entry]
 	reg, err := e.Message(img.FileReg)
 	if err != nil {
 		return err
 	}
-	reg = reg.SetBytes(img.RegName, []byte(to)).SetUint(img.RegFlags, p.flags&^unix.O_NOFOLLOW)
+	reg = reg.SetBytes(img.RegName, []byte(to)).SetUint(img.RegFlags, flags)
 	t.files.Entries[p.entry] = e.SetMessage(img.FileReg, reg)
 	return nil
 }

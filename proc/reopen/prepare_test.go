@@ -262,22 +262,27 @@ func TestDeletedFilesAreDiverted(t *testing.T) {
 	dump := newDump(t)
 	dump.path(1, "/home/alice/gone", 0, 3)
 	dump.path(2, "/dev/shm/gone", 0, 4)
+	dump.path(3, "/home/alice/link", unix.O_PATH|unix.O_NOFOLLOW, 5)
 	remap := func(id uint64) img.Message {
 		return img.Message(nil).SetUint(img.RemapOrigID, id).SetUint(img.RemapID, id).SetUint(img.RemapType, img.RemapGhost)
 	}
-	dump.write("remap-fpath.img", remap(1), remap(2))
+	dump.write("remap-fpath.img", remap(1), remap(2), remap(3))
 	dump.write("ghost-file-1.img")
 	dump.write("ghost-file-2.img")
+	dump.write("ghost-file-3.img")
 	shown := dump.finish()
-	rec := &Record{Files: map[uint64]linux.FileIdentity{1: {FS: unix.EXT4_SUPER_MAGIC}, 2: {FS: unix.TMPFS_MAGIC}}}
+	rec := &Record{Files: map[uint64]linux.FileIdentity{1: {FS: unix.EXT4_SUPER_MAGIC}, 2: {FS: unix.TMPFS_MAGIC}, 3: {FS: unix.EXT4_SUPER_MAGIC}}}
 	disk, memory := filepath.Join(top, "deleted"), filepath.Join(top, "memory")
 	opened, err := Prepare(shown, Options{User: me(), InitPID: testInit, Record: rec, SameBoot: true, Disk: func() (string, error) { return disk, nil },
 		Memory: func() (string, error) { return memory, nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[uint64]string{1: disk + "/1/gone", 2: memory + "/2/gone"} {
-		name, _ := nameOf(t, shown, id)
+	for id, want := range map[uint64]string{1: disk + "/1/gone", 2: memory + "/2/gone", 3: disk + "/3/link"} {
+		name, flags := nameOf(t, shown, id)
+		if follows := flags&unix.O_NOFOLLOW == 0; follows != (id != 3) {
+			t.Errorf("%d is opened with the flags %#x: a symbolic link is not to be followed", id, flags)
+		}
 		if name != want {
 			t.Errorf("%d is made at %s, want %s", id, name, want)
 		}

@@ -31,13 +31,22 @@ type bound struct {
 	family, kind, proto, v6only, reuseAddr, reusePort int
 }
 
+func (b bound) port() port { return port{uint64(b.kind), uint64(portOf(b.address))} }
+
+// sharer is a socket that shares its port with others of the task while they are bound: where several listen at it, as those do
+// that had SO_REUSEPORT when they began to.
+type sharer struct {
+	held
+	listeners bool
+}
+
 // port is the number of a port, and of which sockets: those of streams and those of datagrams have nothing to do with each other.
 type port struct{ kind, number uint64 }
 
 // unbind takes their ports from sockets, for Bind. Connections keep theirs: CRIU makes
 // them with both ends. Those that have a port of such a socket share it. A socket of datagrams which has its port alone is
 // not to: while it shared, the kernel would let it have one that somebody else has taken to share.
-func (t *tree) unbind() (list []bound, sharing []held, err error) {
+func (t *tree) unbind() (list []bound, sharing []sharer, err error) {
 	ports := map[port][]held{}
 	for _, s := range t.sockets {
 		if s.kind != img.TypeInet || len(s.at) == 0 {
@@ -69,10 +78,18 @@ func (t *tree) unbind() (list []bound, sharing []held, err error) {
 		m = m.SetUint(img.InetSrcPort, 0).SetUint(img.InetDstPort, 0).SetUint(img.InetState, img.StateClosed)
 		t.files.Entries[s.entry] = e.SetMessage(img.FileInet, m)
 	}
+	listeners := map[port]bool{}
 	for _, b := range list {
-		at := port{uint64(b.kind), uint64(portOf(b.address))}
+		if b.listens && b.reusePort != 0 {
+			listeners[b.port()] = true
+		}
+	}
+	for _, b := range list {
+		at := b.port()
 		if b.kind == unix.SOCK_STREAM || len(ports[at]) > 1 {
-			sharing = append(sharing, ports[at]...)
+			for _, d := range ports[at] {
+				sharing = append(sharing, sharer{d, listeners[at]})
+			}
 		}
 		delete(ports, at)
 	}
@@ -198,7 +215,7 @@ func (h *Opened) Bind() (err error) {
 	// Those of the task that have the same port share it meanwhile, as a socket does with
 	// the connections that it has accepted (unbind).
 	for _, d := range h.sharing {
-		back, err := d.reuse()
+		back, err := d.share()
 		if err != nil {
 			return fmt.Errorf("socket %d of process %d: %w", d.FD, d.PID, err)
 		}
@@ -226,14 +243,24 @@ func (d held) with(do func(fd int) error) error {
 	return do(fd)
 }
 
-// reuse sets SO_REUSEADDR; back undoes it.
-func (d held) reuse() (back func(), err error) {
+// share lets others have the port; back undoes it.
+func (s sharer) share() (back func(), err error) {
+	address, err := s.setOption(unix.SO_REUSEADDR)
+	if err != nil || !s.listeners {
+		return address, err
+	}
+	port, err := s.setOption(unix.SO_REUSEPORT)
+	return func() { port(); address() }, err
+}
+
+// setOption sets an option to 1; back undoes it.
+func (d held) setOption(option int) (back func(), err error) {
 	set := func(v int) error {
-		return d.with(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, v) })
+		return d.with(func(fd int) error { return unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, v) })
 	}
 	var was int
 	err = d.with(func(fd int) (err error) {
-		was, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR)
+		was, err = unix.GetsockoptInt(fd, unix.SOL_SOCKET, option)
 		return err
 	})
 	if err == nil && was == 0 {

@@ -36,6 +36,9 @@ func (t *task) checkpoint(o proc.CheckpointOptions) (proc.CheckpointResult, erro
 	d := dump{t: t, o: o, was: was, search: new(inspect.Search)}
 	defer d.search.Close()
 	if tree, err := t.processes.tree(); err == nil && was == running {
+		if l := inspect.Traced(tree); l != nil {
+			return proc.CheckpointResult{}, fmt.Errorf("%w: %v", proc.ErrNotCheckpointable, l)
+		}
 		d.search.Prepare(tree)
 	}
 	res, err := d.attempt()

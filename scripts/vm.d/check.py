@@ -271,7 +271,7 @@ def privacy():
     hr("checkpoint", id_, user=ALICE)
     could = tried_as(BOB)
     check(not could, "bob can read and change nothing of the state directory", could[:5])
-    could = [c for c in tried_as(ALICE) if c[1] not in logs_of(id_)]
+    could = [c for c in tried_as(ALICE) if c[1] not in logs_of(ALICE)]
     check(not could, "alice can read and change nothing of it but her logs, and nothing of her checkpoint", could[:5])
     hr("restore", id_, user=ALICE)
     hr("kill", id_, user=ALICE)
@@ -313,8 +313,10 @@ def tried_as(user):
     return [c for c in could if not (c[0] in ("open", "list", "link") and (c[1] + "/").startswith(STATE + "/bin/"))]
 
 
-def logs_of(id_):
-    return [f"{STATE}/tasks/{id_}/{name}" for name in ("stdout", "stderr", "progress")]
+def logs_of(user):
+    """The logs of all tasks of a user, which are the user's own files."""
+    tasks = json.loads(hr("ps", "--all", "--format", "json", user=user))["tasks"]
+    return [f"{STATE}/tasks/{t['id']}/{name}" for t in tasks for name in ("stdout", "stderr", "progress")]
 
 
 def preemption(policy):

@@ -213,11 +213,14 @@ func method(name protoreflect.FullName) protoreflect.MethodDescriptor {
 	panic("no request " + name)
 }
 
-// sideBySide does n things, several at a time.
+// sideBySide does n things, several at a time. It says how far it is: on an emulated machine it takes longer than the test waits for a word.
 func (a *attacker) sideBySide(n int, do func(i int)) {
 	var group errgroup.Group
 	group.SetLimit(12)
 	for i := range n {
+		if i > 0 && i%100 == 0 {
+			fmt.Fprintf(os.Stderr, "DONE %d of %d\n", i, n)
+		}
 		group.Go(func() error { do(i); return nil })
 	}
 	group.Wait()

@@ -30,6 +30,9 @@ func (r *Results) Page() *report.Page {
 	}
 	r.calibrationSection(p)
 	var shapes []report.Block
+	if panes := r.tradeoff(); panes != nil {
+		shapes = append(shapes, report.Block{Panes: panes})
+	}
 	for _, t := range r.shapeTables() {
 		shapes = append(shapes, report.Block{Table: t})
 	}

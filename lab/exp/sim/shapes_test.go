@@ -1,7 +1,10 @@
 package sim
 
 import (
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -142,6 +145,39 @@ func TestShapeFigures(t *testing.T) {
 		if got := shapeFigures[i].of(last); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", shapeFigures[i].name, got, want)
 		}
+	}
+}
+
+// The picture has the means over loads of each policy, to kill's, and no others than the shapes
+// that it is about.
+func TestShapeTradeoff(t *testing.T) {
+	r := modelShapes()
+	to := filepath.Join(t.TempDir(), "out", "made.svg")
+	write := func() error {
+		from := filepath.Join(t.TempDir(), "r.json")
+		if err := trial.WriteResults(from, r); err != nil {
+			t.Fatal(err)
+		}
+		return Measure(t.Context(), Options{Tradeoff: to, Options: trial.Options{From: from, Output: trial.Output{Stdout: io.Discard, Stderr: io.Discard}}})
+	}
+	if err := write(); err == nil || !strings.Contains(err.Error(), "large-gangs") {
+		t.Errorf("without such shapes: %v", err)
+	}
+	r.Shapes[1].Name = "large-gangs"
+	panes := r.tradeoff()
+	if len(panes.Panes) != 1 || len(panes.Panes[0].Series) != len(shapePolicies) {
+		t.Fatalf("%+v", panes)
+	}
+	// Cost takes 500 and 600 of kill's 800; urgent jobs are only at the second load.
+	last := panes.Panes[0].Series[len(shapePolicies)-1]
+	if p := last.Points[0]; last.Name != "cost" || math.Abs(p.X-1.1) > 1e-9 || math.Abs(p.Y-0.6875) > 1e-9 {
+		t.Errorf("%+v", last)
+	}
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(to); err != nil || !strings.Contains(string(text), "cost, 1.1") || strings.Contains(string(text), "calm") {
+		t.Errorf("%v, or the picture has no cost, or too much:\n%s", err, text)
 	}
 }
 

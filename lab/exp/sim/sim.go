@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -31,6 +32,9 @@ type Options struct {
 	// Media is a file of measurements (sim.Measurements); empty: those that come with
 	// the program.
 	Media string
+	// Tradeoff is a file for a picture of who waits on the shapes with GPUs and gangs, as SVG;
+	// empty: none.
+	Tradeoff string
 	// Version is that of the program, for the report.
 	Version string
 }
@@ -80,7 +84,11 @@ func Measure(ctx context.Context, o Options) error {
 		return fmt.Errorf("bench sim: %w", err)
 	}
 	res := &Results{Circumstances: trial.Circumstances{Experiment: experimentName}}
-	return o.Conduct(ctx, res, "", func(p *report.Progress) error { return o.measure(ctx, res, p) })
+	err := o.Conduct(ctx, res, "", func(p *report.Progress) error { return o.measure(ctx, res, p) })
+	if o.Tradeoff == "" || !res.Any() {
+		return err
+	}
+	return errors.Join(err, o.writeTradeoff(res))
 }
 
 // runner runs the experiments.
