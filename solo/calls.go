@@ -117,7 +117,7 @@ func (s *calls) serve(t *task, c *call) {
 	}
 	if aside := t.op.kind == headrace.PagingOut || t.op.kind == headrace.Archiving; aside && c.command == headrace.CommandResume && (c.ordered || c.force && c.by.All) {
 		t.op.cancel()
-	} else if t.silence != nil {
+	} else if t.silence != nil && !t.op.awaits(c) {
 		s.answer(c, t, t.silence)
 		return
 	}

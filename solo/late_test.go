@@ -443,6 +443,57 @@ func TestUnansweredBeforeARestart(t *testing.T) {
 	}
 }
 
+// TestOrderWhileAttaching: a scheduler that wants something of a container whose supervisor does not answer to a daemon that comes is
+// not told that it cannot be had, after which it would kill it: the orders are carried out when the supervisor answers. People are told after a while.
+func TestOrderWhileAttaching(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
+			b := newHostBed(t)
+			id := b.launch(someContainer)
+			b.crash()
+			if late {
+				b.clock = hasty{began: systemClock{}.boot()}
+			}
+			var silent atomic.Bool
+			silent.Store(true)
+			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+				if op == "attach" && silent.Load() {
+					return proc.ErrNoAnswer
+				}
+				return nil
+			}}
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			answered := make(chan error, 2)
+			queued := func(n int) {
+				testkit.Await(t, "the order to wait, or to be refused", func() bool {
+					have := make(chan int)
+					b.loop.post(func() { have <- len(b.loop.tasks.all[id].queue) })
+					return <-have == n || len(answered) > 0
+				})
+			}
+			go func() { answered <- b.order(id, "suspend") }()
+			queued(1)
+			if late {
+				b.await(id, "with the reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "does not answer") })
+				if _, err := b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil || !strings.Contains(err.Error(), "does not answer") {
+					t.Errorf("a user: %v", err)
+				}
+			}
+			go func() { answered <- b.order(id, "checkpoint") }()
+			queued(2)
+			silent.Store(false)
+			for range 2 {
+				if err := <-answered; err != nil {
+					t.Error(err)
+				}
+			}
+			b.awaitState(id, headrace.Checkpointed)
+		})
+	}
+}
+
 // TestStartSeenLate: a start that an earlier daemon had under way, and that begins only when the supervisor is to go, is not made again.
 func TestStartSeenLate(t *testing.T) {
 	b := newBed(t, policy.Wait)

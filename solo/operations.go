@@ -222,6 +222,9 @@ func (o *operations) silent(t *task, err error) {
 			t.op.cancel()
 			return false
 		}
+		if t.op.awaits(c) {
+			return false
+		}
 		o.answer(c, t, err)
 		return true
 	})

@@ -16,6 +16,8 @@ import (
 const (
 	attachTimeout = 5 * time.Second
 	attachRetry   = 2 * time.Second
+	// attachPatience is how long who wants something of a task waits until its supervisor is found, as that of a proc.Runtime.
+	attachPatience = 30 * time.Second
 )
 
 // recovery makes the records agree with what is true.
@@ -405,7 +407,7 @@ func (r *recovery) reattach(t *task, err error) {
 	why := fmt.Errorf("what became of it is not known, trying again: %w", err)
 	t.rec.Reason = journal.Short(why.Error())
 	r.log.Warn("what became of a task is not known", "id", t.rec.ID, "err", err)
-	rec := t.rec
+	rec, began := t.rec, r.clk.boot()
 	r.begin(t, headrace.Attaching, nil, nil, func(ctx context.Context) func() error {
 		for {
 			select {
@@ -417,8 +419,10 @@ func (r *recovery) reattach(t *task, err error) {
 			if f.live != nil || f.exit != nil || errors.Is(f.err, proc.ErrGone) {
 				return func() error { t.silence = nil; r.reconcile(t, f); return nil }
 			}
+			if r.clk.boot()-began >= attachPatience {
+				r.post(func() { r.silent(t, why) })
+			}
 		}
 	})
-	r.silent(t, why)
 	r.touch(t)
 }

@@ -109,6 +109,10 @@ func (o *operation) attaching(t *task) bool {
 	return o.kind == headrace.Attaching || o.kind == headrace.Starting && t.hosted()
 }
 
+// awaits tells whether a request waits for the supervisor to be found, however long that takes. A scheduler that were told that a task
+// can neither be suspended nor checkpointed would kill it.
+func (o *operation) awaits(c *call) bool { return o.kind == headrace.Attaching && c.ordered }
+
 // holdsSlot tells whether the task's processors are taken. Those of a hosted task
 // are its scheduler's business.
 func (t *task) holdsSlot() bool {
