@@ -366,7 +366,7 @@ func TestHeldStartWithoutAnswer(t *testing.T) {
 	for _, what := range []string{"hold", "start held", "restore moved"} {
 		for _, kill := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, killed %v", what, kill), func(t *testing.T) {
-				b, _ := newShelfBed(t)
+				b, shelf := newShelfBed(t)
 				if what == "restore moved" {
 					id := b.launch(someContainer)
 					b.mustOrder(id, "checkpoint")
@@ -394,6 +394,11 @@ func TestHeldStartWithoutAnswer(t *testing.T) {
 						t.Error(err)
 					}
 					b.awaitState(otherContainer, headrace.Killed)
+					shelf.mu.Lock()
+					defer shelf.mu.Unlock()
+					if n := len(shelf.ended); (n == 1) != (what == "restore moved") {
+						t.Errorf("what was fetched is given up %d times", n)
+					}
 					return
 				}
 				silent.end()

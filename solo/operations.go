@@ -108,6 +108,9 @@ func (o *operations) start(t *task, in *journal.Intent) {
 			t.rec.ImageDirs = left
 			o.shareOutput(t, sharing)
 			if errors.Is(err, context.Canceled) {
+				if st != nil { // what was fetched may be there still
+					t.rec.AddImageDir(st.Dir)
+				}
 				return err
 			}
 			if err != nil {
