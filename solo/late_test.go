@@ -499,6 +499,34 @@ func TestOrderWhileAttaching(t *testing.T) {
 	}
 }
 
+// TestFoundLate: that a supervisor did not answer to a daemon that came is not shown any more when it has.
+func TestFoundLate(t *testing.T) {
+	for _, state := range []headrace.TaskState{headrace.Running, headrace.Checkpointed} {
+		t.Run(state.String(), func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(state, never)
+			b.crash()
+			b.clock = hasty{began: systemClock{}.boot()}
+			var silent atomic.Bool
+			silent.Store(true)
+			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+				if op == "attach" && silent.Load() {
+					return proc.ErrNoAnswer
+				}
+				return nil
+			}}
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			b.await(id, "with the reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "does not answer") })
+			silent.Store(false)
+			b.await(id, "without the reason", func(w *wire.Task) bool {
+				return w.State == state.String() && !strings.Contains(w.Reason, "does not answer")
+			})
+		})
+	}
+}
+
 // TestStartSeenLate: a start that an earlier daemon had under way, and that begins only when the supervisor is to go, is not made again.
 func TestStartSeenLate(t *testing.T) {
 	b := newBed(t, policy.Wait)
