@@ -138,9 +138,15 @@ func (t *Task) giveUp(ctx context.Context) {
 		t.Close()
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	t.KillWithin(ctx, time.Millisecond, startTimeout)
+}
+
+// hold waits for the word of the other end of the lifeline. When the supervisor has not answered within the patience, the other end has
+// given up, and nothing can come of it any more.
+func (t *Task) hold(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, ErrNoAnswer)
 	defer cancel()
-	t.Kill(ctx, time.Millisecond)
+	return t.call(ctx, "hold", nil, nil)
 }
 
 // Hold makes the supervisor of a task with Attached and returns when the other end
@@ -160,7 +166,7 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 	}
 	t, err := r.launch(ctx, spec.ID, stdio)
 	if err == nil {
-		err = t.watched(ctx, "hold", 0, nil, nil)
+		err = t.hold(ctx)
 	}
 	if err != nil {
 		t.giveUp(ctx)

@@ -323,6 +323,9 @@ func (t *Task) kill(ctx context.Context, a graceArgs, patience time.Duration) er
 		if killErr := t.c.KillPeer(); killErr != nil {
 			return errors.Join(err, killErr)
 		}
+		if left := t.c.AwaitPeer(startTimeout); left != nil { // it waits for a disk, or something of its namespace does
+			return fmt.Errorf("%w: %w", err, left)
+		}
 		return nil
 	}
 	return err

@@ -360,10 +360,10 @@ func TestHostedWithoutAnswer(t *testing.T) {
 	b.mustOrder(id, "resume")
 }
 
-// TestHeldStartWithoutAnswer: a container is started once, or killed, whose supervisor does not answer when it is held, or to be started
+// TestHeldStartWithoutAnswer: a container is started once, or killed, whose supervisor does not answer when it is to be started
 // or to restore what came from elsewhere.
 func TestHeldStartWithoutAnswer(t *testing.T) {
-	for _, what := range []string{"hold", "start held", "restore moved"} {
+	for _, what := range []string{"start held", "restore moved"} {
 		for _, kill := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, killed %v", what, kill), func(t *testing.T) {
 				b, shelf := newShelfBed(t)
