@@ -23,7 +23,7 @@ var (
 	// ErrNotNow: nothing is wrong with the task or its checkpoint, but the machine
 	// cannot do it at the moment; try again later. The error text says why.
 	ErrNotNow = errors.New("not possible now")
-	// ErrNoAnswer: the supervisor of the task has not answered in time, and may have done what was
+	// ErrNoAnswer: the supervisor of the task has not answered in time, and may do what was
 	// asked of it all the same.
 	ErrNoAnswer = fmt.Errorf("%w: its supervisor does not answer", ErrNotNow)
 	// ErrNoImage: no usable checkpoint was found, and there will be none.

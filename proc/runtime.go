@@ -44,8 +44,11 @@ type Runtime struct {
 	// StallLimit is how long CRIU may make no progress until it is ended; 0: a minute.
 	StallLimit time.Duration
 	// Patience is how long a supervisor may take to stop or to continue its task, beyond the
-	// grace, or to say that it is there; 0: 30 s.
+	// grace, or to say that it is there; 0: 30 s. Silent, if not nil, is told of one that takes longer while something is
+	// asked of it, with ErrNoAnswer; and with nil when it answers again or nothing is asked of it any more. What was asked
+	// is not given up, but by its context: the supervisor does it when it goes on.
 	Patience time.Duration
+	Silent   func(headrace.TaskID, error)
 	// Cgroups is where each task gets a cgroup of its own; nil: nowhere. Problem, if
 	// not nil, is told what could not be had of one before the task starts or is
 	// restored; nil: all that was wanted.
@@ -111,7 +114,7 @@ func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task,
 	}
 	t, err := r.launch(ctx, spec.ID, stdio)
 	if err == nil {
-		if err = t.call(ctx, "start", nil, nil); errors.Is(err, ErrGone) {
+		if err = t.watched(ctx, "start", 0, nil, nil); errors.Is(err, ErrGone) {
 			err = nil // it has ended already
 		}
 	}
@@ -135,9 +138,15 @@ func (t *Task) giveUp(ctx context.Context) {
 		t.Close()
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	t.KillWithin(ctx, time.Millisecond, startTimeout)
+}
+
+// hold waits for the word of the other end of the lifeline. When the supervisor has not answered within the patience, the other end has
+// given up, and nothing can come of it any more.
+func (t *Task) hold(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, ErrNoAnswer)
 	defer cancel()
-	t.Kill(ctx, time.Millisecond)
+	return t.call(ctx, "hold", nil, nil)
 }
 
 // Hold makes the supervisor of a task with Attached and returns when the other end
@@ -157,7 +166,7 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 	}
 	t, err := r.launch(ctx, spec.ID, stdio)
 	if err == nil {
-		err = t.call(ctx, "hold", nil, nil)
+		err = t.hold(ctx)
 	}
 	if err != nil {
 		t.giveUp(ctx)
@@ -186,7 +195,7 @@ func (r *Runtime) succeedSupervisor(ctx context.Context, id headrace.TaskID) err
 // (Exit.EndsRestore) gives ErrGone.
 func (r *Runtime) Restore(ctx context.Context, spec Spec, o RestoreOptions) (*Task, RestoreResult, error) {
 	var res RestoreResult
-	t, err := r.Attach(ctx, spec.ID)
+	t, err := r.waiting(ctx, spec.ID)
 	switch {
 	case err == nil:
 		if err = r.renewGroup(spec.ID); err != nil {
@@ -236,6 +245,22 @@ func (r *Runtime) Attach(ctx context.Context, id headrace.TaskID) (*Task, error)
 	if err := t.present(ctx); err != nil { // it may be about to end
 		t.Close()
 		return nil, opError("attach to", id, err)
+	}
+	return t, nil
+}
+
+// waiting is Attach to the supervisor that is to restore a task, however long that takes to answer.
+func (r *Runtime) waiting(ctx context.Context, id headrace.TaskID) (*Task, error) {
+	t, err := r.connect(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	end := t.watch("restore", 0)
+	err = t.call(ctx, "ping", nil, nil)
+	end()
+	if err != nil {
+		t.Close()
+		return nil, err
 	}
 	return t, nil
 }
@@ -649,6 +674,10 @@ func install(src *os.File, to string) error {
 	return err
 }
 
+// opError says of an error, if it is one, what could not be done to which task.
 func opError(op string, id headrace.TaskID, err error) error {
+	if err == nil {
+		return nil
+	}
 	return fmt.Errorf("%s task %s: %w", op, id, err)
 }

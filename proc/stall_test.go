@@ -307,39 +307,98 @@ func TestKillOfWhatHangs(t *testing.T) {
 	})
 }
 
-// TestSupervisorThatStandsStill: whoever asks a supervisor to stop or to continue its task, and gets no answer, is told so. What was
-// asked is done when the supervisor goes on.
+// stands has a supervisor stand still, until the function is called that it returns.
+func (w *world) stands(id headrace.TaskID) (goOn func()) {
+	w.Helper()
+	pid := w.shimPID(string(id))
+	w.must(unix.Kill(pid, unix.SIGSTOP))
+	w.await("it to stand still", func() bool { p, err := linux.ProcFS("").Stat(pid); return err == nil && linux.Stopped(p.State) })
+	return func() { w.must(unix.Kill(pid, unix.SIGCONT)) }
+}
+
+// TestSupervisorThatStandsStill: whoever asks a supervisor for something, and gets no answer, is told so. What was asked is done, once, when
+// the supervisor goes on, also in the middle of it.
 func TestSupervisorThatStandsStill(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	task := w.start(w.spec("t", "/bin/sh", "-c", "echo ready; exec sleep 1000"))
-	w.awaitOutput(task, "ready")
-	short := proc.Runtime{Shim: w.rt.Shim, Dir: w.rt.Dir, Patience: time.Second}
-	var impatient *proc.Task
-	w.await("a connection", func() (ok bool) {
-		got, err := short.Attach(w.ctx, "t")
-		impatient = got
-		return err == nil
-	})
-	defer impatient.Close()
+	w := newWorld(t).needCheckpoints()
+	told := make(chan error, 1000)
+	w.rt.Patience, w.rt.Silent = time.Second, func(_ headrace.TaskID, err error) { told <- err }
+	until := func(what string, is func(error) bool) {
+		t.Helper()
+		for {
+			select {
+			case err := <-told:
+				if is(err) {
+					return
+				}
+				t.Logf("%s: it is told %v", what, err) // on a busy machine
+			case <-w.ctx.Done():
+				t.Fatalf("%s: nobody is told", what)
+			}
+		}
+	}
+	real, dir := w.rt.CRIU, w.TempDir()
+	at, goOn := filepath.Join(dir, "at"), filepath.Join(dir, "go-on")
+	w.rt.CRIU = filepath.Join(dir, "criu")
+	w.must(os.WriteFile(w.rt.CRIU, fmt.Appendf(nil, "#!/bin/sh\n: >%s\nuntil [ -e %s ]; do sleep 0.02; done\nexec %s \"$@\"\n", at, goOn, real), 0o755))
+	s, task := w.counting()
+	quiet := &proc.Runtime{Shim: w.rt.Shim, Dir: w.rt.Dir, Patience: time.Second}
+	attach := func() { // it gives up
+		defer w.stands("count")()
+		if _, err := quiet.Attach(w.ctx, "count"); !errors.Is(err, proc.ErrNoAnswer) {
+			t.Errorf("attach: %v", err)
+		}
+	}
+	attach()
+	restored := task
 	for _, c := range []struct {
 		what string
+		in   bool // in the middle of it, else before
 		ask  func() error
 		then headrace.TaskState
 	}{
-		{"attach to", func() error { _, err := short.Attach(w.ctx, "t"); return err }, headrace.Running},
-		{"suspend", func() error { _, err := impatient.Suspend(w.ctx, time.Millisecond); return err }, headrace.Suspended},
-		{"resume", func() error { return impatient.Resume(w.ctx) }, headrace.Running},
+		{"suspend", false, func() error { _, err := task.Suspend(w.ctx, time.Millisecond); return err }, headrace.Suspended},
+		{"pageout", false, func() error { _, err := task.PageOut(w.ctx, 1<<20); return err }, headrace.Suspended},
+		{"resume", false, func() error { return task.Resume(w.ctx) }, headrace.Running},
+		{"pagein", false, func() error { _, err := task.PageIn(w.ctx); return err }, headrace.Running},
+		{"checkpoint", false, func() error { _, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store}); return err }, headrace.Checkpointed},
+		{"restore", false, func() (err error) {
+			restored, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+			return err
+		}, headrace.Running},
+		{"checkpoint", true, func() error { _, err := restored.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store}); return err }, headrace.Checkpointed},
+		{"restore", true, func() (err error) {
+			restored, _, err = w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
+			return err
+		}, headrace.Running},
 	} {
-		pid := w.shimPID("t")
-		w.must(unix.Kill(pid, unix.SIGSTOP))
-		w.await("it to stand still", func() bool { p, err := linux.ProcFS("").Stat(pid); return err == nil && linux.Stopped(p.State) })
-		if err := c.ask(); !errors.Is(err, proc.ErrNoAnswer) || !strings.Contains(err.Error(), c.what+" task t: ") {
-			t.Errorf("%s: %v", c.what, err)
+		os.Remove(at)
+		os.Remove(goOn)
+		answer := make(chan error, 1)
+		ask := func() { go func() { answer <- c.ask() }() }
+		if c.in {
+			ask()
+			w.await("CRIU", func() bool { _, err := os.Stat(at); return err == nil })
 		}
-		w.must(unix.Kill(w.shimPID("t"), unix.SIGCONT))
-		w.await("it to be "+c.then.String(), func() bool { return w.stats(task).State == c.then })
+		goes := w.stands("count")
+		if !c.in {
+			ask()
+		}
+		until(c.what+", asked of nobody", func(err error) bool {
+			return errors.Is(err, proc.ErrNoAnswer) && strings.Contains(err.Error(), c.what+" task count: ")
+		})
+		w.must(os.WriteFile(goOn, nil, 0o600))
+		goes()
+		until(c.what+", when it goes on", func(err error) bool { return err == nil })
+		if err := <-answer; err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if st := w.stats(restored); st.State != c.then {
+			t.Errorf("after %s it is %v", c.what, st.State)
+		}
 	}
+	w.end(restored)
+	w.checkCounter("count")
 }
 
 // traceAsUser has a process of the other user trace another, and take no note of what becomes

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"headrace"
+	"headrace/internal/linux"
 	"headrace/proc/control"
 )
 
@@ -19,8 +20,9 @@ type Task struct {
 	dir string
 	// criu is the path of CRIU; empty: there is none.
 	criu string
-	// patience is Runtime.Patience.
+	// patience is Runtime.Patience; silent tells Runtime.Silent.
 	patience time.Duration
+	silent   func(error)
 	c        *control.Client
 	// leash is closed, if there is one, when the shim knows what to do. One that loses
 	// its leash before that ends.
@@ -34,6 +36,11 @@ type Task struct {
 
 func (r *Runtime) newTask(id headrace.TaskID, c *control.Client) *Task {
 	t := &Task{ID: id, dir: r.TaskDir(id), criu: r.CRIU, patience: cmp.Or(r.Patience, defaultPatience), c: c, exited: make(chan struct{})}
+	t.silent = func(err error) {
+		if r.Silent != nil {
+			r.Silent(id, err)
+		}
+	}
 	go t.awaitEnd()
 	return t
 }
@@ -115,19 +122,64 @@ func (t *Task) call(ctx context.Context, op string, args, result any) error {
 	return err
 }
 
-func (t *Task) verb(ctx context.Context, op string, args, result any) error {
-	if err := t.call(ctx, op, args, result); err != nil {
-		return opError(op, t.ID, err)
-	}
-	return nil
+// watched is call; see watch.
+func (t *Task) watched(ctx context.Context, op string, limit time.Duration, args, result any) error {
+	defer t.watch(op, limit)()
+	return t.call(ctx, op, args, result)
 }
 
-// verbInTime is verb that fails with ErrNoAnswer when it takes longer than the grace and the task's
-// patience.
-func (t *Task) verbInTime(ctx context.Context, op string, grace time.Duration, result any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, grace+t.patience, ErrNoAnswer)
+func (t *Task) verb(ctx context.Context, op string, limit time.Duration, args, result any) error {
+	return opError(op, t.ID, t.watched(ctx, op, limit, args, result))
+}
+
+// watch has Runtime.Silent told, until end is called, when the supervisor does not say within the patience that it is there, or the limit
+// of what it is asked for, if there is one, is over; and when that has passed.
+func (t *Task) watch(op string, limit time.Duration) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		silent := false
+		tell := func(err error) {
+			if is := err != nil; is != silent {
+				silent = is
+				t.silent(err)
+			}
+		}
+		defer tell(nil)
+		for over := linux.Clock() + limit; sleep(ctx, t.patience/2); {
+			err := t.ping(ctx, t.patience/2)
+			if limit > 0 && linux.Clock() >= over {
+				err = ErrNoAnswer
+			}
+			if errors.Is(err, ErrNoAnswer) && ctx.Err() == nil {
+				tell(opError(op, t.ID, err))
+			} else if err == nil {
+				tell(nil)
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// ping asks whether the supervisor is there. It leaves the leash alone: what the supervisor is to do it may not have heard.
+func (t *Task) ping(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, ErrNoAnswer)
 	defer cancel()
-	return t.verb(ctx, op, graceArgs{Grace: grace}, result)
+	return t.c.Call(ctx, "ping", nil, nil)
+}
+
+// sleep returns false when ctx ends before the time is over.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // present fails with ErrNoAnswer if the supervisor does not say in time that it is there.
@@ -145,22 +197,22 @@ type graceArgs struct {
 
 // Suspend stops every thread of the task and confirms it: SIGTSTP and a grace (0:
 // 100 ms) for processes that handle it, SIGSTOP for the others and what is left
-// (os-assisted-preemption, III.B). On an error the task runs on, but for ErrNoAnswer: then
-// it may be carried out still, and is to be asked for again.
+// (os-assisted-preemption, III.B). On an error the task runs on, but if ctx has ended: then it may be
+// carried out still.
 func (t *Task) Suspend(ctx context.Context, grace time.Duration) (SuspendResult, error) {
 	var r SuspendResult
-	err := t.verbInTime(ctx, "suspend", grace, &r)
+	err := t.verb(ctx, "suspend", grace+t.patience, graceArgs{Grace: grace}, &r)
 	return r, err
 }
 
-// Resume continues a suspended task. Of ErrNoAnswer the same is true as of Suspend's.
+// Resume continues a suspended task.
 func (t *Task) Resume(ctx context.Context) error {
-	return t.verbInTime(ctx, "resume", 0, nil)
+	return t.verb(ctx, "resume", t.patience, nil, nil)
 }
 
 // Start starts the command of a task that is held (Runtime.Hold).
 func (t *Task) Start(ctx context.Context) error {
-	err := t.call(ctx, "start", nil, nil)
+	err := t.watched(ctx, "start", 0, nil, nil)
 	if err == nil || errors.Is(err, ErrGone) { // it has ended already
 		return nil
 	}
@@ -172,10 +224,7 @@ func (t *Task) Start(ctx context.Context) error {
 // error nothing runs, and the task is held as before.
 func (t *Task) RestoreMoved(ctx context.Context, o RestoreOptions) (RestoreResult, error) {
 	r, err := t.restore(ctx, o)
-	if err != nil {
-		err = opError("restore", t.ID, err)
-	}
-	return r, err
+	return r, opError("restore", t.ID, err)
 }
 
 // restore asks for a restore. A supervisor that goes away instead of answering has
@@ -184,7 +233,7 @@ func (t *Task) RestoreMoved(ctx context.Context, o RestoreOptions) (RestoreResul
 func (t *Task) restore(ctx context.Context, o RestoreOptions) (RestoreResult, error) {
 	var r RestoreResult
 	o.CRIU = cmp.Or(o.CRIU, t.criu)
-	err := t.call(ctx, "restore", o, &r)
+	err := t.watched(ctx, "restore", 0, o, &r)
 	if errors.Is(err, ErrGone) {
 		if e, ok, _ := readExit(t.dir); ok && e.EndsRestore(o.SeenExit) {
 			return r, nil
@@ -197,7 +246,7 @@ func (t *Task) restore(ctx context.Context, o RestoreOptions) (RestoreResult, er
 // to swap and returns how much left memory.
 func (t *Task) PageOut(ctx context.Context, bytes int64) (int64, error) {
 	var moved int64
-	err := t.verb(ctx, "pageout", struct {
+	err := t.verb(ctx, "pageout", 0, struct {
 		Bytes int64 `json:"bytes"`
 	}{bytes}, &moved)
 	return moved, err
@@ -207,7 +256,7 @@ func (t *Task) PageOut(ctx context.Context, bytes int64) (int64, error) {
 // swapped.
 func (t *Task) PageIn(ctx context.Context) (int64, error) {
 	var n int64
-	err := t.verb(ctx, "pagein", nil, &n)
+	err := t.verb(ctx, "pagein", 0, nil, &n)
 	return n, err
 }
 
@@ -218,7 +267,7 @@ func (t *Task) PageIn(ctx context.Context) (int64, error) {
 func (t *Task) Checkpoint(ctx context.Context, o CheckpointOptions) (CheckpointResult, error) {
 	var r CheckpointResult
 	o.CRIU = cmp.Or(o.CRIU, t.criu)
-	err := t.verb(ctx, "checkpoint", o, &r)
+	err := t.verb(ctx, "checkpoint", 0, o, &r)
 	return r, err
 }
 
@@ -259,7 +308,7 @@ func (t *Task) kill(ctx context.Context, a graceArgs, patience time.Duration) er
 	limited, cancel := context.WithTimeoutCause(ctx, a.Grace+patience, ErrNoAnswer)
 	defer cancel()
 	go t.endTracers(limited, cmp.Or(a.Grace, DefaultKillGrace)+tracerPatience)
-	err := t.verb(limited, "kill", a, nil)
+	err := opError("kill", t.ID, t.call(limited, "kill", a, nil))
 	if err == nil { // the end is on record, and its supervisor goes
 		select {
 		case <-t.c.Done():
@@ -274,6 +323,9 @@ func (t *Task) kill(ctx context.Context, a graceArgs, patience time.Duration) er
 		if killErr := t.c.KillPeer(); killErr != nil {
 			return errors.Join(err, killErr)
 		}
+		if left := t.c.AwaitPeer(startTimeout); left != nil { // it waits for a disk, or something of its namespace does
+			return fmt.Errorf("%w: %w", err, left)
+		}
 		return nil
 	}
 	return err
@@ -283,7 +335,7 @@ func (t *Task) kill(ctx context.Context, a graceArgs, patience time.Duration) er
 // back by it. It fails with ErrState if there are processes. No end is recorded: the
 // task may be restored later, by another supervisor.
 func (t *Task) Dismiss(ctx context.Context) error {
-	err := t.verb(ctx, "dismiss", nil, nil)
+	err := opError("dismiss", t.ID, t.call(ctx, "dismiss", nil, nil))
 	if errors.Is(err, ErrGone) {
 		return nil
 	}
@@ -293,7 +345,7 @@ func (t *Task) Dismiss(ctx context.Context) error {
 // Stats measures the task.
 func (t *Task) Stats(ctx context.Context) (Stats, error) {
 	var s Stats
-	err := t.verb(ctx, "stats", nil, &s)
+	err := t.verb(ctx, "stats", 0, nil, &s)
 	return s, err
 }
 

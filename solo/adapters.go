@@ -14,6 +14,8 @@ import (
 // runtimeOf adapts package proc to what the loop needs.
 type runtimeOf struct{ *proc.Runtime }
 
+func (r runtimeOf) Watch(silent func(headrace.TaskID, error)) { r.Silent = silent }
+
 func (r runtimeOf) Start(ctx context.Context, spec proc.Spec, stdio proc.Stdio) (Task, error) {
 	return orNil(r.StartWith(ctx, spec, stdio))
 }

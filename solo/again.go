@@ -28,7 +28,7 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 	o.begin(t, again.Kind, again, nil, func(ctx context.Context) func() error {
 		var stats proc.Stats
 		err := store.InTurn(ctx, m, live.Exited(), func() (_ int64, err error) {
-			stats, err = o.askAgain(ctx, t, live, again, opts)
+			stats, err = o.askAgain(ctx, live, again, opts)
 			return 0, err
 		})
 		var im *journal.Image
@@ -51,16 +51,13 @@ func (o *operations) finish(t *task, again *journal.Intent) {
 const startSeen = time.Second
 
 // askAgain makes a request again, with opts if it was for a checkpoint, and returns the state after it.
-func (o *operations) askAgain(ctx context.Context, t *task, live Task, in *journal.Intent, opts proc.CheckpointOptions) (proc.Stats, error) {
+func (o *operations) askAgain(ctx context.Context, live Task, in *journal.Intent, opts proc.CheckpointOptions) (proc.Stats, error) {
 	var err error
 	switch in.Kind {
 	case headrace.Suspending:
-		err = o.insist(ctx, t, func() error {
-			_, err := live.Suspend(ctx, in.Grace)
-			return err
-		})
+		_, err = live.Suspend(ctx, in.Grace)
 	case headrace.Resuming:
-		err = o.insist(ctx, t, func() error { return live.Resume(ctx) })
+		err = live.Resume(ctx)
 	case headrace.Checkpointing:
 		if err = o.stores.There(ctx, in.Dir); err != nil {
 			break
@@ -73,7 +70,7 @@ func (o *operations) askAgain(ctx context.Context, t *task, live Task, in *journ
 	}
 	began := o.clk.boot()
 	for {
-		stats, err := statsOf(ctx, live)
+		stats, err := live.Stats(ctx)
 		starting := in.Kind == headrace.Starting && stats.State == headrace.Checkpointed && o.clk.boot()-began < startSeen
 		if err == nil && !starting || errors.Is(err, proc.ErrGone) {
 			return stats, err

@@ -109,11 +109,17 @@ func (s *calls) serve(t *task, c *call) {
 				return
 			}
 		}
+		if t.silence != nil && t.op.kind != headrace.Killing {
+			t.op.cancel()
+		}
 		t.queue = append([]*call{c}, t.queue...)
 		return
 	}
 	if aside := t.op.kind == headrace.PagingOut || t.op.kind == headrace.Archiving; aside && c.command == headrace.CommandResume && (c.ordered || c.force && c.by.All) {
 		t.op.cancel()
+	} else if t.silence != nil && !t.op.awaits(c) {
+		s.answer(c, t, t.silence)
+		return
 	}
 	t.queue = append(t.queue, c)
 }

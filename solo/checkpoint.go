@@ -218,6 +218,7 @@ func (o *operations) restore(t *task, in *journal.Intent) {
 // attachOrGone finds the supervisor of a task, however often it has to ask: that it could not be asked does not say that it is gone. Its
 // error is proc.ErrGone, or ctx's.
 func (o *operations) attachOrGone(ctx context.Context, id headrace.TaskID) (Task, error) {
+	defer o.heard(id, nil)
 	for {
 		live, err := o.rt.Attach(ctx, id)
 		switch {
@@ -225,6 +226,8 @@ func (o *operations) attachOrGone(ctx context.Context, id headrace.TaskID) (Task
 			return live, nil
 		case errors.Is(err, proc.ErrGone):
 			return nil, err
+		case errors.Is(err, proc.ErrNoAnswer):
+			o.heard(id, err)
 		}
 		o.log.Warn("a supervisor does not answer", "id", id, "err", err)
 		select {

@@ -198,7 +198,7 @@ func (h *containers) startAgain(t *task, in *journal.Intent) {
 				h.showLogs(p, began)
 			}
 		}
-		stats, err := h.askAgain(ctx, t, live, in, proc.CheckpointOptions{})
+		stats, err := h.askAgain(ctx, live, in, proc.CheckpointOptions{})
 		return func() error {
 			if elsewhere {
 				in.Reason = "goes on where it was on another machine"

@@ -84,10 +84,11 @@ func (m *moving) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio
 		case <-ctx.Done():
 		}
 	}
-	if err != nil && ctx.Err() == nil { // else the next daemon starts what is held
-		live.Kill(ctx, time.Millisecond)
+	if err != nil && m.ctx.Err() == nil { // else the next daemon starts what is held
+		live.Kill(m.ctx, time.Millisecond)
 	}
 	if err != nil {
+		live.Close()
 		return nil, from, err
 	}
 	return live, from, nil
@@ -170,7 +171,10 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 		err = attempt()
 	}
 	if asked && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, proc.ErrGone)) {
-		return err // the daemon ends, and the supervisor goes on with what was fetched
+		if m.ctx.Err() != nil {
+			return err // the daemon ends, and the supervisor goes on with what was fetched
+		}
+		live.Kill(m.ctx, time.Millisecond) // or it may restore from what is removed now
 	}
 	if err != nil {
 		why := err

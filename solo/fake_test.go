@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"headrace"
@@ -179,6 +180,56 @@ type conn struct {
 	dumping, restoring func(id headrace.TaskID) <-chan struct{}
 	// concluding is called when what is kept of a task is to be let go of.
 	concluding func(id headrace.TaskID)
+	// mute are the supervisors of all tasks, and silent is told so.
+	mute   *mute
+	silent func(headrace.TaskID, error)
+}
+
+// mute has supervisors stand still that are asked for something, from begin to end: before they have done it, or before they answer.
+type mute struct {
+	what string
+	done bool
+	over atomic.Pointer[chan struct{}]
+}
+
+func (m *mute) begin() {
+	over := make(chan struct{})
+	m.over.Store(&over)
+}
+
+func (m *mute) end() { close(*m.over.Swap(nil)) }
+
+func (m *mute) stand(ctx context.Context, what string, done bool, tell func(error)) error {
+	if m == nil || m.what != what || m.done != done {
+		return nil
+	}
+	over := m.over.Load()
+	if over == nil {
+		return nil
+	}
+	tell(fmt.Errorf("%s: %w", what, proc.ErrNoAnswer))
+	defer tell(nil)
+	select {
+	case <-*over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (c *conn) Watch(silent func(headrace.TaskID, error)) { c.silent = silent }
+
+// ask is do of what a supervisor is asked for.
+func (c *conn) ask(ctx context.Context, op string, id headrace.TaskID, f func(t *thing) error) error {
+	tell := func(err error) { c.silent(id, err) }
+	err := c.mute.stand(ctx, op, false, tell)
+	if err == nil {
+		err = c.do(op, id, f)
+	}
+	if err == nil {
+		err = c.mute.stand(ctx, op, true, tell)
+	}
+	return err
 }
 
 var errCut = errors.New("this daemon is dead")
@@ -233,9 +284,9 @@ func (c *conn) begin(t *thing, id headrace.TaskID) *shim {
 	return s
 }
 
-func (c *conn) Start(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, error) {
+func (c *conn) Start(ctx context.Context, spec proc.Spec, _ proc.Stdio) (Task, error) {
 	var live Task
-	err := c.do("start", spec.ID, func(t *thing) error {
+	err := c.ask(ctx, "start", spec.ID, func(t *thing) error {
 		if t.starts > 0 && t.exit != nil {
 			c.fault("task %s is started without a reset", spec.ID)
 		}
@@ -251,9 +302,9 @@ func (c *conn) Start(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, err
 	return live, err
 }
 
-func (c *conn) Hold(_ context.Context, spec proc.Spec, _ proc.Stdio) (Task, error) {
+func (c *conn) Hold(ctx context.Context, spec proc.Spec, _ proc.Stdio) (Task, error) {
 	var live Task
-	err := c.do("hold", spec.ID, func(t *thing) error {
+	err := c.ask(ctx, "hold", spec.ID, func(t *thing) error {
 		t.spec = spec
 		live = &fakeTask{c, spec.ID, c.begin(t, spec.ID)}
 		t.shim.state = headrace.Checkpointed // no processes
@@ -339,7 +390,7 @@ func (c *conn) Restore(ctx context.Context, spec proc.Spec, o proc.RestoreOption
 	if err := until(ctx, c.restoring, spec.ID); err != nil {
 		return nil, res, err
 	}
-	err := c.do("restore", spec.ID, func(t *thing) error {
+	err := c.ask(ctx, "restore", spec.ID, func(t *thing) error {
 		if t.shim != nil && t.shim.state != headrace.Checkpointed {
 			return fmt.Errorf("restore: %w: it is %s", proc.ErrState, t.shim.state)
 		}
@@ -469,8 +520,8 @@ type fakeTask struct {
 	s  *shim
 }
 
-func (f *fakeTask) do(op string, do func(t *thing) error) error {
-	return f.c.do(op, f.id, func(t *thing) error {
+func (f *fakeTask) do(ctx context.Context, op string, do func(t *thing) error) error {
+	return f.c.ask(ctx, op, f.id, func(t *thing) error {
 		if t.shim != f.s {
 			return fmt.Errorf("%s: %w", op, proc.ErrGone)
 		}
@@ -487,8 +538,8 @@ func (f *fakeTask) want(states ...headrace.TaskState) error {
 	return fmt.Errorf("%w: it is %s", proc.ErrState, f.s.state)
 }
 
-func (f *fakeTask) Suspend(context.Context, time.Duration) (r proc.SuspendResult, err error) {
-	return r, f.do("suspend", func(*thing) error {
+func (f *fakeTask) Suspend(ctx context.Context, _ time.Duration) (r proc.SuspendResult, err error) {
+	return r, f.do(ctx, "suspend", func(*thing) error {
 		if err := f.want(headrace.Running); err != nil {
 			return err
 		}
@@ -497,8 +548,8 @@ func (f *fakeTask) Suspend(context.Context, time.Duration) (r proc.SuspendResult
 	})
 }
 
-func (f *fakeTask) Dismiss(context.Context) error {
-	return f.do("dismiss", func(t *thing) error {
+func (f *fakeTask) Dismiss(ctx context.Context) error {
+	return f.do(ctx, "dismiss", func(t *thing) error {
 		if err := f.want(headrace.Checkpointed); err != nil {
 			return err
 		}
@@ -507,8 +558,8 @@ func (f *fakeTask) Dismiss(context.Context) error {
 	})
 }
 
-func (f *fakeTask) Resume(context.Context) error {
-	return f.do("resume", func(*thing) error {
+func (f *fakeTask) Resume(ctx context.Context) error {
+	return f.do(ctx, "resume", func(*thing) error {
 		if err := f.want(headrace.Suspended); err != nil {
 			return err
 		}
@@ -517,8 +568,8 @@ func (f *fakeTask) Resume(context.Context) error {
 	})
 }
 
-func (f *fakeTask) PageOut(_ context.Context, bytes int64) (int64, error) {
-	err := f.do("pageout", func(t *thing) error {
+func (f *fakeTask) PageOut(ctx context.Context, bytes int64) (int64, error) {
+	err := f.do(ctx, "pageout", func(t *thing) error {
 		if err := f.want(headrace.Suspended); err != nil {
 			return err
 		}
@@ -530,8 +581,8 @@ func (f *fakeTask) PageOut(_ context.Context, bytes int64) (int64, error) {
 	return bytes, err
 }
 
-func (f *fakeTask) PageIn(context.Context) (n int64, err error) {
-	err = f.do("pagein", func(t *thing) error {
+func (f *fakeTask) PageIn(ctx context.Context) (n int64, err error) {
+	err = f.do(ctx, "pagein", func(t *thing) error {
 		n = t.swapped
 		t.resident += n
 		t.swapped = 0
@@ -541,12 +592,12 @@ func (f *fakeTask) PageIn(context.Context) (n int64, err error) {
 }
 
 func (f *fakeTask) Positions() (at map[linux.FileID]int64, err error) {
-	err = f.do("positions", func(t *thing) error { at = t.positions; return nil })
+	err = f.do(context.Background(), "positions", func(t *thing) error { at = t.positions; return nil })
 	return at, err
 }
 
-func (f *fakeTask) Start(context.Context) error {
-	return f.do("start held", func(t *thing) error {
+func (f *fakeTask) Start(ctx context.Context) error {
+	return f.do(ctx, "start held", func(t *thing) error {
 		if err := f.want(headrace.Checkpointed); err != nil {
 			return err
 		}
@@ -560,7 +611,7 @@ func (f *fakeTask) RestoreMoved(ctx context.Context, o proc.RestoreOptions) (r p
 	if err := until(ctx, f.c.restoring, f.id); err != nil {
 		return r, err
 	}
-	err = f.do("restore moved", func(t *thing) error {
+	err = f.do(ctx, "restore moved", func(t *thing) error {
 		if err := f.want(headrace.Checkpointed); err != nil {
 			return err
 		}
@@ -580,7 +631,7 @@ func (f *fakeTask) Checkpoint(ctx context.Context, o proc.CheckpointOptions) (r 
 	if err := until(ctx, f.c.dumping, f.id); err != nil {
 		return r, err
 	}
-	err = f.do("checkpoint", func(t *thing) error {
+	err = f.do(ctx, "checkpoint", func(t *thing) error {
 		if err := f.want(headrace.Running, headrace.Suspended); err != nil {
 			return err
 		}
@@ -601,8 +652,8 @@ func (f *fakeTask) Checkpoint(ctx context.Context, o proc.CheckpointOptions) (r 
 	return r, err
 }
 
-func (f *fakeTask) Kill(context.Context, time.Duration) error {
-	err := f.do("kill", func(t *thing) error {
+func (f *fakeTask) Kill(ctx context.Context, _ time.Duration) error {
+	err := f.do(ctx, "kill", func(t *thing) error {
 		f.c.end(t, proc.Exit{Code: 143, Signal: 15})
 		return nil
 	})
@@ -612,8 +663,8 @@ func (f *fakeTask) Kill(context.Context, time.Duration) error {
 	return err
 }
 
-func (f *fakeTask) KillForUser(context.Context, time.Duration) error {
-	err := f.do("kill", func(t *thing) error {
+func (f *fakeTask) KillForUser(ctx context.Context, _ time.Duration) error {
+	err := f.do(ctx, "kill", func(t *thing) error {
 		f.c.end(t, proc.Exit{Code: 143, Signal: 15, KilledForUser: true})
 		return nil
 	})

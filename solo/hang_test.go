@@ -257,6 +257,57 @@ func TestRealRestoreThatHangsAtARestart(t *testing.T) {
 	m.wantCount(id, 2)
 }
 
+// supervisor returns the pid of the process that supervises a task.
+func (m *machine) supervisor(id headrace.TaskID) int {
+	m.t.Helper()
+	found := m.supervisors(id)
+	if len(found) != 1 {
+		m.t.Fatalf("its supervisors are %v", found)
+	}
+	pid, err := strconv.Atoi(filepath.Base(found[0]))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return pid
+}
+
+// TestRealSavedWithoutAnswer: who wants a task checkpointed, or brought back, whose supervisor stands still, is told so. It is done when the
+// supervisor goes on, and the task loses nothing.
+func TestRealSavedWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, policy.Wait)
+	if !m.image {
+		t.Skip("without root or CRIU there are no checkpoints")
+	}
+	m.launch()
+	gated, goOn := m.gated(20)
+	id := m.run(headrace.Normal, gated)
+	m.awaitState(id, headrace.Running)
+	q := &wire.VerbRequest{Id: string(id)}
+	for _, c := range []struct {
+		doing string
+		ask   func() error
+		then  headrace.TaskState
+	}{
+		{"checkpointing", func() error { _, err := m.tasks.Checkpoint(m.ctx(), q); return err }, headrace.Checkpointed},
+		{"restoring", func() error { _, err := m.tasks.Restore(m.ctx(), q); return err }, headrace.Running},
+	} {
+		pid := m.supervisor(id)
+		syscall.Kill(pid, syscall.SIGSTOP)
+		if err := c.ask(); err == nil || !strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("%s: %v", c.doing, err)
+		}
+		if got := m.get(id); got.Doing != c.doing || !strings.Contains(got.Reason, "does not answer") {
+			t.Errorf("it is %v", got)
+		}
+		syscall.Kill(pid, syscall.SIGCONT)
+		m.awaitState(id, c.then)
+	}
+	goOn()
+	m.awaitState(id, headrace.Done)
+	m.wantCount(id, 20)
+}
+
 // TestRealSupervisorThatStandsStill: a supervisor stops in the middle of a suspension, and does not answer. Whoever
 // has asked is told so, and the task is not said to be suspended before it is.
 func TestRealSupervisorThatStandsStill(t *testing.T) {
@@ -282,14 +333,7 @@ print(1)`, asked, goOn, gate)}
 		text, _ := os.ReadFile(filepath.Join(dir, "tasks", string(id), "stdout"))
 		return len(text) > 0
 	})
-	supervisor := m.supervisors(id)
-	if len(supervisor) != 1 {
-		t.Fatalf("its supervisors are %v", supervisor)
-	}
-	pid, err := strconv.Atoi(filepath.Base(supervisor[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := m.supervisor(id)
 	q := &wire.VerbRequest{Id: string(id), Grace: 5}
 	for silent := false; !silent; { // else the grace was over before its supervisor stood still
 		os.Remove(asked)

@@ -177,57 +177,16 @@ func TestRestoreWithoutAnswer(t *testing.T) {
 	b.is(id, headrace.Running)
 }
 
-// unanswered returns a connection on which requests of one kind are not answered while that is set, whether they are carried
-// out all the same or not.
-func unanswered(b *bed, what string, done bool) (*conn, *atomic.Bool) {
-	silent := new(atomic.Bool)
-	fail := func(op string, _ headrace.TaskID) error {
-		if op == what && silent.Load() {
-			return proc.ErrNoAnswer
-		}
-		return nil
-	}
-	if done {
-		return &conn{world: b.world, after: fail}, silent
-	}
-	return &conn{world: b.world, before: fail}, silent
+// unanswered returns a connection on which requests of one kind are not answered from begin to end, whether they are carried
+// out before that or after it.
+func unanswered(b *bed, what string, done bool) (*conn, *mute) {
+	m := &mute{what: what, done: done}
+	return &conn{world: b.world, mute: m}, m
 }
 
 // tells reports whether something with that reason is in a task's history.
 func tells(w *wire.Task, state, reason string) bool {
 	return slices.ContainsFunc(w.History, func(e *wire.Event) bool { return e.State == state && strings.Contains(e.Reason, reason) })
-}
-
-// TestSuspendWithoutAnswer: who wants a task suspended whose supervisor does not answer is told so. It is suspended when the supervisor
-// answers, and before that nothing else becomes of it: nobody knows whether it runs.
-func TestSuspendWithoutAnswer(t *testing.T) {
-	for _, done := range []bool{false, true} {
-		t.Run(fmt.Sprintf("done %v", done), func(t *testing.T) {
-			b := newBed(t, policy.Wait)
-			c, silent := unanswered(b, "suspend", done)
-			if err := b.startWith(c); err != nil {
-				t.Fatal(err)
-			}
-			id := b.run(headrace.Normal)
-			b.awaitState(id, headrace.Running)
-			silent.Store(true)
-			q := &wire.VerbRequest{Id: string(id)}
-			if _, err := b.tasks.Suspend(b.ctx(), q); err == nil || !strings.Contains(err.Error(), "does not answer") {
-				t.Errorf("it is said to be suspended: %v", err)
-			}
-			b.await(id, "being suspended, with the reason", func(w *wire.Task) bool {
-				return w.State == "running" && w.Doing == "suspending" && strings.Contains(w.Reason, "does not answer")
-			})
-			silent.Store(false)
-			got := b.await(id, "suspended", func(w *wire.Task) bool { return w.State == "suspended" && w.Doing == "" })
-			if !got.Held || got.Reason != "a user asked for it" || !tells(got, "trouble", "does not answer") {
-				t.Errorf("it is %v", got)
-			}
-			if is := b.world.state(id); is != headrace.Suspended {
-				t.Errorf("it is %s", is)
-			}
-		})
-	}
 }
 
 // TestRoomWithoutAnswer: a task that is to make room, and whose supervisor does not answer, does not lose its work for that.
@@ -239,12 +198,12 @@ func TestRoomWithoutAnswer(t *testing.T) {
 	}
 	id := b.run(headrace.Low)
 	b.awaitState(id, headrace.Running)
-	silent.Store(true)
+	silent.begin()
 	urgent := b.run(headrace.High)
 	b.await(id, "being suspended, with the reason", func(w *wire.Task) bool {
 		return w.State == "running" && w.Doing == "suspending" && strings.Contains(w.Reason, "does not answer")
 	})
-	silent.Store(false)
+	silent.end()
 	b.awaitState(urgent, headrace.Running)
 	b.awaitState(id, headrace.Suspended)
 	b.finish(urgent, 0)
@@ -256,54 +215,130 @@ func TestRoomWithoutAnswer(t *testing.T) {
 	})
 }
 
-// TestKillWithoutAnswer: a kill does not wait for a supervisor that does not answer to a suspension.
-func TestKillWithoutAnswer(t *testing.T) {
-	b := newBed(t, policy.Wait)
-	c, silent := unanswered(b, "suspend", false)
-	if err := b.startWith(c); err != nil {
-		t.Fatal(err)
-	}
-	id := b.run(headrace.Normal)
-	b.awaitState(id, headrace.Running)
-	silent.Store(true)
-	q := &wire.VerbRequest{Id: string(id)}
-	if _, err := b.tasks.Suspend(b.ctx(), q); err == nil {
-		t.Error("no error")
-	}
-	if _, err := b.tasks.Kill(b.ctx(), q); err != nil {
-		t.Error(err)
-	}
-	b.awaitState(id, headrace.Killed)
+// silently are the operations that wait for a supervisor: what is asked of it, what the task is meanwhile, and shows, and
+// what it is when the supervisor has answered.
+var silently = map[string]struct {
+	from, state headrace.TaskState
+	doing       string
+	ask         func(b *bed, q *wire.VerbRequest) error
+	then        headrace.TaskState
+}{
+	"start": {headrace.Pending, headrace.Pending, "starting", (*bed).askResume, headrace.Running},
+	"suspend": {headrace.Running, headrace.Running, "suspending", func(b *bed, q *wire.VerbRequest) error {
+		_, err := b.tasks.Suspend(b.ctx(), q)
+		return err
+	}, headrace.Suspended},
+	"resume": {headrace.Suspended, headrace.Suspended, "resuming", (*bed).askResume, headrace.Running},
+	"checkpoint": {headrace.Running, headrace.Running, "checkpointing", func(b *bed, q *wire.VerbRequest) error {
+		_, err := b.tasks.Checkpoint(b.ctx(), q)
+		return err
+	}, headrace.Checkpointed},
+	"restore": {headrace.Checkpointed, headrace.Checkpointed, "restoring", (*bed).askResume, headrace.Running},
 }
 
-// TestResumeWithoutAnswer: who wants a task to go on whose supervisor does not answer is told so. It goes on when the supervisor
-// answers, and has its slot until then.
-func TestResumeWithoutAnswer(t *testing.T) {
-	for _, done := range []bool{false, true} {
-		t.Run(fmt.Sprintf("done %v", done), func(t *testing.T) {
-			b := newBed(t, policy.Wait)
-			c, silent := unanswered(b, "resume", done)
-			if err := b.startWith(c); err != nil {
-				t.Fatal(err)
-			}
-			id := b.run(headrace.Normal)
-			b.awaitState(id, headrace.Running)
-			q := &wire.VerbRequest{Id: string(id)}
-			if _, err := b.tasks.Suspend(b.ctx(), q); err != nil {
-				t.Fatal(err)
-			}
-			silent.Store(true)
-			if _, err := b.tasks.Resume(b.ctx(), q); err == nil || !strings.Contains(err.Error(), "does not answer") {
-				t.Errorf("it is said to go on: %v", err)
-			}
-			b.await(id, "being resumed, with the reason", func(w *wire.Task) bool {
-				return w.State == "suspended" && w.Doing == "resuming" && strings.Contains(w.Reason, "does not answer")
+func (b *bed) askResume(q *wire.VerbRequest) error {
+	_, err := b.tasks.Resume(b.ctx(), q)
+	return err
+}
+
+// eachSilently has a supervisor be silent at each operation, and each of its tasks be there then, once.
+func eachSilently(t *testing.T, then func(t *testing.T, b *bed, id headrace.TaskID, silent *mute, end headrace.TaskState)) {
+	for what, op := range silently {
+		for _, done := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, done %v", what, done), func(t *testing.T) {
+				b := newBed(t, policy.Wait)
+				c, silent := unanswered(b, what, done)
+				if err := b.startWith(c); err != nil {
+					t.Fatal(err)
+				}
+				id := b.bring(op.from, never)
+				silent.begin()
+				q := &wire.VerbRequest{Id: string(id)}
+				if err := op.ask(b, q); err == nil || !strings.Contains(err.Error(), "does not answer") {
+					t.Errorf("it is said to be done: %v", err)
+				}
+				b.await(id, op.doing+", with the reason", func(w *wire.Task) bool {
+					return w.State == op.state.String() && w.Doing == op.doing && strings.Contains(w.Reason, "does not answer")
+				})
+				if _, err := b.tasks.Suspend(b.ctx(), q); err == nil || !strings.Contains(err.Error(), "does not answer") {
+					t.Errorf("who comes later: %v", err)
+				}
+				then(t, b, id, silent, op.then)
 			})
-			silent.Store(false)
-			b.awaitState(id, headrace.Running)
-			b.finish(id, 0)
-			b.awaitState(id, headrace.Done)
+		}
+	}
+}
+
+// TestWithoutAnswer: who has asked for something is told when the supervisor does not answer. It is done when that answers, once, and
+// before that nothing else becomes of the task: nobody knows whether it runs.
+func TestWithoutAnswer(t *testing.T) {
+	eachSilently(t, func(t *testing.T, b *bed, id headrace.TaskID, silent *mute, end headrace.TaskState) {
+		silent.end()
+		got := b.awaitState(id, end)
+		if strings.Contains(got.Reason, "does not answer") || !tells(got, "trouble", "does not answer") {
+			t.Errorf("it is %v", got)
+		}
+		if is := b.world.state(id); is != end {
+			t.Errorf("it is %s", is)
+		}
+		if end != headrace.Running {
+			if err := b.askResume(&wire.VerbRequest{Id: string(id)}); err != nil {
+				t.Error(err)
+			}
+		}
+		b.awaitState(id, headrace.Running)
+		b.finish(id, 0)
+		b.awaitState(id, headrace.Done)
+		b.world.with(id, func(x *thing) {
+			if x.starts != 1 || x.completed != 1 || x.seq > 1 {
+				t.Errorf("%d starts, %d ends, %d checkpoints", x.starts, x.completed, x.seq)
+			}
 		})
+	})
+}
+
+// TestKillWithoutAnswer: a kill does not wait for a supervisor that does not answer.
+func TestKillWithoutAnswer(t *testing.T) {
+	eachSilently(t, func(t *testing.T, b *bed, id headrace.TaskID, _ *mute, _ headrace.TaskState) {
+		if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err != nil {
+			t.Error(err)
+		}
+		if got := b.awaitState(id, headrace.Killed); strings.Contains(got.Reason, "does not answer") {
+			t.Errorf("it is %v", got)
+		}
+	})
+}
+
+// TestPageInWithoutAnswer: a task runs whose memory its supervisor was to read back, and says why that is not done.
+func TestPageInWithoutAnswer(t *testing.T) {
+	for _, kill := range []bool{false, true} {
+		b := newBed(t, policy.Wait)
+		c, silent := unanswered(b, "pagein", false)
+		if err := b.startWith(c); err != nil {
+			t.Fatal(err)
+		}
+		id := b.run(headrace.Normal)
+		b.awaitState(id, headrace.Running)
+		q := &wire.VerbRequest{Id: string(id)}
+		if _, err := b.tasks.Suspend(b.ctx(), q); err != nil {
+			t.Fatal(err)
+		}
+		b.world.with(id, func(x *thing) { x.resident, x.swapped = 10<<20, 90<<20 })
+		b.await(id, "measured", func(w *wire.Task) bool { return w.Usage.GetSwapped() == 90<<20 })
+		silent.begin()
+		if err := b.askResume(q); err != nil {
+			t.Error(err)
+		}
+		b.await(id, "running, with the reason", func(w *wire.Task) bool { return w.State == "running" && strings.Contains(w.Reason, "does not answer") })
+		if kill {
+			if _, err := b.tasks.Kill(b.ctx(), q); err != nil {
+				t.Error(err)
+			}
+			b.awaitState(id, headrace.Killed)
+			continue
+		}
+		silent.end()
+		b.await(id, "running", func(w *wire.Task) bool { return w.State == "running" && !strings.Contains(w.Reason, "does not answer") })
 	}
 }
 
@@ -316,13 +351,69 @@ func TestHostedWithoutAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := b.launch(someContainer)
-	silent.Store(true)
+	silent.begin()
 	if err := b.order(id, "suspend"); err == nil {
 		t.Error("no error")
 	}
-	silent.Store(false)
+	silent.end()
 	b.awaitState(id, headrace.Suspended)
 	b.mustOrder(id, "resume")
+}
+
+// TestHeldStartWithoutAnswer: a container is started once, or killed, whose supervisor does not answer when it is to be started
+// or to restore what came from elsewhere.
+func TestHeldStartWithoutAnswer(t *testing.T) {
+	for _, what := range []string{"start held", "restore moved"} {
+		for _, kill := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, killed %v", what, kill), func(t *testing.T) {
+				b, shelf := newShelfBed(t)
+				if what == "restore moved" {
+					id := b.launch(someContainer)
+					b.mustOrder(id, "checkpoint")
+					b.mustOrder(id, "archive")
+				}
+				b.shutdown()
+				c, silent := unanswered(b.bed, what, false)
+				if err := b.startWith(c); err != nil {
+					t.Fatal(err)
+				}
+				b.host = hostClient(b.cfg.StateDir)
+				silent.begin()
+				b.prepare(otherContainer)
+				conn := b.knock(otherContainer, false)
+				defer conn.Close()
+				testkit.Await(t, "the container", func() bool {
+					_, err := b.tasks.Get(b.ctx(), &wire.GetRequest{Id: otherContainer})
+					return err == nil
+				})
+				b.await(otherContainer, "being started, with the reason", func(w *wire.Task) bool {
+					return w.Doing == "starting" && strings.Contains(w.Reason, "does not answer")
+				})
+				if kill {
+					if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: otherContainer}); err != nil {
+						t.Error(err)
+					}
+					b.awaitState(otherContainer, headrace.Killed)
+					shelf.mu.Lock()
+					defer shelf.mu.Unlock()
+					if n := len(shelf.ended); (n == 1) != (what == "restore moved") {
+						t.Errorf("what was fetched is given up %d times", n)
+					}
+					return
+				}
+				silent.end()
+				if r := b.answerTo(conn); r.Error != "" {
+					t.Errorf("its process is told %q", r.Error)
+				}
+				b.awaitState(otherContainer, headrace.Running)
+				b.world.with(otherContainer, func(x *thing) {
+					if x.starts > 1 || (x.starts == 1) == (what == "restore moved") {
+						t.Errorf("%d starts", x.starts)
+					}
+				})
+			})
+		}
+	}
 }
 
 // TestUnansweredBeforeARestart: the daemon that comes tells of the supervisor that does not answer too, and finds the truth
@@ -341,18 +432,97 @@ func TestUnansweredBeforeARestart(t *testing.T) {
 			<-died
 			b.crash()
 			c, silent := unanswered(b, "suspend", false)
-			silent.Store(true)
+			silent.begin()
 			if err := b.startWith(c); err != nil {
 				t.Fatal(err)
 			}
 			b.await(id, "being suspended, with the reason", func(w *wire.Task) bool {
 				return w.State == "running" && w.Doing == "suspending" && strings.Contains(w.Reason, "does not answer")
 			})
-			silent.Store(false)
+			silent.end()
 			b.awaitState(id, headrace.Suspended)
 			if is := b.world.state(id); is != headrace.Suspended {
 				t.Errorf("it is %s", is)
 			}
+		})
+	}
+}
+
+// TestOrderWhileAttaching: a scheduler that wants something of a container whose supervisor does not answer to a daemon that comes is
+// not told that it cannot be had, after which it would kill it: the orders are carried out when the supervisor answers. People are told after a while.
+func TestOrderWhileAttaching(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("late %v", late), func(t *testing.T) {
+			b := newHostBed(t)
+			id := b.launch(someContainer)
+			b.crash()
+			if late {
+				b.clock = hasty{began: systemClock{}.boot()}
+			}
+			var silent atomic.Bool
+			silent.Store(true)
+			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+				if op == "attach" && silent.Load() {
+					return proc.ErrNoAnswer
+				}
+				return nil
+			}}
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			answered := make(chan error, 2)
+			queued := func(n int) {
+				testkit.Await(t, "the order to wait, or to be refused", func() bool {
+					have := make(chan int)
+					b.loop.post(func() { have <- len(b.loop.tasks.all[id].queue) })
+					return <-have == n || len(answered) > 0
+				})
+			}
+			go func() { answered <- b.order(id, "suspend") }()
+			queued(1)
+			if late {
+				b.await(id, "with the reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "does not answer") })
+				if _, err := b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil || !strings.Contains(err.Error(), "does not answer") {
+					t.Errorf("a user: %v", err)
+				}
+			}
+			go func() { answered <- b.order(id, "checkpoint") }()
+			queued(2)
+			silent.Store(false)
+			for range 2 {
+				if err := <-answered; err != nil {
+					t.Error(err)
+				}
+			}
+			b.awaitState(id, headrace.Checkpointed)
+		})
+	}
+}
+
+// TestFoundLate: that a supervisor did not answer to a daemon that came is not shown any more when it has.
+func TestFoundLate(t *testing.T) {
+	for _, state := range []headrace.TaskState{headrace.Running, headrace.Checkpointed} {
+		t.Run(state.String(), func(t *testing.T) {
+			b := newBed(t, policy.Wait)
+			id := b.bringTo(state, never)
+			b.crash()
+			b.clock = hasty{began: systemClock{}.boot()}
+			var silent atomic.Bool
+			silent.Store(true)
+			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+				if op == "attach" && silent.Load() {
+					return proc.ErrNoAnswer
+				}
+				return nil
+			}}
+			if err := b.startWith(c); err != nil {
+				t.Fatal(err)
+			}
+			b.await(id, "with the reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "does not answer") })
+			silent.Store(false)
+			b.await(id, "without the reason", func(w *wire.Task) bool {
+				return w.State == state.String() && !strings.Contains(w.Reason, "does not answer")
+			})
 		})
 	}
 }

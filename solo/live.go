@@ -13,6 +13,8 @@ import (
 // and are called concurrently, for one task one at a time. Package proc
 // implements it on the operating system.
 type Runtime interface {
+	// Watch is called before all others: silent is to be told of supervisors that do not answer (proc.Runtime.Silent).
+	Watch(silent func(headrace.TaskID, error))
 	// Start runs a task from the beginning, with the pipes of stdio in place of
 	// what the spec says; the caller may close them afterwards. A command that cannot be executed is
 	// no error: the Task has ended with an Exit that says so. After an error

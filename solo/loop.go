@@ -51,6 +51,7 @@ func newLoop(cfg *Config, p parts, j recorder) (*loop, error) {
 	l.own = &own{operations: operations, admission: admission, measuring: l.measuring, policy: p.policy}
 	l.measuring.emptied = operations.emptied
 	life.own, life.foreign, life.idle = l.own, l.containers, l.calls.nextCall
+	l.rt.Watch(operations.heard)
 	return l, nil
 }
 

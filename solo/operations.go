@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -107,6 +108,9 @@ func (o *operations) start(t *task, in *journal.Intent) {
 			t.rec.ImageDirs = left
 			o.shareOutput(t, sharing)
 			if errors.Is(err, context.Canceled) {
+				if st != nil { // what was fetched may be there still
+					t.rec.AddImageDir(st.Dir)
+				}
 				return err
 			}
 			if err != nil {
@@ -177,46 +181,56 @@ func is(ctx context.Context, live Task, want headrace.TaskState, err error) bool
 	if !errors.Is(err, proc.ErrState) {
 		return false
 	}
-	for {
-		if stats, err := statsOf(ctx, live); !errors.Is(err, proc.ErrNoAnswer) {
-			return err == nil && stats.State == want
-		}
-	}
+	stats, err := live.Stats(ctx)
+	return err == nil && stats.State == want
 }
 
-// insistPause is how soon a supervisor that has not answered is asked again.
-const insistPause = time.Second
-
-// insist asks a supervisor again and again until it answers. Before that nobody knows whether the task runs: nothing but a kill can be
-// decided about it, or it would have a slot of others, or lose its work. It may be called from anywhere.
-func (o *operations) insist(ctx context.Context, t *task, ask func() error) error {
-	for {
-		err := ask()
-		if !errors.Is(err, proc.ErrNoAnswer) {
-			return err
-		}
-		o.post(func() { o.silent(t, err) })
-		select {
-		case <-time.After(insistPause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+// heard takes in that the supervisor of a task does not answer while something is asked of it, and with nil that it does
+// again, or is asked for nothing any more. It may be called from anywhere.
+func (o *operations) heard(id headrace.TaskID, err error) {
+	if err != nil {
+		err = fmt.Errorf("%w; what was asked of it is done when it does", err)
 	}
+	o.post(func() {
+		if t := o.tasks.all[id]; t != nil {
+			o.silent(t, err)
+		}
+	})
 }
 
-// silent tells those who have asked for the operation under way that the supervisor does not answer.
+// silent has nobody wait any longer for a task whose supervisor does not answer; nil: it does. Until it does nobody knows whether the
+// task runs: nothing but a kill can be decided about it, or it would have a slot of others, or lose its work.
 func (o *operations) silent(t *task, err error) {
-	if t.op == nil {
+	told := t.silence != nil
+	t.silence = err
+	switch {
+	case err == nil:
+		o.show(t)
+		return
+	case !told:
+		t.rec.Note(journal.Event{AtMs: o.clk.wall().UnixMilli(), State: journal.Trouble, Reason: journal.Short(err.Error())})
+		o.touch(t)
+	}
+	if t.op == nil || t.op.kind == headrace.Killing {
 		return
 	}
-	if !t.op.silent {
-		t.op.silent = true
-		o.troubled(t, fmt.Sprintf("%v; it is asked again until it does", err), 0)
+	if !t.op.attaching(t) {
+		for _, c := range t.op.calls {
+			o.answer(c, t, err)
+		}
+		t.op.calls = nil
 	}
-	for _, c := range t.op.calls {
+	t.queue = slices.DeleteFunc(t.queue, func(c *call) bool {
+		if c.command == headrace.CommandKill {
+			t.op.cancel()
+			return false
+		}
+		if t.op.awaits(c) {
+			return false
+		}
 		o.answer(c, t, err)
-	}
-	t.op.calls = nil
+		return true
+	})
 }
 
 // ended reads the exit of a task without waiting for it.
@@ -237,11 +251,7 @@ func (o *operations) suspend(t *task, in *journal.Intent, c *call) {
 	grace, reads := in.Grace, t.opensItself()
 	o.begin(t, headrace.Suspending, in, c, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
-		var res proc.SuspendResult
-		err := o.insist(ctx, t, func() (err error) {
-			res, err = live.Suspend(ctx, grace)
-			return err
-		})
+		res, err := live.Suspend(ctx, grace)
 		if is(ctx, live, headrace.Suspended, err) {
 			err = nil
 		}
@@ -354,7 +364,7 @@ func (o *operations) resume(t *task, in *journal.Intent) {
 	live, swapped := t.live, t.stats.Swapped
 	o.begin(t, headrace.Resuming, in, nil, func(ctx context.Context) func() error {
 		watch := o.stopwatch()
-		err := o.insist(ctx, t, func() error { return live.Resume(ctx) })
+		err := live.Resume(ctx)
 		if is(ctx, live, headrace.Running, err) {
 			err = nil
 		}

@@ -16,6 +16,8 @@ import (
 const (
 	attachTimeout = 5 * time.Second
 	attachRetry   = 2 * time.Second
+	// attachPatience is how long who wants something of a task waits until its supervisor is found, as that of a proc.Runtime.
+	attachPatience = 30 * time.Second
 )
 
 // recovery makes the records agree with what is true.
@@ -260,7 +262,7 @@ func (r *recovery) alive(ctx context.Context, id headrace.TaskID) Task {
 }
 
 func (r *recovery) findProcesses(ctx context.Context, rec journal.Record) (f finding) {
-	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, attachTimeout, proc.ErrNoAnswer)
 	defer cancel()
 	f.live, f.err = r.rt.Attach(ctx, rec.ID)
 	if !errors.Is(f.err, proc.ErrGone) {
@@ -402,19 +404,22 @@ func (r *recovery) settle(t *task, in *journal.Intent) {
 // reattach tries for ever to find out what is with a task whose supervisor
 // neither answers nor is gone, or of which nobody can say whether it was checkpointed. It holds what it has until then.
 func (r *recovery) reattach(t *task, err error) {
-	t.rec.Reason = "what became of it is not known, trying again: " + err.Error()
+	why := fmt.Errorf("what became of it is not known, trying again: %w", err)
 	r.log.Warn("what became of a task is not known", "id", t.rec.ID, "err", err)
-	rec := t.rec
+	rec, began := t.rec, r.clk.boot()
 	r.begin(t, headrace.Attaching, nil, nil, func(ctx context.Context) func() error {
 		for {
 			select {
 			case <-time.After(attachRetry):
 			case <-ctx.Done():
-				return func() error { return ctx.Err() }
+				return func() error { r.silent(t, nil); return ctx.Err() }
 			}
 			f := r.find(ctx, rec)
 			if f.live != nil || f.exit != nil || errors.Is(f.err, proc.ErrGone) {
-				return func() error { r.reconcile(t, f); return nil }
+				return func() error { r.silent(t, nil); r.reconcile(t, f); return nil }
+			}
+			if r.clk.boot()-began >= attachPatience {
+				r.post(func() { r.silent(t, why) })
 			}
 		}
 	})

@@ -288,6 +288,12 @@ func TestKillWhileStartIsSettled(t *testing.T) {
 func (b *bed) bringTo(s headrace.TaskState, change func(*wire.RunRequest)) headrace.TaskID {
 	b.t.Helper()
 	b.start()
+	return b.bring(s, change)
+}
+
+// bring is bringTo with the daemon that there is.
+func (b *bed) bring(s headrace.TaskState, change func(*wire.RunRequest)) headrace.TaskID {
+	b.t.Helper()
 	id := b.run(headrace.Normal, change, func(q *wire.RunRequest) { q.Held = s == headrace.Pending })
 	if s == headrace.Pending {
 		return id
@@ -374,8 +380,12 @@ func TestLostKeepsCheckpoint(t *testing.T) {
 	b.world.reboot()
 	b.boot = "boot-2"
 	b.start()
-	if got := b.awaitState(id, headrace.Lost); got.Checkpoint == nil {
+	got := b.awaitState(id, headrace.Lost)
+	if got.Checkpoint == nil {
 		t.Fatal("the checkpoint of a lost task is gone")
+	}
+	if hint := fmt.Sprintf("the machine was restarted; if its files are as they were then, it goes on from its last checkpoint with: headrace restore %s", id); got.Reason != hint {
+		t.Errorf("it says %q", got.Reason)
 	}
 	if got, err := b.tasks.Restore(b.ctx(), q); err != nil || got.State != "running" {
 		t.Fatalf("restore by hand: %v, %v", got, err)

@@ -32,10 +32,7 @@ type task struct {
 	// files are the descriptors that a hosted task came with, until it is started.
 	files attach.Files
 
-	// live is the connection to its supervisor, nil without one. detached is
-	// closed when live is given up.
-	live     Task
-	detached chan struct{}
+	supervision
 
 	// op is the operation that runs now; nil: idle.
 	op *operation
@@ -74,6 +71,16 @@ type task struct {
 	troubleUntil time.Duration
 }
 
+// supervision is what is known of a task's supervisor.
+type supervision struct {
+	// live is the connection to it, nil without one. detached is closed when live is given up.
+	live     Task
+	detached chan struct{}
+	// silence is why nobody is let wait for what is done to the task, and is shown: the supervisor does not answer. nil: it
+	// does, as far as is known.
+	silence error
+}
+
 // orphan is what is known of a task whose supervisor has gone.
 type orphan struct {
 	// unanswered is a checkpoint whose supervisor, or its init, has gone before it has answered: it may
@@ -93,10 +100,18 @@ type operation struct {
 	began time.Duration
 	// bytes are to be paged out, swapped was out before; for a paging out.
 	bytes, swapped int64
-	// calls are answered when it has ended, or when the supervisor is silent: it has not answered in time.
-	calls  []*call
-	silent bool
+	// calls are answered when it has ended, or when the supervisor does not answer.
+	calls []*call
 }
+
+// attaching tells whether who waits for it is the process of a container, which has a patience of its own.
+func (o *operation) attaching(t *task) bool {
+	return o.kind == headrace.Attaching || o.kind == headrace.Starting && t.hosted()
+}
+
+// awaits tells whether a request waits for the supervisor to be found, however long that takes. A scheduler that were told that a task
+// can neither be suspended nor checkpointed would kill it.
+func (o *operation) awaits(c *call) bool { return o.kind == headrace.Attaching && c.ordered }
 
 // holdsSlot tells whether the task's processors are taken. Those of a hosted task
 // are its scheduler's business.
@@ -140,7 +155,9 @@ func (t *task) snapshot() *board.Task {
 	if t.rec.Op != nil {
 		s.DoingReason = t.rec.Op.Reason
 	}
-	s.Silent = t.op != nil && t.op.silent
+	if t.silence != nil {
+		s.Silence = journal.Short(t.silence.Error())
+	}
 	if t.known {
 		stats := t.stats
 		s.Stats = &stats

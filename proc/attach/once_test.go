@@ -194,6 +194,24 @@ func TestNoGo(t *testing.T) {
 	}
 }
 
+// Who has a supervisor held does not wait longer for it than it has patience, and leaves nothing of it.
+func TestHeldWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	w.must(err)
+	near, far := os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+	defer near.Close()
+	spec := attach.Request{ID: "c1", Argv: once, Cwd: w.dir}.Spec(attach.Peer{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
+	rt := proc.Runtime{Shim: w.rt.Shim, Dir: w.rt.Dir, Patience: time.Second}
+	_, err = rt.Hold(w.ctx, spec, proc.Stdio{Lifeline: far})
+	far.Close()
+	if !errors.Is(err, proc.ErrNoAnswer) || w.runs() != 0 {
+		t.Errorf("%v after %d runs, want %v", err, w.runs(), proc.ErrNoAnswer)
+	}
+	w.awaitNothingLeft()
+}
+
 // A daemon that ends while the other end has not said go does not end the supervisor: the
 // command starts when it says so.
 func TestDaemonEndsBeforeGo(t *testing.T) {

@@ -17,8 +17,8 @@ type Task struct {
 	Argv    []string
 	Output  string
 	Stats   *proc.Stats // of its processes; nil without any
-	// Silent: what is being done to it waits for its supervisor, as Trouble says.
-	Silent bool
+	// Silence is that its supervisor does not answer.
+	Silence string
 	// DoingReason is why what is being done to it is done.
 	DoingReason string
 	// Resident is how much of its input was in memory while it waited.
@@ -53,8 +53,8 @@ func (t *Task) NoLimits() string {
 // Reason joins why the task came to its state with why it stays there.
 func (t *Task) Reason() string {
 	r := t.Record.Reason
-	if t.Silent {
-		return t.Trouble
+	if t.Silence != "" {
+		return t.Silence
 	}
 	if t.Record.Op != nil { // it does not wait
 		if r == WaitsForSlot {
