@@ -144,6 +144,9 @@ func (s *Store) createIn(c *combined, b Block, capacity int64, temporary bool) (
 		s.mu.Unlock()
 		return nil, err
 	}
+	if other := s.blocks[b.ID]; other != nil {
+		r.beside = other.visible.length
+	}
 	r.head.offset = c.end
 	c.end += c.v.size(capacity)
 	c.regions = append(c.regions, r)

@@ -224,6 +224,38 @@ func TestAppendedUnderItsGeneration(t *testing.T) {
 	}
 }
 
+// TestShorterCopyOfAGeneration: a copy takes the place of a longer replica of its generation, as two rounds of one recovery may leave them, but not of one that
+// was appended to since the copy began.
+func TestShorterCopyOfAGeneration(t *testing.T) {
+	for _, appended := range []bool{false, true} {
+		f := openFaulty(t, 1<<24, 2*page, "/a")
+		first := mustCreate(t, f.Store, Block{1, 1}, 1, 2*page)
+		must(t, errors.Join(first.Write(pattern(page), 0), first.Finalize(page)))
+		must(t, first.Close())
+		c, err := f.Create(Block{1, 1}, 1, 2*page, true)
+		must(t, err)
+		length, want := int64(100), error(nil)
+		if appended {
+			w, err := f.Append(Block{1, 1}, 1, page)
+			must(t, err)
+			must(t, errors.Join(w.Write(pattern(2 * page)[page:], page), w.Flush()))
+			must(t, w.Close())
+			length, want = page, ErrExists
+		}
+		must(t, c.Write(pattern(int(length)), 0))
+		if err := c.Finalize(length); !errors.Is(err, want) {
+			t.Errorf("appended %v: %v", appended, err)
+		}
+		must(t, c.Close())
+		if appended {
+			length = 2 * page
+		}
+		if i, err := f.Stat(1); err != nil || i.Length != length {
+			t.Errorf("appended %v: %+v, %v", appended, i, err)
+		}
+	}
+}
+
 // TestAppendIsKnownToThePower: a closed block that is appended to under the generation that it has is never again found closed as it was.
 func TestAppendIsKnownToThePower(t *testing.T) {
 	f := openFaulty(t, 1<<24, 2*page, "/a")

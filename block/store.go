@@ -157,6 +157,8 @@ type replica struct {
 	// suspect: it was closed shortly before the end of a process, and perhaps of the
 	// machine. Then bytes may be missing that nobody had made durable.
 	suspect bool
+	// beside is how many bytes the replica had that was there when this one was begun.
+	beside int64
 	// promised is what its volume counts as promised to it, counted whether it counts it at all.
 	promised int64
 	counted  bool

@@ -283,7 +283,7 @@ func (w *Writer) Finalize(length int64) error {
 	}
 	if old != nil {
 		defer old.io.Unlock()
-		if old.head.stamp == r.head.stamp && old.visible.length > length { // it has been appended to since the copy began
+		if old.head.stamp == r.head.stamp && old.visible.length > max(length, r.beside) { // it has been appended to since the copy began
 			return refused(ErrExists, r.head.block, "%d bytes of generation %d", old.visible.length, old.head.stamp)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"headrace/block"
@@ -50,10 +51,11 @@ func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64) (*wire.Bl
 }
 
 // newer returns nil if what is here of a block is of the generation that is recorded, or nothing newer can be here: a copy that was made in its place may be on a disk that cannot be
-// seen, or what was appended under the same generation, and an older one that was deleted comes back where the power has failed.
+// seen, or what was appended under the same generation, and an older one that was deleted comes back where the power has failed. Of parts that cannot be read only those of its file
+// count: others are not to hold up recoveries as long as the disk is used.
 func (k *Keeper) newer(ctx context.Context, i block.Info) error {
-	_, hidden := k.nothing(i.ID)
-	if hidden == nil {
+	volumes := k.n.Blocks.Volumes()
+	if !slices.ContainsFunc(volumes, func(v block.Volume) bool { return v.Unseen != nil || len(v.Gaps) > 0 }) {
 		return nil
 	}
 	r, err := k.locate(ctx, i.ID)
@@ -62,7 +64,18 @@ func (k *Keeper) newer(ctx context.Context, i block.Info) error {
 	if err == nil && (w.GetStamp() < i.Stamp || w.GetStamp() == i.Stamp && !reopened || w == nil) {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("generation %d is here: %w", i.Stamp, hidden), err)
+	for _, v := range volumes {
+		hidden := v.Unseen
+		for _, gap := range v.Gaps {
+			if gap.Has(i.File) || gap.Has(w.GetFile()) {
+				hidden = gap.Cause
+			}
+		}
+		if hidden != nil {
+			return errors.Join(fmt.Errorf("generation %d is here, and a newer one may be in %s: %w", i.Stamp, v.Dir, hidden), err)
+		}
+	}
+	return nil
 }
 
 // A reading is one of all of a copy, as it was then.

@@ -96,6 +96,17 @@ func TestNothingInADirectory(t *testing.T) {
 			t.Errorf("a block of file %d: %v, %v", file, said, err)
 		}
 	}
+	for _, c := range []struct {
+		file uint64
+		want error
+	}{{7, unix.EIO}, {9, nil}} {
+		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
+			return &wire.LocateResponse{Wanted: &wire.WantedBlock{File: c.file, Stamp: 1, Length: 6}}, nil
+		}
+		if said, err := k.fence(context.Background(), 3, 5); !errors.Is(err, c.want) || err == nil && said.Length != 6 {
+			t.Errorf("a copy that is there, of file %d now: %v, %v", c.file, said, err)
+		}
+	}
 }
 
 // TestOlderBesideADiskThatIsAway: a node that has an older generation of a block than is recorded, and a disk that is not mounted, does not say that this is all: what was made in the place of
