@@ -648,3 +648,26 @@ func TestStuck(t *testing.T) {
 	}
 	b.stop = nil
 }
+
+// TestKillThatFailsIsTriedAgain: what a user has killed, and whose supervisor could not be ended, does not go on when that is gone.
+func TestKillThatFailsIsTriedAgain(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	id := b.bringTo(headrace.Checkpointed, func(*wire.RunRequest) {})
+	b.shutdown()
+	var stuck atomic.Bool
+	c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+		if stuck.Load() && (op == "end" || op == "attach") {
+			return proc.ErrNoAnswer
+		}
+		return nil
+	}}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	stuck.Store(true)
+	if _, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
+		t.Error("the kill says that it has succeeded")
+	}
+	stuck.Store(false)
+	b.awaitState(id, headrace.Killed)
+}

@@ -284,6 +284,9 @@ func (r *recovery) findProcesses(ctx context.Context, rec journal.Record) (f fin
 // reconcile brings one record up to date with what was found.
 func (r *recovery) reconcile(t *task, f finding) {
 	in := t.rec.Op
+	if in == nil && t.rec.Kill != nil && t.rec.Kill.User {
+		in = t.rec.Kill // which could not be done: it is not forgotten
+	}
 	switch {
 	case f.live != nil:
 		r.attach(t, f.live)
@@ -314,9 +317,10 @@ func (r *recovery) reconcile(t *task, f finding) {
 		r.reattach(t, f.err)
 		return
 	}
+	op := t.rec.Op
 	t.rec.Op = nil
 	r.touch(t)
-	if in != nil {
+	if op != nil {
 		t.rec.Note(journal.Event{AtMs: r.clk.wall().UnixMilli(), State: t.rec.State.String(), Reason: "the daemon ended meanwhile"})
 	}
 	r.gone(t, in, f)
