@@ -130,7 +130,7 @@ func (l *life) happens(op vfs.Op) error {
 	if f == nil || op.Kind != f.kind || !strings.HasPrefix(op.Name, f.dir+"/") {
 		return nil
 	}
-	if f.err == unix.ENOSPC && op.Kind == "write" && !l.grows(op) {
+	if f.err == unix.ENOSPC && op.Kind == "write" && !op.Grows(l.mem) {
 		return nil
 	}
 	if f.left--; f.left > 0 {
@@ -153,17 +153,6 @@ func (l *life) happens(op vfs.Op) error {
 		return vfs.ErrDead
 	}
 	return f.err
-}
-
-// grows reports whether a write goes beyond the end of its file: what is there already needs no room.
-func (l *life) grows(op vfs.Op) bool {
-	f, err := l.mem.Open(op.Name, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	size, err := f.Size()
-	return err == nil && op.Off+op.Len > size
 }
 
 // errUnseen is the error of an operation that the store takes for well done.

@@ -125,7 +125,7 @@ func (m *model) happens(n *modelNode, op vfs.Op) error {
 	case "write", "punch":
 		d.bad = slices.DeleteFunc(d.bad, hits)
 	}
-	if d.full && strings.HasPrefix(op.Name, d.dir+"/files/") && (op.Kind == "allocate" || op.Kind == "write" && d.grows(op)) {
+	if d.full && strings.HasPrefix(op.Name, d.dir+"/files/") && (op.Kind == "allocate" || op.Kind == "write" && op.Grows(d.mem)) {
 		m.counts["full"]++
 		return syscall.ENOSPC
 	}
@@ -150,17 +150,6 @@ func (m *model) happens(n *modelNode, op vfs.Op) error {
 		return vfs.ErrDead
 	}
 	return f.err
-}
-
-// grows reports whether a write goes beyond the end of its file: what is there already needs no room.
-func (d *modelDisk) grows(op vfs.Op) bool {
-	f, err := d.mem.Open(op.Name, 0)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	size, err := f.Size()
-	return err == nil && op.Off+op.Len > size
 }
 
 // has notes how many bytes a node has for certain, and on which disk.

@@ -10,6 +10,17 @@ type Op struct {
 	Off, Len   int64
 }
 
+// Grows reports whether a write goes beyond the end of its file: what is there already needs no room.
+func (op Op) Grows(fs FS) bool {
+	f, err := fs.Open(op.Name, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	return err == nil && op.Off+op.Len > size
+}
+
 // Short is a write that fails after some of its bytes, as on a disk that has become full.
 type Short struct {
 	N   int

@@ -172,6 +172,14 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
+// heldOnce returns a container to be held, and both ends of its lifeline.
+func (w *world) heldOnce() (spec proc.Spec, near, far *os.File) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	w.must(err)
+	spec = attach.Request{ID: "c1", Argv: once, Cwd: w.dir}.Spec(attach.Peer{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
+	return spec, os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+}
+
 // A supervisor does not wait for go for ever.
 func TestNoGo(t *testing.T) {
 	if testing.Short() {
@@ -179,12 +187,9 @@ func TestNoGo(t *testing.T) {
 	}
 	t.Parallel()
 	w := newWorld(t, nil)
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	w.must(err)
-	near, far := os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+	spec, near, far := w.heldOnce()
 	defer near.Close()
-	spec := attach.Request{ID: "c1", Argv: once, Cwd: w.dir}.Spec(attach.Peer{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
-	_, err = w.rt.StartWith(w.ctx, spec, proc.Stdio{Lifeline: far})
+	_, err := w.rt.StartWith(w.ctx, spec, proc.Stdio{Lifeline: far})
 	far.Close()
 	if !errors.Is(err, proc.ErrAbandoned) || w.runs() != 0 {
 		t.Errorf("%v after %d runs, want %v", err, w.runs(), proc.ErrAbandoned)
@@ -198,13 +203,10 @@ func TestNoGo(t *testing.T) {
 func TestHeldWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	w.must(err)
-	near, far := os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+	spec, near, far := w.heldOnce()
 	defer near.Close()
-	spec := attach.Request{ID: "c1", Argv: once, Cwd: w.dir}.Spec(attach.Peer{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
 	rt := proc.Runtime{Shim: w.rt.Shim, Dir: w.rt.Dir, Patience: time.Second}
-	_, err = rt.Hold(w.ctx, spec, proc.Stdio{Lifeline: far})
+	_, err := rt.Hold(w.ctx, spec, proc.Stdio{Lifeline: far})
 	far.Close()
 	if !errors.Is(err, proc.ErrNoAnswer) || w.runs() != 0 {
 		t.Errorf("%v after %d runs, want %v", err, w.runs(), proc.ErrNoAnswer)
