@@ -22,6 +22,7 @@ import org.apache.hadoop.yarn.client.api.AMRMClient.ContainerRequest;
 import org.apache.hadoop.yarn.client.api.NMClient;
 import org.apache.hadoop.yarn.client.api.NMTokenCache;
 import org.apache.hadoop.yarn.exceptions.YarnException;
+import org.apache.hadoop.yarn.exceptions.YarnRuntimeException;
 
 /** The tasks of a {@link ShellJob} and their containers. One thread. */
 final class ShellTasks {
@@ -106,7 +107,14 @@ final class ShellTasks {
   }
 
   private void heartbeat() throws YarnException, IOException {
-    AllocateResponse response = scheduler.allocate((float) ended / job.tasks());
+    AllocateResponse response;
+    try {
+      response = scheduler.allocate((float) ended / job.tasks());
+    } catch (YarnRuntimeException e) {
+      // A ResourceManager that ends interrupts what it is asked. MapReduce's masters ask again too.
+      System.err.println("heartbeat again: " + e.getMessage());
+      return;
+    }
     for (Container container : response.getAllocatedContainers()) {
       allocated(container);
     }
