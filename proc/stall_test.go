@@ -24,24 +24,24 @@ import (
 
 // brokenCRIUs do everything but their work. Each tells first that it runs.
 var brokenCRIUs = map[string]struct {
-	script  string
-	stalled bool // it must be ended, else it ends by itself
+	script string
+	limit  time.Duration // its stall limit: it must be ended; else it ends by itself
 }{
-	"hangs":                            {"sleep 1000", true},
-	"hangs with children of its own":   {"setsid sh -c 'sleep 1000 & setsid sleep 1000 & wait' & wait", true},
-	"stops itself":                     {"kill -STOP $$; sleep 1000", true},
-	"computes for ever":                {"while :; do :; done", true},
-	"dies by a signal":                 {"kill -SEGV $$", false},
-	"dies and leaves children behind":  {"setsid sleep 1000 & setsid sh -c 'sleep 1000 & wait' & sleep 0.1; kill -KILL $$", false},
-	"fails and leaves children behind": {"setsid sleep 1000 & sleep 0.1; exit 1", false},
+	"hangs":                            {"sleep 1000", 2 * time.Second},
+	"hangs with children of its own":   {"setsid sh -c 'sleep 1000 & setsid sleep 1000 & wait' & wait", 2 * time.Second},
+	"stops itself":                     {"kill -STOP $$; sleep 1000", 2 * time.Second},
+	"computes for ever":                {"while :; do :; done", 400 * time.Millisecond}, // which it may ten times as long
+	"dies by a signal":                 {"kill -SEGV $$", 0},
+	"dies and leaves children behind":  {"setsid sleep 1000 & setsid sh -c 'sleep 1000 & wait' & sleep 0.1; kill -KILL $$", 0},
+	"fails and leaves children behind": {"setsid sleep 1000 & sleep 0.1; exit 1", 0},
 }
 
 // withEach tries all of them at once, not so many as are parallel else: most of the time they wait for what
 // a broken CRIU is given to put things in order.
-func withEach(t *testing.T, try func(t *testing.T, script string, stalled bool)) {
+func withEach(t *testing.T, try func(t *testing.T, script string, limit time.Duration)) {
 	var all sync.WaitGroup
 	for name, c := range brokenCRIUs {
-		all.Go(func() { t.Run(name, func(t *testing.T) { try(t, c.script, c.stalled) }) })
+		all.Go(func() { t.Run(name, func(t *testing.T) { try(t, c.script, c.limit) }) })
 	}
 	all.Wait()
 }
@@ -92,16 +92,14 @@ func (w *world) onlyTheTask(id headrace.TaskID, processes int) {
 // started; the task goes on.
 func TestDumpThatMakesNoProgress(t *testing.T) {
 	t.Parallel()
-	withEach(t, func(t *testing.T, script string, stalled bool) {
+	withEach(t, func(t *testing.T, script string, limit time.Duration) {
 		w := newWorld(t).needCheckpoints()
-		if stalled {
-			w.rt.StallLimit = 2 * time.Second
-		}
+		w.rt.StallLimit = limit
 		w.withCRIU(script)
 		task := w.start(w.spec("calm", "/bin/sh", "-c", "read x </proc/self/stat; while :; do sleep 0.01; echo x; done"))
 		w.awaitOutput(task, "x\n")
 		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
-		if err == nil || errors.Is(err, proc.ErrStalled) != stalled {
+		if err == nil || errors.Is(err, proc.ErrStalled) != (limit > 0) {
 			t.Errorf("the dump: %v", err)
 		}
 		before := strings.Count(w.log("calm", "stdout"), "x")
@@ -116,19 +114,17 @@ func TestDumpThatMakesNoProgress(t *testing.T) {
 // and the real CRIU brings the task back.
 func TestRestoreThatMakesNoProgress(t *testing.T) {
 	t.Parallel()
-	withEach(t, func(t *testing.T, script string, stalled bool) {
+	withEach(t, func(t *testing.T, script string, limit time.Duration) {
 		w := newWorld(t).needCheckpoints()
 		real := w.rt.CRIU
 		s, task := w.counting()
 		w.checkpoint(task)
 		task.Close()
 		w.endShim("count")
-		if stalled {
-			w.rt.StallLimit = 2 * time.Second
-		}
+		w.rt.StallLimit = limit
 		w.withCRIU(script)
 		_, _, err := w.rt.Restore(w.ctx, s, proc.RestoreOptions{Store: w.store})
-		if err == nil || errors.Is(err, proc.ErrStalled) != stalled || errors.Is(err, proc.ErrNoImage) {
+		if err == nil || errors.Is(err, proc.ErrStalled) != (limit > 0) || errors.Is(err, proc.ErrNoImage) {
 			t.Errorf("the restore: %v", err)
 		}
 		w.onlyTheTask("count", 0)

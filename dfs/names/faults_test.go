@@ -16,7 +16,7 @@ func TestFaultsAreFound(t *testing.T) {
 		"says that it is durable before it is": {fault{durableEarly: true}, 0}, "forgets calls": {fault{forgetsCalls: true}, 0},
 		"keeps writes above a received state": {fault{keepsWrites: true}, 1060},
 		"reads without asking others":         {fault{readsAlone: true}, 60},
-		"gives nothing back for what is cut":  {fault{does: keepsCharge}, 780}, "cuts too much": {fault{does: cutsTooMuch}, 0},
+		"gives nothing back for what is cut":  {fault{does: keepsCharge}, 840}, "cuts too much": {fault{does: cutsTooMuch}, 0},
 		"truncates in safe mode": {fault{does: truncatesAlways}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"headrace/internal/testkit"
 	"headrace/meta"
 )
 
@@ -57,7 +58,11 @@ func runWorlds(t *testing.T, n int, plants bool, version uint32, after func(*wor
 // delays and cuts, a ring that nodes join, leave and are thrown out of, with seats that follow. What was answered is there,
 // who asks again gets the same answer, all is linearizable, and replicas come to the same state.
 func TestWorlds(t *testing.T) {
-	n, counts := runWorlds(t, 1000, false, newest, func(w *world) {
+	worlds := 400
+	if testkit.All() {
+		worlds = 1000
+	}
+	n, counts := runWorlds(t, worlds, false, newest, func(w *world) {
 		w.counts["ops"] += len(w.ops)
 		w.counts["entries"] += len(w.agreed)
 	})

@@ -8,7 +8,7 @@ import (
 // allTests is set in the environment to "all" where long tests are to run too (make test-all).
 const allTests = "HEADRACE_TESTS"
 
-// Long skips a test that takes a minute or more of both processors, and whose subject other tests have as well, in a smaller form.
+// Long skips a test that takes long, and whose subject other tests have as well, in a smaller form or in another variation.
 func Long(t testing.TB) {
 	t.Helper()
 	if !All() {

@@ -146,6 +146,7 @@ func shortCircuit(t *testing.T, d *dataTest) {
 // YARN, MapReduce and HDFS have the same names for machines: each task has a replica beside
 // it, because every machine has one, and counts as such.
 func readByMapReduce(t *testing.T, d *dataTest) {
+	testkit.Long(t) // in hosts each task reads on the machine that its split names
 	run := must(d.c.MapReduce(MapReduceJob{Name: "words", Queue: "low", Args: []string{"wordcount", dataPath(3), "/counted"},
 		Properties: map[string]string{"mapreduce.map.speculative": "false"}}))(t)
 	if err := run.Succeed(within(t, patience)); err != nil {
@@ -169,6 +170,7 @@ func readByMapReduce(t *testing.T, d *dataTest) {
 
 // Daemons come back, and what was written is there.
 func killDaemons(t *testing.T, d *dataTest) {
+	testkit.Long(t) // TestWarmingSurvives kills and starts a NameNode and a DataNode
 	h := d.c.HDFS
 	check := func(when string) {
 		t.Helper()

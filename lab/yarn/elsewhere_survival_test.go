@@ -21,12 +21,16 @@ func elsewhereSurvival(t *testing.T, j *jobs) {
 	for _, try := range []struct {
 		victims string
 		move    func(*move, *testing.T) error
+		long    bool // the tests of migrate end nodes at these points, and SurvivalTest in Java a ResourceManager
 	}{
-		{"nodes", (*move).killNodes},
-		{"manager and NodeManager", (*move).killManagerAndNM},
-		{"ResourceManager", (*move).killRM},
+		{"nodes", (*move).killNodes, true},
+		{"manager and NodeManager", (*move).killManagerAndNM, false},
+		{"ResourceManager", (*move).killRM, true},
 	} {
 		ok := t.Run(try.victims, func(t *testing.T) {
+			if try.long {
+				testkit.Long(t)
+			}
 			m := &move{depart(t, j, filepath.Base(t.Name()), largeShell{distributedShell{c}}), dir}
 			if err := try.move(m, t); err != nil {
 				t.Fatal(err)

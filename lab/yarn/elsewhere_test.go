@@ -15,6 +15,7 @@ import (
 
 	"headrace/blob"
 	"headrace/internal/criu"
+	"headrace/internal/testkit"
 	"headrace/migrate"
 	"headrace/wire"
 )
@@ -47,7 +48,10 @@ func elsewhere(t *testing.T, j *jobs) {
 	c, dir := j.c, archiveDir(t)
 	c.o.ManagerFlags = []string{"--min-run", "0s"}
 	startWithArchive(t, c, dir)
-	t.Run("goes on", func(t *testing.T) { goesOnElsewhere(t, depart(t, j, "moves", distributedShell{c}), dir) })
+	t.Run("goes on", func(t *testing.T) {
+		testkit.Long(t) // an instance of a service does below, and a container whose daemons are killed
+		goesOnElsewhere(t, depart(t, j, "moves", distributedShell{c}), dir)
+	})
 	t.Run("damaged", func(t *testing.T) { startsAfresh(t, depart(t, j, "damaged", distributedShell{c}), dir) })
 	must(0, c.StopDaemons())(t)
 	t.Run("survival", func(t *testing.T) { elsewhereSurvival(t, j) })

@@ -31,6 +31,9 @@ func fullStore(t *testing.T, j *jobs) {
 		{"no room", "", giveWayWithoutRoom},
 	} {
 		t.Run(try.name, func(t *testing.T) {
+			if try.mount != "" {
+				testkit.Long(t) // it fails as that below does; TestDiskFullLeavesTheTask in proc has both
+			}
 			store := filepath.Join(smallFileSystem(t, try.mount), "store")
 			withDaemons(t, c, "gives way", "checkpoint", []string{"--store", "small=" + store}, func(t *testing.T) { try.giveWay(t, j, g, store) })
 			if left := slices.DeleteFunc(must(os.ReadDir(store))(t), marksStore); len(left) > 0 {

@@ -121,7 +121,7 @@ func (f *fill) over(t *testing.T) {
 // On one NodeManager YARN kills as long as Headrace's daemons are not there. When they are, what gives way
 // goes on in place, by either mechanism, again and again. In the end Headrace is removed.
 func TestOneNode(t *testing.T) {
-	parallel(t, 310)
+	parallel(t, 350)
 	c := startTest(t, Options{Mode: Headrace, NoDaemons: true, IntraQueue: true})
 	j := startJobs(t, c)
 	t.Run("without daemons", func(t *testing.T) { withoutDaemons(t, j) })
@@ -135,8 +135,14 @@ func TestOneNode(t *testing.T) {
 }
 
 func suspended(t *testing.T, j *jobs) {
-	t.Run("in place", func(t *testing.T) { suspendInPlace(t, j) })
-	t.Run("DistributedShell", func(t *testing.T) { suspendDistributedShell(t, j) })
+	t.Run("in place", func(t *testing.T) {
+		testkit.Long(t) // so is it where Headrace is removed, and in TestOrdinaryUser
+		suspendInPlace(t, j)
+	})
+	t.Run("DistributedShell", func(t *testing.T) {
+		testkit.Long(t) // MapReduce's master keeps its container too; DistributedShell's goes on in TestTwoMachines
+		suspendDistributedShell(t, j)
+	})
 	t.Run("MapReduce", func(t *testing.T) { preemptMapReduce(t, j, "suspended") })
 	t.Run("killed while suspended", func(t *testing.T) { killSuspended(t, j) })
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -23,8 +24,11 @@ func TestOrder(t *testing.T) {
 		Properties: map[string]string{"headrace.manager.token-file": token}})
 	j := startJobs(t, c)
 	t.Run("wrong token", func(t *testing.T) { wrongToken(t, j) })
-	restartRM(t, c, map[string]string{"headrace.preemption.mode": "observe-only"})
-	t.Run("observe-only", func(t *testing.T) { observeOnly(t, j) })
+	t.Run("observe-only", func(t *testing.T) {
+		testkit.Long(t) // PreemptionTest in Java observes only, too
+		restartRM(t, c, map[string]string{"headrace.preemption.mode": "observe-only"})
+		observeOnly(t, j)
+	})
 	// What gives way is killed, that first which costs least.
 	c.o.Policy = "kill"
 	must(0, errors.Join(c.KillManager(), c.StartManager(within(t, patience))))(t)

@@ -8,13 +8,18 @@ import (
 	"strings"
 	"testing"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
 
 // Headrace is taken away from a cluster while containers run, in the two ways that the documents tell.
 func removing(t *testing.T, j *jobs) {
-	t.Run("drained", func(t *testing.T) { drained(t, j) })
+	t.Run("drained", func(t *testing.T) {
+		testkit.Long(t) // the manager's own tests drain, and those of its command; a real one loses Headrace below
+		drained(t, j)
+		j.c.restartYARN(t, nil)
+	})
 	t.Run("the plug-in gone first", func(t *testing.T) { pluginGone(t, j) })
 }
 
@@ -48,7 +53,6 @@ func drained(t *testing.T, j *jobs) {
 func pluginGone(t *testing.T, j *jobs) {
 	needRoot(t)
 	c := j.c
-	c.restartYARN(t, nil)
 	must(0, c.StartDaemons(within(t, patience), "suspend", nil))(t)
 	f := giveWay(t, j, "gone", "suspended")
 	still := awaitState(t, c, "suspended", 1)[0]

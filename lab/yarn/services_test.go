@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"headrace/internal/testkit"
 )
 
 // Instances of a YARN service give way in place, by either mechanism, and one goes on
@@ -25,6 +27,9 @@ func services(t *testing.T, j *jobs) {
 		{"elsewhere", "checkpoint", []string{"--archive", archive}, func(t *testing.T) { serviceElsewhere(t, j, s, archive) }},
 	} {
 		t.Run(way.name, func(t *testing.T) {
+			if way.name == "checkpointed" {
+				testkit.Long(t) // one is, and goes on elsewhere
+			}
 			if err := c.StartDaemons(within(t, patience), way.policy, func(int) []string { return way.flags }); err != nil {
 				t.Fatal(err)
 			}

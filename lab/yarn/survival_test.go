@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"headrace/internal/criu"
+	"headrace/internal/testkit"
 	"headrace/wire"
 )
 
 // Each daemon is killed in each state that a container goes through when it is suspended, or checkpointed, and started
-// again.
+// again: in one state with either mechanism, and in the others with all long tests.
 func TestSurvival(t *testing.T) {
-	parallel(t, 220)
+	parallel(t, 120)
 	g := gate(t.TempDir())
 	c := startTest(t, Options{Mode: Headrace, NoDaemons: true, ManagerFlags: []string{"--min-run", "0s"}})
 	j := startJobs(t, c)
@@ -35,19 +36,28 @@ type daemon struct {
 	name  string
 	kill  func(*Cluster) error
 	start func(*Cluster, context.Context) error
+	// always are the states in which it is killed not only with all long tests.
+	always []string
 }
 
 var daemons = []daemon{
-	{"node", func(c *Cluster) error { return c.KillNode(0) }, func(c *Cluster, ctx context.Context) error { return c.StartNode(ctx, 0) }},
-	{"manager", (*Cluster).KillManager, (*Cluster).StartManager},
-	{"NodeManager", func(c *Cluster) error { return c.KillNM(0) }, func(c *Cluster, ctx context.Context) error { return c.StartNM(ctx, 0) }},
-	{"ResourceManager", (*Cluster).KillRM, (*Cluster).StartRM},
+	{"node", func(c *Cluster) error { return c.KillNode(0) }, func(c *Cluster, ctx context.Context) error { return c.StartNode(ctx, 0) },
+		[]string{"suspended", "checkpointing"}},
+	{"manager", (*Cluster).KillManager, (*Cluster).StartManager, []string{"running", "restoring"}},
+	{"NodeManager", func(c *Cluster) error { return c.KillNM(0) }, func(c *Cluster, ctx context.Context) error { return c.StartNM(ctx, 0) },
+		[]string{"suspending", "checkpointed"}},
+	{"ResourceManager", (*Cluster).KillRM, (*Cluster).StartRM, []string{"suspended", "restoring"}},
 }
 
 func killEach(t *testing.T, j *jobs, g gate, states ...string) {
 	for _, state := range states {
 		for _, d := range daemons {
-			t.Run(d.name+" while "+state, func(t *testing.T) { survive(t, j, g, d, state) })
+			t.Run(d.name+" while "+state, func(t *testing.T) {
+				if !slices.Contains(d.always, state) {
+					testkit.Long(t)
+				}
+				survive(t, j, g, d, state)
+			})
 		}
 	}
 }

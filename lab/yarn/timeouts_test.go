@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace/internal/testkit"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
 )
@@ -145,7 +146,7 @@ func tasksHad(t *testing.T, c *Cluster, r *Run, since time.Time) int {
 // A user puts containers aside for longer than time-outs, which takes little of the machine: of MapReduce, and beside that in
 // each phase of a streaming job, executors of Spark, and clients of HDFS.
 func TestPutAside(t *testing.T) {
-	parallel(t, 215)
+	parallel(t, 155)
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Memory: 20480})
 	beside(t, c, map[string]func(*testing.T, *Cluster){"time-out of MapReduce": timeoutOfMapReduce, "phases of MapReduce": phasesOfStreaming,
 		"Spark": timeoutOfSpark, "HDFS": clientsOfHDFS})
@@ -174,7 +175,10 @@ func timeoutOfMapReduce(t *testing.T, c *Cluster) {
 	without := map[string]string{reduces: "0", "mapreduce.task.timeout": fmt.Sprint(taskTimeout.Milliseconds()), "mapreduce.task.timeout.check-interval-ms": "500"}
 	maps.Copy(with, without)
 	hold := holdFile(t, c)
-	suspended, checkpointed := startHeld(t, c, "suspended", 1, hold, with), startHeld(t, c, "checkpointed", 1, hold, with)
+	kept := []*heldJob{startHeld(t, c, "suspended", 1, hold, with)}
+	if testkit.All() { // phasesOfStreaming and timeoutOfSpark checkpoint
+		kept = append(kept, startHeld(t, c, "checkpointed", 1, hold, with))
+	}
 	lost := startHeld(t, c, "lost", 1, hold, without)
 	const taken, refused = `headrace_manager_progress_total{result="taken"} `, `headrace_manager_progress_total{result="refused"} `
 	told := func() string {
@@ -187,9 +191,9 @@ func timeoutOfMapReduce(t *testing.T, c *Cluster) {
 		return strings.Contains(told(), taken), nil
 	}))(t)
 	const file, begins = "stderr", heldSays
-	still := []*standstill{
-		aside(t, c, suspended.Run, "suspended", file, begins),
-		aside(t, c, checkpointed.Run, "checkpointed", file, begins),
+	var still []*standstill
+	for _, j := range kept {
+		still = append(still, aside(t, c, j.Run, j.name, file, begins))
 	}
 	lostMap := aside(t, c, lost.Run, "suspended", file, begins)
 	must(0, os.Remove(hold))(t)
@@ -200,7 +204,7 @@ func timeoutOfMapReduce(t *testing.T, c *Cluster) {
 		m.goOn(t)
 	}
 	// What its framework gave up before, because it was slow to begin on a busy machine, does not count.
-	for i, r := range []*heldJob{suspended, checkpointed} {
+	for i, r := range kept {
 		r.succeed(t)
 		if n := tasksHad(t, c, r.Run, still[i].since); n != 0 {
 			t.Errorf("job %s has had %d containers more since its map was put aside", r.name, n)
@@ -225,22 +229,27 @@ func timeoutOfSpark(t *testing.T, c *Cluster) {
 		"spark.hadoop.headrace.node.socket": c.machines[0].socket(),
 	}
 	hold := holdFile(t, c)
-	suspended, checkpointed := startSlowSum(t, c, "suspended", hold, with), startSlowSum(t, c, "checkpointed", hold, with)
-	lost := startSlowSum(t, c, "lost", hold, nil)
-	const file, begins = "stdout", "task begins"
-	executors := []*standstill{
-		aside(t, c, suspended, "suspended", file, begins),
-		aside(t, c, checkpointed, "checkpointed", file, begins),
+	runs := map[string]*Run{"checkpointed": startSlowSum(t, c, "checkpointed", hold, with)}
+	if testkit.All() { // timeoutOfMapReduce has such ones
+		runs["suspended"], runs["lost"] = startSlowSum(t, c, "suspended", hold, with), startSlowSum(t, c, "lost", hold, nil)
 	}
-	lostExecutor := aside(t, c, lost, "suspended", file, begins)
+	executors := map[string]*standstill{}
+	for name, r := range runs {
+		state := map[string]string{"lost": "suspended"}[name]
+		executors[name] = aside(t, c, r, orDefault(state, name), "stdout", "task begins")
+	}
 	must(0, os.Remove(hold))(t)
 
-	lostExecutor.awaitEnd(t)
-	for _, e := range executors {
-		e.outlast(t, taskTimeout+taskTimeout/4)
-		e.goOn(t)
+	if lost := executors["lost"]; lost != nil {
+		lost.awaitEnd(t)
 	}
-	for r, aside := range map[*Run]*standstill{suspended: executors[0], checkpointed: executors[1], lost: lostExecutor} {
+	for name, e := range executors {
+		if name != "lost" {
+			e.outlast(t, taskTimeout+taskTimeout/4)
+			e.goOn(t)
+		}
+	}
+	for name, r := range runs {
 		if err := r.Succeed(within(t, patience)); err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +259,7 @@ func timeoutOfSpark(t *testing.T, c *Cluster) {
 		if sum := fmt.Sprintf("the sum is %d\n", slowNumbers*(slowNumbers+1)/2); !strings.Contains(logs[master+"/stdout"], sum) {
 			t.Errorf("the driver has not written %q but %q", sum, logs[master+"/stdout"])
 		}
-		if n := tasksHad(t, c, r, aside.since); n > 0 != (r == lost) {
+		if n := tasksHad(t, c, r, executors[name].since); n > 0 != (name == "lost") {
 			t.Errorf("%s has had %d executors more since its executor was put aside", app, n)
 		}
 	}

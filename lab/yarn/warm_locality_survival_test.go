@@ -26,7 +26,7 @@ import (
 // whatever dies or stands still while their tasks are in the middle of their input. Afterwards it is known again what is
 // in memory, and what nobody needs is neither locked nor registered.
 func TestLocalitySurvives(t *testing.T) {
-	parallel(t, 315)
+	parallel(t, 275)
 	needMachines(t)
 	c := startTest(t, Options{Mode: Headrace, Policy: "wait", Machines: true, Nodes: 3, Memory: 3072, NodeFlags: []string{"--warm-budget", "64MB"},
 		HDFS: &HDFSOptions{BlockSize: dataBlock, Replication: 2,
@@ -405,6 +405,7 @@ func (s *stricken) nodesAreKilled(t *testing.T) {
 
 // isAbsent: without Headrace everything is as it always was, and that is said once of each thing that is left out.
 func (s *stricken) isAbsent(t *testing.T) {
+	testkit.Long(t) // both go without the manager above; in Java MemoryLocalityPluginTest and MapLocalityTest go without a node
 	nobody := filepath.Join(s.c.Dir, "nobody")
 	third, _ := s.open(t, "third", 1, nobody)
 	spark, mapReduce := s.pair(t, third, 1, nobody)

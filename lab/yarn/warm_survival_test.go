@@ -52,6 +52,9 @@ func TestWarmingSurvives(t *testing.T) {
 		{"NameNode", c.HDFS.KillNameNode, nil},
 	} {
 		done := t.Run(phase.name, func(t *testing.T) {
+			if phase.name == "both" {
+				testkit.Long(t)
+			}
 			w.begin(t, phase.name, "/a")
 			must(0, phase.kill())(t)
 			if phase.start != nil {

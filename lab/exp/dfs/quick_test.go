@@ -4,13 +4,14 @@ import (
 	"slices"
 	"testing"
 
+	"headrace/internal/testkit"
 	"headrace/lab/labtest"
 	"headrace/lab/trial"
 	"headrace/lab/yarn"
 )
 
 // TestQuick has the clients go through everything once on our file system; HDFS takes most of
-// the time, and so is only there for one part.
+// the time, and so is only there for one part, and with all long tests.
 func TestQuick(t *testing.T) {
 	labtest.NeedModelledDisk(t)
 	jars, err := yarn.Find()
@@ -21,8 +22,11 @@ func TestQuick(t *testing.T) {
 		name    string
 		parts   []string
 		systems []string
-	}{{"one", []string{partRead}, Systems}, {"several", []string{partNames, partWrite, partLoss}, Systems[1:]}} {
+	}{{"both", []string{partRead}, Systems}, {"ours", []string{partRead, partNames, partWrite, partLoss}, Systems[1:]}} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.name == "both" {
+				testkit.Long(t)
+			}
 			o := Options{Options: labtest.QuickClusterRun(t, "dfs"), Only: c.parts, Systems: c.systems, Jars: jars}
 			if err := Measure(t.Context(), o); err != nil {
 				t.Error(err)
