@@ -164,6 +164,7 @@ func (s *service) Containers(ctx context.Context, q *wire.ContainersRequest) (*w
 		}
 		s.m.cluster.enter(applications, q.EndedApplications)
 		s.m.inputs.Running(applications)
+		s.m.inputs.Ended(q.EndedApplications)
 	}
 	if q.Application == "" && q.Wait > 0 { // it is a scheduler that waits for changes
 		s.m.inputs.Heard()

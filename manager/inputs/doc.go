@@ -16,8 +16,8 @@
 // # Jobs
 //
 // A job ends when somebody says so (Cool), or when its scheduler no longer names it among the
-// applications that wait or run (Running), once it has, or has not in ten minutes in which
-// nobody has asked for it or about it. While nothing is heard of a scheduler for a minute, nothing of that happens. One that no scheduler knows, such as a query of Hive, may
+// applications that wait or run (Running), once it has, or tells that it has ended (Ended), or
+// has not named it in ten minutes in which nobody has asked for it or about it. While nothing is heard of a scheduler for a minute, nothing of that happens. One that no scheduler knows, such as a query of Hive, may
 // have a lease, which whoever runs it renews. Nothing is on disk.
 //
 // # Concurrency and trust

@@ -253,6 +253,20 @@ func (in *Inputs) Running(applications map[string]*wire.Application) {
 	in.over(time.Now())
 }
 
+// Ended takes in which applications have ended for good, as their scheduler tells. Jobs of those that it has never named, because they
+// took less time than there is between two questions of it, end too.
+func (in *Inputs) Ended(applications []string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	ended := setOf(applications)
+	for name := range in.master.Names() {
+		if ended[string(name.Job)] {
+			in.ran[name.Job] = true
+		}
+	}
+	in.over(time.Now())
+}
+
 // over ends the jobs of applications that are over as far as their scheduler has told. in.mu is held.
 func (in *Inputs) over(now time.Time) {
 	if !in.told(now) {

@@ -604,6 +604,21 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// TestNeverNamed: a job whose application has ended before its scheduler named it has ended.
+func TestNeverNamed(t *testing.T) {
+	in, _, a, b := warmTwo(t)
+	in.Running(map[string]*wire.Application{"other": {}})
+	in.Ended([]string{"another"})
+	if standing(t, in, "alice", "j1") == nil {
+		t.Fatal("it has ended although nobody says so")
+	}
+	in.Ended([]string{"another", "j1"})
+	settle(a, b)
+	if standing(t, in, "alice", "j1") != nil || len(in.ran) != 0 {
+		t.Errorf("it has not ended, or is remembered: %v", in.ran)
+	}
+}
+
 // TestTwoSchedulers: that two use one manager is written, once.
 func TestTwoSchedulers(t *testing.T) {
 	var log bytes.Buffer
