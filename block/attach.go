@@ -36,7 +36,7 @@ const askTime = time.Second
 // Attach looks whether disks are there. One that is not mounted any more is taken out, for what is written where it was would be lost; one that was taken out, was not there
 // since, and is there again, is opened as at the start, and taken into use with what it has: the directories of those are returned. A disk
 // that has failed and has stayed there stays out: nobody knows what of it is only in memory. It is called from time to time, by one goroutine, which
-// may not call it beside Close; the store is in vfs.OS. To open a disk takes as long as it does at the start.
+// may not call it beside Close. To open a disk takes as long as it does at the start.
 func Attach(s *Store) (back []string) {
 	for i, v := range s.disks() {
 		said, known := v.ask()
@@ -71,7 +71,7 @@ func (v *volume) ask() (a answer, known bool) {
 	if v.asked == nil {
 		v.asked = make(chan answer, 1)
 		go func(to chan<- answer) {
-			b, err := os.ReadFile(filepath.Join(v.dir, "VERSION"))
+			b, err := readFile(v.fs, filepath.Join(v.dir, "VERSION"), os.O_RDONLY)
 			to <- answer{string(b), err, errors.Is(err, os.ErrNotExist) && emptyDisk(v.dir)}
 		}(v.asked)
 	}
@@ -143,8 +143,13 @@ func attach(s *Store, i int, was *volume) error {
 		v.letGo()
 		return err
 	}
+	before := func(r *replica) bool { return r.file.v != v && r.file.v.dir == v.dir }
 	for _, m := range []map[int64]*replica{s.blocks, s.copies} {
-		maps.DeleteFunc(m, func(_ int64, r *replica) bool { return r.file.v != v && r.file.v.dir == v.dir })
+		maps.DeleteFunc(m, func(_ int64, r *replica) bool { return before(r) })
 	}
+	maps.DeleteFunc(s.behind, func(id int64, rs []*replica) bool {
+		s.behind[id] = slices.DeleteFunc(rs, before)
+		return len(s.behind[id]) == 0
+	})
 	return nil
 }

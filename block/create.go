@@ -144,7 +144,7 @@ func (s *Store) createIn(c *combined, b Block, capacity int64, temporary bool) (
 		s.mu.Unlock()
 		return nil, err
 	}
-	if other := s.blocks[b.ID]; other != nil {
+	if other := s.blocks[b.ID]; other != nil && other.head.stamp == b.Stamp {
 		r.beside = other.visible.length
 	}
 	r.head.offset = c.end
@@ -174,9 +174,20 @@ func (s *table) enter(r *replica) {
 	if s.blocks[r.head.block] != nil && r.state == Temporary && s.blocks[r.head.block].file.v.err() == nil {
 		s.copies[r.head.block] = r
 	} else {
-		s.blocks[r.head.block] = r
+		s.place(r)
 	}
 	r.count(true)
+}
+
+// place makes a replica that of its block. One on a disk that is out of use is not forgotten for that, but for what was known of it before
+// that disk came back in vain.
+func (s *table) place(r *replica) {
+	id := r.head.block
+	if old := s.blocks[id]; old != nil && old != r && old.file.v.err() != nil && old.state != Temporary {
+		known := func(r *replica) bool { return r.file.v.dir == old.file.v.dir }
+		s.behind[id] = append(slices.DeleteFunc(s.behind[id], known), old)
+	}
+	s.blocks[id] = r
 }
 
 // leave is the end of a replica; Store.mu is held.

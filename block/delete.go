@@ -93,7 +93,7 @@ func (s *Store) tidy(c *combined) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.mu.Lock()
-	live := len(c.gaps) > 0 || c.v.files[c.id] != c
+	live := len(c.gaps) > 0 || c.left || c.v.files[c.id] != c
 	for _, r := range c.regions {
 		live = live || r.state != 0
 	}

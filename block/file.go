@@ -40,6 +40,8 @@ type combined struct {
 	regions []*replica
 	end     int64
 	gaps    []Gap
+	// left: there is a replica in it that was left as it is (choose).
+	left bool
 }
 
 // Gap is a part of the file of a user's blocks on a disk in which there may be blocks of which nobody knows: a header could not be read. Or it is all files of a directory of the disk

@@ -324,7 +324,7 @@ func enterFound(s *Store, r *replica) (old *replica, err error) {
 	case old != nil && old.file.v.err() == nil: // one on a disk that has failed meanwhile counts for nothing
 		return old, nil
 	}
-	s.blocks[id] = r
+	s.place(r)
 	r.count(true)
 	return nil, nil
 }
@@ -333,13 +333,13 @@ func enterFound(s *Store, r *replica) (old *replica, err error) {
 var errOther = errors.New("another replica is there")
 
 // choose keeps one of two replicas of a block, r, which has just been found, and old, which is known. The io of r is held. One whose file the disk cannot open, while
-// it can others, or which is damaged, counts for nothing where the other one is as good; else that one is left alone, and not known.
+// it can others, or which is damaged, counts for nothing where the other one is as good; else that one is left as it is, for the next start, and not known.
 func choose(s *Store, r, old *replica) error {
 	old.io.Lock()
 	defer old.io.Unlock()
 	s.mu.Lock()
 	kept, dropped := old, r
-	if better(r, old) {
+	if s.better(r, old) {
 		kept, dropped = r, old
 	}
 	s.mu.Unlock()
@@ -370,16 +370,16 @@ func choose(s *Store, r, old *replica) error {
 		return errOther
 	}
 	if err != nil {
-		kept.hurt(true)
 		s.leave(dropped)
+		dropped.file.left = true
 	}
 	if kept == r {
-		s.blocks[r.head.block] = r
+		s.place(r)
 		r.count(true)
 	}
 	s.mu.Unlock()
 	if err != nil {
-		r.file.v.log.Error("a replica cannot be read, and no other is as good", "block", r.head.block, "disk", kept.file.v.dir, "cause", err)
+		s.report(kept, err)
 		return nil
 	}
 	return cmp.Or(dropFor(s, kept, dropped), r.file.v.err())

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -49,6 +50,7 @@ type known struct {
 	dir      string    // the disk on which it was last
 	unsure   []version // what operations that have failed may have left for the next start
 	stale    bool      // a disk that has failed has another replica, which the next start may find
+	ghosts   []version // what that has, which comes back where the block was deleted meanwhile
 	away     bool      // its disk could not be used at the last start
 	powered  bool      // the power was lost since it was seen
 }
@@ -77,15 +79,21 @@ type life struct {
 
 	starting bool // the store was opened, and not all was looked at yet
 
-	faults bool              // disks fail
-	fault  *fault            // the next one
-	fired  atomic.Int64      // faults so far; what they have done is seen once this is: who hangs does not come back
-	ended  map[string]bool   // disks that have failed since the store was opened
-	failed map[string]uint64 // how often each has
-	lost   map[string]bool   // pages of it that count as clean are not on it: the machine ends before the store is opened again, which could not know
-	hung   chan struct{}     // closed at the end
-	wrong  *fault            // a fault of the store that is to be found: of such operations it does not see the errors
-	seen   map[string]int    // faults that have happened, by kind, of all lives
+	faults bool                     // disks fail
+	fault  *fault                   // the next one
+	fired  atomic.Int64             // faults so far; what they have done is seen once this is: who hangs does not come back
+	ended  map[string]bool          // disks that have failed since the store was opened
+	failed map[string]uint64        // how often each has
+	lost   map[string]bool          // pages of it that count as clean are not on it: the machine ends before the store is opened again, which could not know
+	hung   chan struct{}            // closed at the end
+	wrong  *fault                   // a fault of the store that is to be found: of such operations it does not see the errors
+	better func(a, b *replica) bool // another one
+	seen   map[string]int           // faults that have happened, by kind, of all lives
+
+	away     string            // the disk that is not mounted
+	hangs    bool              // one does, and nobody can unmount it
+	mounted  map[string]uint64 // how often each was mounted again
+	attached int
 }
 
 // fault is one of a disk: the operation of a kind that comes when left others of it have been.
@@ -117,6 +125,9 @@ func (l *life) happens(op vfs.Op) error {
 	if l.dead {
 		return nil
 	}
+	if l.away != "" && strings.HasPrefix(op.Name, l.away+"/") && op.Kind != "read" && op.Kind != "write" && op.Kind != "sync" { // of files that are open
+		return os.ErrNotExist
+	}
 	if w := l.wrong; w != nil && op.Kind == w.kind {
 		if w.left--; w.left <= 0 {
 			w.left = 1 + l.rand.IntN(5)
@@ -127,7 +138,7 @@ func (l *life) happens(op vfs.Op) error {
 		}
 	}
 	f := l.fault
-	if f == nil || op.Kind != f.kind || !strings.HasPrefix(op.Name, f.dir+"/") {
+	if f == nil || op.Kind != f.kind || !strings.HasPrefix(op.Name, f.dir+"/") || strings.HasSuffix(op.Name, "/VERSION") { // who looks whether a disk is there does not use it
 		return nil
 	}
 	if f.err == unix.ENOSPC && op.Kind == "write" && !op.Grows(l.mem) {
@@ -147,6 +158,7 @@ func (l *life) happens(op vfs.Op) error {
 		l.ended[f.dir] = true
 		l.failed[f.dir]++
 	}
+	l.hangs = l.hangs || f.err == nil
 	l.fired.Add(1)
 	if f.err == nil {
 		<-l.hung
@@ -226,7 +238,7 @@ func (l *life) fails(k *known, v version, err error) {
 	}
 	switch {
 	case errors.Is(err, ErrOut) && (rerr == nil || errors.Is(rerr, ErrOut) || errors.Is(rerr, ErrNotFound)) && !(rerr == nil && !old.exists),
-		errors.Is(err, ErrFull) && (rerr == nil || errors.Is(rerr, ErrNotFound)):
+		errors.Is(err, ErrFull) && (rerr == nil || errors.Is(rerr, ErrNotFound) || k.stale && errors.Is(rerr, ErrOut)):
 	default:
 		l.fatalf("block %d after %v: %+v, %v", k.id, err, info, rerr)
 	}
@@ -270,8 +282,10 @@ func (l *life) failures(dir string) uint64 {
 func (l *life) open() {
 	l.t.Helper()
 	clear(l.ended)
+	l.hangs = false
 	config := Config{Dirs: l.dirs, FS: blind{&vfs.Faulty{FS: l.mem, Fail: l.happens}}, Patience: time.Minute, SyncOnClose: l.syncing, OneByOne: true, piece: 2 * page,
-		Since:    func(dir string) uint64 { return l.boot<<32 + l.failures(dir) },
+		Since:    func(dir string) uint64 { return l.boot<<32 + l.mounted[dir]<<16 + l.failures(dir) },
+		better:   l.better,
 		Failures: l.failures,
 		point: func(p string) {
 			if p == l.point {
@@ -375,8 +389,8 @@ func (l *life) copy(k *known) {
 }
 
 // replace makes a whole replica of a version in the place of the one that is there.
-func (l *life) replace(k *known, what string, v version) {
-	l.try(k, what, v, true, func() error {
+func (l *life) replace(k *known, what string, v version) bool {
+	return l.try(k, what, v, true, func() error {
 		w, err := l.s.Create(Block{k.id, v.stamp}, k.file, int64(k.capacity), true)
 		if err != nil {
 			return err
@@ -439,7 +453,7 @@ func (l *life) step() {
 		k.copying.Close()
 		k.copying = nil
 	}
-	if r := l.s.blocks[k.id]; k.away || r != nil && r.file.v.err() != nil {
+	if _, err := l.s.Stat(k.id); k.away || errors.Is(err, ErrOut) {
 		l.elsewhere(k)
 		return
 	}
@@ -518,7 +532,7 @@ func (l *life) step() {
 		if l.try(k, "finish recovery", v, true, func() error { return l.s.FinishRecovery(b, k.recovery, int64(v.visible)) }) {
 			k.state = Final
 		}
-	case op == 18 && !k.stale && l.rand.IntN(3) == 0:
+	case op == 18 && l.rand.IntN(3) == 0:
 		if l.try(k, "delete", version{}, false, func() error { return l.s.Delete(b) }) {
 			k.state, k.w = 0, nil
 		}
@@ -538,8 +552,28 @@ func (l *life) elsewhere(k *known) {
 	if k.fenced || l.rand.IntN(2) == 0 {
 		v.stamp = l.next()
 	}
-	k.stale = true
-	l.replace(k, "copy elsewhere", v)
+	same := v.stamp == k.now().stamp
+	k.stale, k.ghosts = true, append(k.ghosts, k.versions...)
+	if l.replace(k, "copy elsewhere", v) && same && l.rand.IntN(2) == 0 {
+		l.goOn(k)
+	}
+}
+
+// goOn appends to a closed block under the generation that it has, as some clients do.
+func (l *life) goOn(k *known) {
+	v := *k.now()
+	if !l.try(k, "go on with", v, false, func() (err error) {
+		k.w, err = l.s.Append(Block{k.id, v.stamp}, v.stamp, int64(len(v.content)))
+		return err
+	}) {
+		return
+	}
+	k.state = Writing
+	p := l.bytes(min(l.rand.IntN(page), k.capacity-len(v.content)))
+	from := int64(len(v.content))
+	v.content = slices.Concat(v.content, p)
+	v.visible = len(v.content)
+	l.try(k, "write and sync", v, true, func() error { return errors.Join(k.w.Write(p, from), k.w.Sync()) })
 }
 
 func (l *life) startRecovery(k *known, b Block, now version) {
@@ -615,7 +649,65 @@ func (l *life) store() {
 			l.kill("after an fsync that has failed")
 			return
 		}
+		l.present()
 		l.reopened()
+	}
+}
+
+// present has all disks be mounted, of a store that is not open.
+func (l *life) present() {
+	if l.away != "" {
+		l.mounted[l.away]++
+		l.away = ""
+	}
+}
+
+// unmount has a disk go away, with all that the kernel has of it. Of two one is there.
+func (l *life) unmount(dir string) {
+	l.note("-- %s is not mounted", dir)
+	l.away = dir
+	l.attach()
+	for _, k := range l.blocks {
+		if r := l.s.blocks[k.id]; r != nil && r.file.v.err() != nil && k.w != nil {
+			k.w.Close()
+			k.w = nil
+		}
+	}
+}
+
+// mount has it be there again, with all that it had.
+func (l *life) mount() {
+	dir := l.away
+	l.note("-- %s is mounted again", dir)
+	l.present()
+	delete(l.ended, dir)
+	l.starting = true
+	defer func() { l.fired.Load(); l.starting = false }()
+	if l.attach(); !l.dead && !l.gone(dir) {
+		l.attached++
+	}
+	for _, k := range l.blocks {
+		if l.dead {
+			return
+		}
+		now := l.dirOf(k)
+		if k.w != nil || k.copying != nil || l.missing(k) || now == "" && k.dir != dir {
+			continue
+		}
+		powered := k.powered // while it was out
+		if l.check(k, powered); !l.dead && !k.away && (now == dir || now == "") {
+			if l.settle(k, powered); powered && !k.away {
+				k.versions = []version{*k.now()}
+			}
+		}
+	}
+}
+
+// attach has the store look which disks are there, until it has let go of those that are not.
+func (l *life) attach() {
+	for range 2 {
+		Attach(l.s)
+		synctest.Wait()
 	}
 }
 
@@ -631,6 +723,7 @@ func (l *life) restart() {
 			clear(l.lost)
 		}
 		l.dead = false
+		l.present()
 		if l.rand.IntN(4) == 0 {
 			l.spoilIndex()
 		}
@@ -751,6 +844,9 @@ func (l *life) check(k *known, power bool) {
 	if l.starting {
 		allowed = append(allowed, k.unsure...)
 	}
+	if l.starting && slices.ContainsFunc(allowed, func(v version) bool { return !v.exists }) {
+		allowed = append(allowed, k.ghosts...)
+	}
 	least := 1 << 30
 	for _, v := range allowed {
 		least = min(least, v.visible)
@@ -758,7 +854,7 @@ func (l *life) check(k *known, power bool) {
 	var stamps []uint64 // after a power failure the bytes may be newer than the generation
 	for _, v := range allowed {
 		stamps = append(stamps, v.stamp)
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, ErrNotFound) || k.stale && errors.Is(err, ErrOut) { // a disk that is out has what was deleted
 			if !v.exists {
 				return
 			}
@@ -863,7 +959,13 @@ func (l *life) settle(k *known, power bool) {
 		l.waits(k)
 		return
 	}
-	k.maybe, k.unsure, k.powered = nil, nil, false
+	if k.maybe != nil {
+		k.unsure = append(k.unsure, *k.maybe)
+	}
+	if !l.someGone() { // else another start may find it
+		k.unsure = nil
+	}
+	k.maybe, k.powered = nil, false
 	if err != nil {
 		k.state = 0
 		k.versions = append(k.versions, version{})
@@ -919,6 +1021,14 @@ func (l *life) run(steps int) {
 		if l.left == 0 && l.point == "" {
 			l.arm(4)
 		}
+		if !l.dead && len(l.dirs) > 1 && l.rand.IntN(30) == 0 {
+			if dir := l.dirs[l.rand.IntN(2)]; l.away != "" {
+				l.mount()
+			} else if !l.lost[dir] && !l.hangs && (l.gone(dir) || !l.someGone()) {
+				l.unmount(dir)
+			}
+			l.restart()
+		}
 		if !l.dead && (l.rand.IntN(40) == 0 || l.allGone() || l.someGone() && l.rand.IntN(10) == 0) {
 			l.kill("between operations")
 		}
@@ -946,7 +1056,7 @@ func newLife(t testing.TB, seed uint64, passed map[string]int) *life {
 	r := rand.New(rand.NewPCG(seed, 1))
 	return &life{t: t, seed: seed, rand: r, mem: vfs.NewMem(64<<20, seed), passed: passed, boot: 1,
 		dirs: []string{"/a", "/b"}[:1+r.IntN(2)], syncing: r.IntN(3) == 0, faults: r.IntN(2) == 0,
-		ended: map[string]bool{}, failed: map[string]uint64{}, lost: map[string]bool{}, hung: make(chan struct{}), seen: map[string]int{}}
+		ended: map[string]bool{}, failed: map[string]uint64{}, lost: map[string]bool{}, mounted: map[string]uint64{}, hung: make(chan struct{}), seen: map[string]int{}}
 }
 
 // TestLives simulates many lives of a store, each with operations at random, deaths of the
@@ -955,7 +1065,7 @@ func newLife(t testing.TB, seed uint64, passed map[string]int) *life {
 // what was synced the machine, and no byte is ever another than was written.
 func TestLives(t *testing.T) {
 	passed, failed := map[string]int{}, map[string]int{}
-	n, whole := *seeds, 0
+	n, whole, attached := *seeds, 0, 0
 	if testing.Short() {
 		n /= 3 // fewer do not come through all points
 	}
@@ -965,6 +1075,7 @@ func TestLives(t *testing.T) {
 			l.seen = failed
 			l.run(60)
 			whole += l.whole
+			attached += l.attached
 		})
 	}
 	for _, f := range kinds {
@@ -972,8 +1083,8 @@ func TestLives(t *testing.T) {
 			t.Errorf("no disk has failed: %s", &f)
 		}
 	}
-	if whole == 0 {
-		t.Error("nothing was found whole")
+	if whole == 0 || attached == 0 {
+		t.Errorf("%d blocks were found whole, %d disks came back", whole, attached)
 	}
 	for _, p := range points {
 		if passed[p] == 0 {
@@ -1004,14 +1115,27 @@ func (f found) Helper()               {}
 func (f found) Log(...any)            {}
 func (f found) Fatalf(string, ...any) { panic(f) }
 
-// TestFaultsAreFound: that a store does not look at an error of its disk is found.
+// TestFaultsAreFound: mistakes of a store are found by the lives that are run each time.
 func TestFaultsAreFound(t *testing.T) {
-	for _, kind := range []string{"sync", "write"} {
+	unseen := func(kind string) func(*life) {
+		return func(l *life) { l.faults, l.wrong = false, &fault{kind: kind, left: 1 + l.rand.IntN(20)} }
+	}
+	for what, put := range map[string]func(*life){
+		"errors of sync that are not looked at":  unseen("sync"),
+		"errors of write that are not looked at": unseen("write"),
+		"the longer one of a generation is not the newer one": func(l *life) {
+			l.better = func(a, b *replica) bool {
+				defer func(length int64) { a.visible.length = length }(a.visible.length)
+				a.visible.length = b.visible.length
+				return better(a, b)
+			}
+		},
+	} {
 		lives, is := 0, false
-		for ; lives < 200 && !is; lives++ {
+		for ; lives < 1000 && !is; lives++ {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLife(found{t}, uint64(lives), map[string]int{})
-				l.faults, l.wrong = false, &fault{kind: kind, left: 1 + l.rand.IntN(20)}
+				put(l)
 				defer func() {
 					if p := recover(); p != nil {
 						is = true
@@ -1024,9 +1148,9 @@ func TestFaultsAreFound(t *testing.T) {
 			})
 		}
 		if !is {
-			t.Errorf("errors of %s that are not looked at: not found in %d lives", kind, lives)
+			t.Errorf("%s: not found in %d lives", what, lives)
 		}
-		t.Logf("errors of %s that are not looked at: found in life %d", kind, lives)
+		t.Logf("%s: found in life %d", what, lives)
 	}
 }
 

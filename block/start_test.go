@@ -191,6 +191,38 @@ func TestTwoAlikeAreRead(t *testing.T) {
 	}
 }
 
+// TestTwoAlikeAreDamaged: of two replicas alike of which neither can be read one is known, as damaged, and the other one stays on its disk: it may have good chunks that the first one has not.
+func TestTwoAlikeAreDamaged(t *testing.T) {
+	for _, failed := range []string{"/a", "/b"} {
+		f := twice(t)
+		must(t, f.Close())
+		for _, v := range f.volumes {
+			must(t, f.mem.Flip(v.path(1), v.dataAt(100), 3))
+		}
+		s := f.again(t, func(c *Config) {
+			c.Failures = func(dir string) uint64 { return map[string]uint64{failed: 1}[dir] }
+		})
+		if i, err := s.Stat(1); err != nil || !i.Damaged {
+			t.Errorf("%+v, %v", i, err)
+		}
+		if told := <-f.bad; told.ID != 1 {
+			t.Errorf("told of %+v", told)
+		}
+		must(t, s.Delete(Block{1, 1}))
+		left := 0
+		for _, v := range s.volumes {
+			if f, err := f.mem.Open(v.path(1), 0); err == nil {
+				f.Close()
+				left++
+			}
+		}
+		s = f.again(t, func(*Config) {})
+		if _, err := s.Stat(1); left != 1 || err != nil {
+			t.Errorf("%s has failed: %d files are left, and the next start finds %v", failed, left, err)
+		}
+	}
+}
+
 // TestAppendedUnderItsGeneration: what was appended to a block under the generation that it had, and synced, is not lost to what a disk has of it that was out of use then, however that is
 // found again.
 func TestAppendedUnderItsGeneration(t *testing.T) {

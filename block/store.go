@@ -56,8 +56,9 @@ type Config struct {
 	// OneByOne has disks opened, and looked through, one after the other: for simulations, where nothing is left to chance.
 	OneByOne bool
 
-	piece int64        // of new disks, for tests
-	point func(string) // hears of crash points, for tests
+	piece  int64                    // of new disks, for tests
+	point  func(string)             // hears of crash points, for tests
+	better func(a, b *replica) bool // in place of better, for tests
 }
 
 // Block names a generation of a block.
@@ -120,6 +121,8 @@ type table struct {
 	volumes []*volume // replaced as a whole
 	blocks  map[int64]*replica
 	copies  map[int64]*replica // temporary ones of blocks that have another replica
+	// behind has replicas on disks that are out of use in whose place others have come, which may be older, and may be gone again.
+	behind  map[int64][]*replica
 	readers int64
 	closed  bool
 	touched touched
@@ -157,7 +160,7 @@ type replica struct {
 	// suspect: it was closed shortly before the end of a process, and perhaps of the
 	// machine. Then bytes may be missing that nobody had made durable.
 	suspect bool
-	// beside is how many bytes the replica had that was there when this one was begun.
+	// beside is how many bytes the replica of its generation had that was there when this one was begun.
 	beside int64
 	// promised is what its volume counts as promised to it, counted whether it counts it at all.
 	promised int64
@@ -223,10 +226,13 @@ func Open(c Config) (*Store, error) {
 	c.KeepFree, c.Reserve = cmp.Or(c.KeepFree, 0.05), cmp.Or(c.Reserve, 0.01)
 	c.Memory, c.Patience = cmp.Or(c.Memory, 256<<20), cmp.Or(c.Patience, 2*time.Minute)
 	c.Log, c.piece = cmp.Or(c.Log, slog.New(slog.DiscardHandler)), cmp.Or(c.piece, Piece)
+	if c.better == nil {
+		c.better = better
+	}
 	if c.Devices == nil {
 		c.Devices = &disk.Devices{}
 	}
-	s := &Store{Config: c, table: table{blocks: map[int64]*replica{}, copies: map[int64]*replica{}}}
+	s := &Store{Config: c, table: table{blocks: map[int64]*replica{}, copies: map[int64]*replica{}, behind: map[int64][]*replica{}}}
 	for _, dir := range c.Dirs {
 		s.volumes = append(s.volumes, s.newVolume(dir))
 	}
@@ -390,12 +396,36 @@ func (s *table) find(id int64) (*replica, error) {
 	case s.closed:
 		return nil, ErrClosed
 	case r == nil:
-		return nil, refused(ErrNotFound, id, "not on this node")
+		if r = s.newestBehind(id); r == nil {
+			return nil, refused(ErrNotFound, id, "not on this node")
+		}
 	}
 	if err := r.file.v.err(); err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// newestBehind returns the newest replica of a block on a disk that is out of use in whose place others have come, or nil; Store.mu is held.
+func (s *table) newestBehind(id int64) (newest *replica) {
+	for _, r := range s.behind[id] {
+		if r.state != 0 && (newest == nil || cmp.Or(cmp.Compare(r.head.stamp, newest.head.stamp), cmp.Compare(r.visible.length, newest.visible.length)) > 0) {
+			newest = r
+		}
+	}
+	return newest
+}
+
+// Behind tells of the newest replica of a block on a disk that is out of use in whose place another one has come, as it was when that disk failed, and why it is out: nil if there is none.
+// What disks have that could not be opened (Volume.Unseen) is not known.
+func Behind(s *Store, id int64) (i Info, cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.newestBehind(id)
+	if r == nil {
+		return i, nil
+	}
+	return r.info(), r.file.v.err()
 }
 
 // hold finds a block and locks it for a change.

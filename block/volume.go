@@ -300,20 +300,7 @@ func (v *volume) replaceFile(name string, content []byte) error {
 func (v *volume) readFile(name string) ([]byte, error) {
 	c := make(chan []byte, 1)
 	err := v.do(reading, func() error {
-		f, err := v.fs.Open(filepath.Join(v.dir, name), os.O_RDWR)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		size, err := f.Size()
-		if err != nil {
-			return err
-		}
-		b := make([]byte, size)
-		_, err = f.ReadAt(b, 0)
-		if err == io.EOF {
-			err = nil
-		}
+		b, err := readFile(v.fs, filepath.Join(v.dir, name), os.O_RDWR)
 		c <- b
 		return err
 	})
@@ -321,4 +308,21 @@ func (v *volume) readFile(name string) ([]byte, error) {
 		return nil, err
 	}
 	return <-c, nil
+}
+
+func readFile(fs vfs.FS, name string, flags int) ([]byte, error) {
+	f, err := fs.Open(name, flags)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, size)
+	if _, err = f.ReadAt(b, 0); err == io.EOF {
+		err = nil
+	}
+	return b, err
 }

@@ -62,6 +62,9 @@ func (w *Writer) enter() error {
 // page cache would take all of it at once, and whoever reads from the disk, or writes to it, would wait behind that.
 func (w *Writer) Pace(bytes int64) { w.pace = bytes }
 
+// Beside returns how many bytes the replica of the same generation had that was there when a copy was begun, which takes its place; 0 if there was none.
+func (w *Writer) Beside() int64 { return w.r.beside }
+
 // Length returns the end of what was written.
 func (w *Writer) Length() int64 { return w.base + int64(len(w.buf)) }
 
@@ -374,7 +377,7 @@ func (s *table) become(r *replica, state State) {
 	defer s.mu.Unlock()
 	if s.copies[r.head.block] == r {
 		delete(s.copies, r.head.block)
-		s.blocks[r.head.block] = r
+		s.place(r)
 	}
 	r.state = state
 	s.touched.note(r.file)

@@ -13,7 +13,8 @@ import (
 )
 
 // fence promises that nobody writes to a copy under an older generation, and returns what it is. Where that takes longer than who asks waits, it is found out all the same: ask again.
-func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64) (*wire.BlockCopy, error) {
+// closed is of newer.
+func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64, closed bool) (*wire.BlockCopy, error) {
 	i, err := k.n.Blocks.Stat(id)
 	if err == nil && i.Suspect && i.State == block.Final {
 		if err := k.readings.once(ctx, k, i); err != nil { // what is finished only by its header is not
@@ -29,7 +30,7 @@ func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64) (*wire.Bl
 	case i.State == block.Final && i.Stamp == recovery: // who ended the recovery has not said so yet
 		return copyProto(i), nil
 	}
-	if err := k.newer(ctx, i); err != nil {
+	if err := k.newer(ctx, i, closed); err != nil {
 		return nil, err
 	}
 	i, err = k.n.Blocks.StartRecovery(i.Block, recovery)
@@ -51,28 +52,40 @@ func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64) (*wire.Bl
 }
 
 // newer returns nil if what is here of a block is of the generation that is recorded, or nothing newer can be here: a copy that was made in its place may be on a disk that cannot be
-// seen, or what was appended under the same generation, and an older one that was deleted comes back where the power has failed. Of parts that cannot be read only those of its file
-// count: others are not to hold up recoveries as long as the disk is used.
-func (k *Keeper) newer(ctx context.Context, i block.Info) error {
+// seen, or what was appended under the same generation, and an older one that was deleted comes back where the power has failed. Of a disk that has failed since the node began it is
+// known what was there; of parts that cannot be read only those of the block's file count: others are not to hold up recoveries as long as the disk is used.
+//
+// closed: the block was closed as it is recorded, and nobody has opened it since.
+func (k *Keeper) newer(ctx context.Context, i block.Info, closed bool) error {
+	behind, out := block.Behind(k.n.Blocks, i.ID)
 	volumes := k.n.Blocks.Volumes()
-	if !slices.ContainsFunc(volumes, func(v block.Volume) bool { return v.Unseen != nil || len(v.Gaps) > 0 }) {
+	if out == nil && !slices.ContainsFunc(volumes, func(v block.Volume) bool { return v.Unseen != nil || len(v.Gaps) > 0 }) {
 		return nil
 	}
 	r, err := k.locate(ctx, i.ID)
-	w := r.GetWanted()
-	reopened := i.State == block.Final && i.Length <= w.GetLength() // under the generation that it had
-	if err == nil && (w.GetStamp() < i.Stamp || w.GetStamp() == i.Stamp && !reopened || w == nil) {
+	if err != nil {
+		return fmt.Errorf("generation %d is here, and nobody tells which one is recorded: %w", i.Stamp, err)
+	}
+	w := r.Wanted
+	// A block that is closed here may have been opened again under the generation that it had, and have got more elsewhere.
+	more := i.State == block.Final && (i.Length < w.GetLength() || i.Length == w.GetLength() && !closed)
+	if w == nil || w.Stamp < i.Stamp || w.Stamp == i.Stamp && !more {
 		return nil
 	}
+	hides := func(dir string, cause error) error {
+		return fmt.Errorf("generation %d is here, and a newer one may be in %s: %w", i.Stamp, dir, cause)
+	}
+	if out != nil && (behind.Stamp > i.Stamp || behind.Stamp == i.Stamp && behind.Length > i.Length) {
+		return hides(behind.Dir, out)
+	}
 	for _, v := range volumes {
-		hidden := v.Unseen
-		for _, gap := range v.Gaps {
-			if gap.Has(i.File) || gap.Has(w.GetFile()) {
-				hidden = gap.Cause
-			}
+		if v.Unseen != nil {
+			return hides(v.Dir, v.Unseen)
 		}
-		if hidden != nil {
-			return errors.Join(fmt.Errorf("generation %d is here, and a newer one may be in %s: %w", i.Stamp, v.Dir, hidden), err)
+		for _, gap := range v.Gaps {
+			if gap.Has(i.File) || gap.Has(w.File) {
+				return hides(v.Dir, gap.Cause)
+			}
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ func TestFenceTakesLong(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		asked := make(chan error, 1)
 		go func() {
-			_, err := k.fence(ctx, 1, 5)
+			_, err := k.fence(ctx, 1, 5, false)
 			asked <- err
 		}()
 		if reads.Load() == 0 {
@@ -61,7 +61,7 @@ func TestFenceTakesLong(t *testing.T) {
 	k.n.running.Wait() // until it is read
 	before := reads.Load()
 	for recovery := range uint64(3) {
-		c, err := k.fence(t.Context(), 1, 5+recovery)
+		c, err := k.fence(t.Context(), 1, 5+recovery, false)
 		if err != nil || c.Length != 10_000 || c.State != wire.BlockCopy_WAITING {
 			t.Errorf("%v, %v", c, err)
 		}

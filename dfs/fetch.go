@@ -180,7 +180,7 @@ func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.
 		return err
 	}
 	defer r.Close()
-	copied, err := k.CopyFor(b, w, true)
+	copied, err := k.CopyFor(ctx, b, w, true)
 	if err != nil {
 		return err
 	}
@@ -204,11 +204,23 @@ func (k *Keeper) fetchFrom(ctx context.Context, m Member, b meta.Block, w *wire.
 }
 
 // CopyFor begins a copy of a block from another node, which takes the place of what is here when it is there: of what nobody writes, of an
-// older generation; of a block that is finished elsewhere, also of the same one.
-func (k *Keeper) CopyFor(b meta.Block, w *wire.WantedBlock, finished bool) (*block.Writer, error) {
+// older generation; of a block that is finished elsewhere, also of the same one. If there is more of that here, as two rounds of a recovery may leave it, the names are asked whether
+// the block is still closed so: who has asked for the copy may have done that before others appended to it, under the generation that it had.
+func (k *Keeper) CopyFor(ctx context.Context, b meta.Block, w *wire.WantedBlock, finished bool) (*block.Writer, error) {
 	c := block.Block{ID: int64(b.ID), Stamp: b.Stamp}
 	if old, err := k.n.Blocks.Stat(c.ID); err == nil && !finished && old.Stamp == b.Stamp && !old.Damaged {
 		return nil, fmt.Errorf("block %d: generation %d is here: %w", c.ID, c.Stamp, block.ErrExists)
 	}
-	return k.n.Blocks.Create(c, w.File, w.Capacity, true)
+	copied, err := k.n.Blocks.Create(c, w.File, w.Capacity, true)
+	if err != nil || !finished || copied.Beside() <= b.Size {
+		return copied, err
+	}
+	r, err := k.locate(ctx, c.ID)
+	if is := r.GetWanted(); err == nil && !(r.GetComplete() && is.GetStamp() == b.Stamp && is.GetLength() == b.Size) {
+		err = block.ErrExists
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("block %d: %d bytes of generation %d are here: %w", c.ID, copied.Beside(), c.Stamp, err), copied.Close())
+	}
+	return copied, nil
 }

@@ -1,6 +1,7 @@
 package dfs
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"headrace/block"
 	"headrace/internal/testkit"
+	"headrace/internal/vfs"
 	"headrace/meta"
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -131,5 +133,36 @@ func TestShortBlocksNeedLittleRoom(t *testing.T) {
 	w.Length = w.Capacity
 	if err := n.Keeper.fetch(t.Context(), w, nil); !errors.Is(err, block.ErrFull) {
 		t.Errorf("more than the disk has: %v", err)
+	}
+}
+
+// TestCopyOrderedBefore: a copy of a block that was ordered before it was appended to, under the generation that it had, does not take the place of what is here. It does of what is longer for another
+// reason, as after two rounds of a recovery: then the block is closed as it was ordered.
+func TestCopyOrderedBefore(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		store := must[*block.Store](t)(block.Open(block.Config{Dirs: []string{"/d"}, FS: vfs.NewMem(1<<24, 1)}))
+		k := newKeeper(&Node{Blocks: store, ctx: t.Context(), Config: Config{}.filled()})
+		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
+			return &wire.LocateResponse{Complete: closed, Wanted: &wire.WantedBlock{Stamp: 1, Length: 5}}, nil
+		}
+		w := must[*block.Writer](t)(store.Create(block.Block{ID: 1, Stamp: 1}, 7, 1000, false))
+		if err := errors.Join(w.Write([]byte("begin"), 0), w.Finalize(5)); err != nil {
+			t.Fatal(err)
+		}
+		w = must[*block.Writer](t)(store.Append(block.Block{ID: 1, Stamp: 1}, 1, 5))
+		if err := errors.Join(w.Write([]byte(" and more"), 5), w.Sync(), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		copied, err := k.CopyFor(t.Context(), meta.Block{ID: 1, Stamp: 1, Size: 5}, &wire.WantedBlock{File: 7, Capacity: 1000}, true)
+		if err == nil {
+			err = errors.Join(copied.Write([]byte("begin"), 0), copied.Finalize(5), copied.Close())
+		}
+		want, length := error(block.ErrExists), int64(14)
+		if closed {
+			want, length = nil, 5
+		}
+		if i, serr := store.Stat(1); !errors.Is(err, want) || serr != nil || i.Length != length {
+			t.Errorf("closed %v: %v; %+v, %v", closed, err, i, serr)
+		}
 	}
 }

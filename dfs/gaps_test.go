@@ -55,7 +55,7 @@ func TestNothingBesideAGap(t *testing.T) {
 		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
 			return &wire.LocateResponse{Wanted: c.wanted}, c.err
 		}
-		if said, err := k.fence(context.Background(), 2, 5); !errors.Is(err, c.want) || err == nil && said.State != wire.BlockCopy_NONE {
+		if said, err := k.fence(context.Background(), 2, 5, false); !errors.Is(err, c.want) || err == nil && said.State != wire.BlockCopy_NONE {
 			t.Errorf("a block %s: %v, %v", c.what, said, err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestNothingInADirectory(t *testing.T) {
 		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
 			return &wire.LocateResponse{Wanted: &wire.WantedBlock{File: file}}, nil
 		}
-		if said, err := k.fence(context.Background(), 2, 5); !errors.Is(err, want) || err == nil && said.State != wire.BlockCopy_NONE {
+		if said, err := k.fence(context.Background(), 2, 5, false); !errors.Is(err, want) || err == nil && said.State != wire.BlockCopy_NONE {
 			t.Errorf("a block of file %d: %v, %v", file, said, err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestNothingInADirectory(t *testing.T) {
 		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
 			return &wire.LocateResponse{Wanted: &wire.WantedBlock{File: c.file, Stamp: 1, Length: 6}}, nil
 		}
-		if said, err := k.fence(context.Background(), 3, 5); !errors.Is(err, c.want) || err == nil && said.Length != 6 {
+		if said, err := k.fence(context.Background(), 3, 5, false); !errors.Is(err, c.want) || err == nil && said.Length != 6 {
 			t.Errorf("a copy that is there, of file %d now: %v, %v", c.file, said, err)
 		}
 	}
@@ -122,16 +122,77 @@ func TestOlderBesideADiskThatIsAway(t *testing.T) {
 	nobody := errors.New("nobody leads")
 	for _, c := range []struct {
 		wanted *wire.WantedBlock
+		closed bool
 		err    error
 		want   error
-	}{{&wire.WantedBlock{Stamp: 2}, nil, block.ErrNotMounted}, {nil, nobody, nobody}, {&wire.WantedBlock{Stamp: 1, Length: 5}, nil, block.ErrNotMounted},
-		{&wire.WantedBlock{Stamp: 1}, nil, nil}, {&wire.WantedBlock{Stamp: 1, Length: 4}, nil, nil}, {nil, nil, nil}} {
+	}{{&wire.WantedBlock{Stamp: 2}, false, nil, block.ErrNotMounted}, {nil, false, nobody, nobody}, {&wire.WantedBlock{Stamp: 1, Length: 5}, false, nil, block.ErrNotMounted},
+		{&wire.WantedBlock{Stamp: 1, Length: 6}, true, nil, block.ErrNotMounted}, {&wire.WantedBlock{Stamp: 2, Length: 5}, true, nil, block.ErrNotMounted}, {&wire.WantedBlock{Stamp: 1, Length: 5}, true, nil, nil},
+		{&wire.WantedBlock{Stamp: 1}, false, nil, nil}, {&wire.WantedBlock{Stamp: 1, Length: 4}, false, nil, nil}, {nil, false, nil, nil}} {
 		k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
 			return &wire.LocateResponse{Wanted: c.wanted}, c.err
 		}
-		if said, err := k.fence(context.Background(), 1, 5); !errors.Is(err, c.want) || err == nil && said.Length != 5 {
-			t.Errorf("%v is recorded: %v, %v", c.wanted, said, err)
+		if said, err := k.fence(context.Background(), 1, 5, c.closed); !errors.Is(err, c.want) || err == nil && said.Length != 5 {
+			t.Errorf("%v is recorded, closed %v: %v, %v", c.wanted, c.closed, said, err)
 		}
+	}
+}
+
+// TestMoreOnADiskThatHasFailed: a block is appended to under the generation that it has, and synced; then its disk fails, and a copy that was ordered before comes, or is begun. The node does not
+// say that this is all, nor that there is nothing; of what the disk has not it says what there is.
+func TestMoreOnADiskThatHasFailed(t *testing.T) {
+	var fail atomic.Bool
+	store := must[*block.Store](t)(block.Open(block.Config{Dirs: []string{"/d", "/e"}, FS: &vfs.Faulty{FS: vfs.NewMem(1<<24, 1), Fail: func(op vfs.Op) error {
+		if fail.Load() && op.Kind == "sync" && strings.HasPrefix(op.Name, "/d/") {
+			return unix.EIO
+		}
+		return nil
+	}}}))
+	write := func(id int64, stamp uint64, temporary bool, text string) *block.Writer {
+		w := must[*block.Writer](t)(store.Create(block.Block{ID: id, Stamp: stamp}, 7, 1000, temporary))
+		if err := w.Write([]byte(text), 0); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	finish := func(w *block.Writer) {
+		t.Helper()
+		if err := errors.Join(w.Finalize(w.Length()), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id := range int64(3) {
+		finish(write(id, 1, false, "begin"))
+	}
+	w := must[*block.Writer](t)(store.Append(block.Block{ID: 1, Stamp: 1}, 1, 5))
+	if err := errors.Join(w.Write([]byte(" and more"), 5), w.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	fail.Store(true)
+	if err := w.Sync(); !errors.Is(err, block.ErrOut) {
+		t.Fatal(err)
+	}
+	k := newKeeper(&Node{Blocks: store, ctx: t.Context(), Config: Config{}.filled()})
+	k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
+		return &wire.LocateResponse{Wanted: &wire.WantedBlock{Stamp: 1, Length: 5}}, nil
+	}
+	for id := range int64(2) {
+		finish(write(id, 1, true, "begin"))
+		said, err := k.fence(t.Context(), id, 5, false)
+		if more := id == 1; errors.Is(err, block.ErrOut) != more || !more && (err != nil || said.Length != 5) {
+			t.Errorf("block %d: %v, %v", id, said, err)
+		}
+	}
+	begun := write(2, 1, true, "be")
+	for range 2 {
+		if said, err := k.fence(t.Context(), 2, 5, false); !errors.Is(err, block.ErrOut) {
+			t.Errorf("with a copy that was begun, and was given up: %v, %v", said, err)
+		}
+		if err := begun.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if said, err := k.fence(t.Context(), 3, 5, false); err != nil || said.State != wire.BlockCopy_NONE {
+		t.Errorf("a block that was never there: %v, %v", said, err)
 	}
 }
 

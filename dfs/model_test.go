@@ -44,9 +44,11 @@ type model struct {
 	hung  chan struct{} // closed at the end
 
 	record   meta.Block
-	cut      int64    // a closed block is to get this length; else 0
-	at       []string // the nodes that are recorded
-	recovery uint64   // the stamp of a recovery under way
+	cut      int64      // a closed block is to get this length; else 0
+	ordered  meta.Block // as the block was closed when it was opened again last, and may have been ordered to be copied
+	fencing  bool       // a node is being fenced
+	at       []string   // the nodes that are recorded
+	recovery uint64     // the stamp of a recovery under way
 	next     uint64
 
 	content []byte // what the writer has sent
@@ -137,6 +139,8 @@ func (m *model) trouble() {
 		m.readOne(n)
 	case 10, 11, 13:
 		m.heal()
+	case 14, 15:
+		m.drop(n)
 	}
 	for _, n := range m.nodes {
 		if !n.alive && m.oneIn(2) {
@@ -359,7 +363,7 @@ func (m *model) reopen() {
 	if !tried {
 		return
 	}
-	m.closed = false
+	m.closed, m.ordered = false, m.record
 	if len(got) == 0 || m.oneIn(6) || stamp == m.record.Stamp && len(got) < len(before) {
 		m.note("the writer dies before the pipeline is recorded")
 		m.recover()

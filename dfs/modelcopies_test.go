@@ -2,6 +2,7 @@ package dfs
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 
@@ -88,21 +89,50 @@ func (m *model) wanted() *wire.WantedBlock {
 	return &wire.WantedBlock{Block: modelBlock, Stamp: m.record.Stamp, Length: m.record.Size, File: 1, Capacity: modelCapacity}
 }
 
-// beginCopy has a node fetch the closed block, beside what it has. That waits.
+// beginCopy has a node fetch the closed block, beside what it has, or what was ordered before it was opened again. That waits.
 func (m *model) beginCopy(n *modelNode) {
-	if !m.closed || !n.alive || n.copying != nil || len(m.content) == 0 {
+	if !n.alive || n.copying != nil || len(m.content) == 0 {
 		return
 	}
-	from, content := m.source(n)
+	of := m.record
+	var from *modelNode
+	var content []byte
+	switch {
+	case m.ordered.Stamp == m.record.Stamp && m.ordered.Size <= int64(m.acked) && (!m.closed || m.oneIn(2)): // which others still give
+		of, content = m.ordered, m.content[:m.ordered.Size]
+		if i := slices.IndexFunc(m.nodes, func(o *modelNode) bool { return o != n && o.alive && m.recorded(o) && !m.excused(o) }); i >= 0 {
+			from = m.nodes[i]
+			data, err := from.read(of.Stamp, of.Size)
+			if m.reap(); err != nil || int64(len(data)) < of.Size {
+				from = nil
+			}
+		}
+	case m.closed:
+		from, content = m.source(n)
+	}
 	if from == nil || !n.alive {
 		return
 	}
-	w, err := n.k.CopyFor(m.record, m.wanted(), true)
+	w, err := n.k.CopyFor(context.Background(), of, m.wanted(), true)
 	if err == nil {
-		n.copying = &copying{w, m.record, slices.Clone(content)}
+		n.copying = &copying{w, of, slices.Clone(content)}
 		err = w.Write(content[:m.r.IntN(len(content)+1)], 0)
 	}
-	m.note("a copy of %d at %s, from %s: %v", m.record.Stamp, n.name, from.name, err)
+	m.note("a copy of %d bytes of %d at %s, from %s: %v", of.Size, of.Stamp, n.name, from.name, err)
+	m.reap()
+}
+
+// drop has a node delete what it has of a closed block that nobody needs there.
+func (m *model) drop(n *modelNode) {
+	if !m.closed || !n.alive || m.recorded(n) {
+		return
+	}
+	_, err := service{n.k}.Drop(context.Background(), &wire.DropRequest{Blocks: []uint64{modelBlock}})
+	m.note("%s drops the block: %v", n.name, err)
+	if err == nil {
+		m.counts["dropped"]++
+	}
+	n.kept, n.synced, n.w = 0, 0, nil
 	m.reap()
 }
 
@@ -121,7 +151,7 @@ func (m *model) endCopy(n *modelNode) {
 	}
 	if m.fault.copiesOld && c.of.Stamp < m.record.Stamp && m.closed { // takes what is old for what is recorded
 		c.w.Close()
-		w, err := n.k.CopyFor(m.record, m.wanted(), true)
+		w, err := n.k.CopyFor(context.Background(), m.record, m.wanted(), true)
 		if err != nil {
 			return
 		}
@@ -141,6 +171,8 @@ func (m *model) endCopy(n *modelNode) {
 		m.gained(n)
 	case c.of.Stamp < m.record.Stamp && m.recorded(n):
 		m.fatalf("a copy of %d at %s has taken the place of %d", c.of.Stamp, n.name, m.record.Stamp)
+	case m.recorded(n) && !n.hurt && !m.excused(n) && int64(n.kept) > c.of.Size:
+		m.fatalf("a copy of %d bytes at %s has taken the place of %d", c.of.Size, n.name, n.kept)
 	}
 	m.reap()
 	if err == nil && current && n.alive && !m.whole(n) && n.alive && !n.hurt && !m.shut(n) {
@@ -204,7 +236,7 @@ func (m *model) heal() bool {
 			n.copying.w.Close()
 			n.copying = nil
 		}
-		w, err := n.k.CopyFor(m.record, m.wanted(), true)
+		w, err := n.k.CopyFor(context.Background(), m.record, m.wanted(), true)
 		if err == nil {
 			err = errors.Join(w.Write(content, 0), w.Finalize(m.record.Size), w.Close())
 		}
@@ -215,7 +247,6 @@ func (m *model) heal() bool {
 			m.counts["healed"]++
 		case err == nil:
 			m.gained(n)
-		case !m.recorded(n):
 		case !n.dying && !n.struck && !errors.Is(err, block.ErrFull): // of a file with a header that cannot be read nobody knows where another block may begin
 			m.fatalf("%s is not healed: %v", n.name, err)
 		}
@@ -246,12 +277,10 @@ func (m *model) joining() []string {
 			data, err := from.read(m.record.Stamp, i.Length)
 			var w *block.Writer
 			if err == nil {
-				w, err = n.k.CopyFor(meta.Block{ID: modelBlock, Stamp: m.record.Stamp}, m.wanted(), false)
+				w, err = n.k.CopyFor(context.Background(), meta.Block{ID: modelBlock, Stamp: m.record.Stamp}, m.wanted(), false)
 			}
 			if err == nil {
-				if err = errors.Join(w.Write(data, 0), w.Keep()); err != nil {
-					w.Close()
-				}
+				err = errors.Join(w.Write(data, 0), w.Keep(), w.Close())
 			}
 			m.note("%s joins with %d bytes from %s: %v", n.name, len(data), name, err)
 			if err == nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"testing/synctest"
 	"time"
 
 	"headrace/block"
@@ -130,7 +131,7 @@ func (m *model) happens(n *modelNode, op vfs.Op) error {
 		return syscall.ENOSPC
 	}
 	f := d.fault
-	if f == nil || op.Kind != f.kind {
+	if f == nil || op.Kind != f.kind || strings.HasSuffix(op.Name, "/VERSION") { // who looks whether a disk is there does not use it
 		return nil
 	}
 	if f.left--; f.left > 0 {
@@ -192,11 +193,13 @@ func (m *model) ails(n *modelNode) bool {
 	return slices.ContainsFunc(n.disks, func(d *modelDisk) bool { return d.fault != nil || d.out || d.away != nil })
 }
 
-// diskTrouble does something to one of the disks of a node that has several. Of these one at a time cannot be used.
+// diskTrouble does something to one of the disks of a node that has several. Of these one at a time cannot be used, but that one may fail while another is not mounted.
 func (m *model) diskTrouble(n *modelNode) {
 	d := n.disks[m.r.IntN(len(n.disks))]
-	switch op := m.r.IntN(8); {
-	case op < 3 && !m.ails(n):
+	fails := slices.ContainsFunc(n.disks, func(d *modelDisk) bool { return d.fault != nil || d.out })
+	away := slices.IndexFunc(n.disks, func(d *modelDisk) bool { return d.away != nil })
+	switch op := m.r.IntN(13); {
+	case op < 3 && !fails && d.away == nil:
 		f := diskFaults[m.r.IntN(len(diskFaults))]
 		f.left = 1 + m.r.IntN(8)
 		d.fault = &f
@@ -210,6 +213,17 @@ func (m *model) diskTrouble(n *modelNode) {
 		m.note("%s is not mounted at %s", d.dir, n.name)
 		m.counts["not mounted"]++
 		d.away, d.mem = d.mem, vfs.NewMem(64<<20, m.r.Uint64())
+	case op >= 10 && n.alive && away >= 0 && n.home != nil && n.home.away == nil && !fails: // with an older one, perhaps
+		other := n.disks[away]
+		if m.unmount(n, n.home); n.alive {
+			m.mount(n, other)
+		} else {
+			m.cure(n)
+		}
+	case op >= 8 && n.alive && away >= 0:
+		m.mount(n, n.disks[away])
+	case op >= 8 && n.alive && d.known && (!m.ails(n) || d.out):
+		m.unmount(n, d)
 	case op == 5 && m.ails(n):
 		m.end1(n, m.oneIn(2))
 		m.cure(n)
@@ -217,6 +231,46 @@ func (m *model) diskTrouble(n *modelNode) {
 		m.end1(n, m.oneIn(2))
 		m.replace(n, d)
 		m.counts["replaced"]++
+	}
+}
+
+// unmount has a disk of a node that runs be away, as one that is pulled out or has lost pages, or with all that the kernel had of it.
+func (m *model) unmount(n *modelNode, d *modelDisk) {
+	pulled := d.lost || m.oneIn(2)
+	m.note("%s goes away at %s, pulled out %v", d.dir, n.name, pulled)
+	m.counts["gone"]++
+	d.mem.Kill()
+	d.mem.Restart(pulled)
+	if n.home == d && pulled {
+		n.kept = n.synced
+	}
+	d.away, d.mem = d.mem, vfs.NewMem(64<<20, m.r.Uint64())
+	d.fault, d.out, d.lost = nil, false, false
+	n.attach()
+	m.reap()
+}
+
+// mount has it be there again, while the node runs.
+func (m *model) mount(n *modelNode, d *modelDisk) {
+	m.note("%s comes back at %s", d.dir, n.name)
+	d.mem, d.away = d.away, nil
+	d.mounted++
+	if n.attach(); !m.shut(n) && !n.dying {
+		if i, err := n.k.n.Blocks.Stat(modelBlock); err == nil {
+			n.home = n.diskOf(i.Dir)
+		}
+	}
+	if !d.out && !n.dying {
+		m.counts["come back"]++
+	}
+	m.reap()
+}
+
+// attach has a node look which of its disks are there, until it has let go of those that are not.
+func (n *modelNode) attach() {
+	for range 2 {
+		block.Attach(n.k.n.Blocks)
+		synctest.Wait()
 	}
 }
 
@@ -290,6 +344,11 @@ func (n *modelNode) open(m *model) {
 		m.reap()
 		return
 	}
+	if err != nil && n.struck && slices.ContainsFunc(n.disks, func(d *modelDisk) bool { return d.away != nil }) {
+		m.note("%s has no disk: %v", n.name, err)
+		m.end1(n, false)
+		return
+	}
 	if err != nil {
 		m.fatalf("open %s: %v", n.name, err)
 	}
@@ -298,7 +357,11 @@ func (n *modelNode) open(m *model) {
 	}
 	n.k, n.alive, n.w = newKeeper(&Node{Blocks: s, ctx: context.Background(), Config: Config{}.filled()}), true, nil
 	n.k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
-		return &wire.LocateResponse{Wanted: m.wanted()}, nil
+		w := m.wanted()
+		if m.fencing && m.fault.seesNothingNewer {
+			w.Stamp = 0
+		}
+		return &wire.LocateResponse{Wanted: w, Complete: m.closed}, nil
 	}
 	m.note("%s is back", n.name)
 	if m.oneIn(2) { // what may have lost its end is read first, before or after others ask
@@ -314,6 +377,9 @@ func (m *model) fall(power bool, nodes ...*modelNode) {
 			n.dying, n.power = true, power
 			for _, d := range n.disks {
 				d.mem.Kill()
+				if d.away != nil {
+					d.away.Kill()
+				}
 				n.power = n.power || d.lost
 			}
 		}
@@ -330,6 +396,9 @@ func (m *model) reap() {
 		}
 		for _, d := range n.disks {
 			d.mem.Restart(n.power)
+			if d.away != nil { // it is without power already
+				d.away.Restart(false)
+			}
 			d.out, d.lost = false, false
 		}
 		n.dying, n.alive, n.w, n.copying, n.left = false, false, nil, nil, 0

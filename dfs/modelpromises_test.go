@@ -25,6 +25,8 @@ type modelFault struct {
 	lazySync, sameBoot, copiesRaw, copiesOld, trustsDamaged, healsNot bool
 	// Of several disks: that one is not mounted is taken for a new one; what is on one that is out of use is taken for lost.
 	knowsNoDisk, takesOutForLost bool
+	// That what is here may not be the newest is not looked at.
+	seesNothingNewer bool
 }
 
 // recover has the nodes agree, with steps that are lost, leaders that change and nodes that die in between, until that is noted.
@@ -64,7 +66,9 @@ func (m *model) round() bool {
 		n := m.of(name)
 		h := heard{node: name, err: errors.New("no answer")}
 		if n.alive && m.r.IntN(5) > 0 {
-			h.copy, h.err = n.k.fence(context.Background(), modelBlock, m.recovery)
+			m.fencing = true
+			h.copy, h.err = n.k.fence(context.Background(), modelBlock, m.recovery, m.cut > 0)
+			m.fencing = false
 			m.note("fence %d at %s: %v %v", m.recovery, name, h.copy, h.err)
 			if m.fault.takesOutForLost && errors.Is(h.err, block.ErrOut) {
 				h.copy, h.err = &wire.BlockCopy{Block: modelBlock}, nil
@@ -450,7 +454,7 @@ func TestBlockOnThreeNodes(t *testing.T) {
 	if counts["recovered"] < n || counts["lost"] > n/5 {
 		t.Error("they are not what they were")
 	}
-	wanted := []string{"died within", "power lost", "all lost power", "EIO", "flipped", "copied", "healed", "joined", "two disks", "full", "not mounted", "mounted again", "replaced"}
+	wanted := []string{"died within", "power lost", "all lost power", "EIO", "flipped", "copied", "healed", "joined", "two disks", "full", "not mounted", "mounted again", "replaced", "gone", "come back", "dropped"}
 	for _, f := range diskFaults {
 		wanted = append(wanted, f.String())
 	}
@@ -488,9 +492,10 @@ func TestFaultsAreFound(t *testing.T) {
 		from uint64 // the life to begin with, so that it does not take long
 	}{
 		"a sync that does not": {modelFault{lazySync: true}, 0}, "takes what the power has left for all": {modelFault{sameBoot: true}, 0},
-		"copies what it has not compared": {modelFault{copiesRaw: true}, 270}, "takes an old copy for a new one": {modelFault{copiesOld: true}, 1425},
-		"recovers from what is damaged": {modelFault{trustsDamaged: true}, 3245}, "leaves what is damaged": {modelFault{healsNot: true}, 1930},
+		"copies what it has not compared": {modelFault{copiesRaw: true}, 270}, "takes an old copy for a new one": {modelFault{copiesOld: true}, 1780},
+		"recovers from what is damaged": {modelFault{trustsDamaged: true}, 4430}, "leaves what is damaged": {modelFault{healsNot: true}, 2050},
 		"takes a disk that is not mounted for a new one": {modelFault{knowsNoDisk: true}, 0}, "takes what is on a disk that is out of use for lost": {modelFault{takesOutForLost: true}, 0},
+		"takes what is there for the newest": {modelFault{seesNothingNewer: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for i := range uint64(2000) {

@@ -87,7 +87,7 @@ func (k *steward) fenceAt(ctx context.Context, name string, r meta.Recovery) (*w
 	}
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
-	a, err := at.Fence(ctx, &wire.FenceRequest{Block: r.Block.ID, Recovery: r.Stamp})
+	a, err := at.Fence(ctx, &wire.FenceRequest{Block: r.Block.ID, Recovery: r.Stamp, Closed: r.Cut > 0})
 	if err != nil {
 		return nil, err
 	}

@@ -165,7 +165,7 @@ func TestRecoveryPassesOverWhatIsDamaged(t *testing.T) {
 	}
 	var said []heard
 	for _, n := range m.nodes {
-		c, err := n.k.fence(context.Background(), modelBlock, 5)
+		c, err := n.k.fence(context.Background(), modelBlock, 5, false)
 		said = append(said, heard{node: n.name, copy: c, err: err})
 	}
 	if length, at, err := agree(m.record, 5, 0, said); length != 2000 || !slices.Equal(at, []string{"B", "C"}) || err != nil {

@@ -72,12 +72,15 @@ func (k *Keeper) goes(id int64) bool {
 func (s service) Fence(ctx context.Context, q *wire.FenceRequest) (*wire.FenceResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime) // other recoveries wait
 	defer cancel()
-	c, err := s.k.fence(ctx, int64(q.Block), q.Recovery)
+	c, err := s.k.fence(ctx, int64(q.Block), q.Recovery, q.Closed)
 	return &wire.FenceResponse{Copy: c}, said(err)
 }
 
 // nothing says that there is no copy, if that is known.
 func (k *Keeper) nothing(id int64) (*wire.BlockCopy, error) {
+	if i, err := block.Behind(k.n.Blocks, id); err != nil {
+		return nil, fmt.Errorf("block %d is in %s: %w", id, i.Dir, err)
+	}
 	for _, v := range k.n.Blocks.Volumes() {
 		if v.Unseen != nil {
 			return nil, fmt.Errorf("block %d may be in %s: %w", id, v.Dir, v.Unseen)

@@ -260,7 +260,9 @@ type FenceRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Block uint64                 `protobuf:"varint,1,opt,name=block,proto3" json:"block,omitempty"`
 	// The generation of the recovery.
-	Recovery      uint64 `protobuf:"varint,2,opt,name=recovery,proto3" json:"recovery,omitempty"`
+	Recovery uint64 `protobuf:"varint,2,opt,name=recovery,proto3" json:"recovery,omitempty"`
+	// The block was closed as it is recorded, and nobody has opened it since: it is to be cut.
+	Closed        bool `protobuf:"varint,3,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -307,6 +309,13 @@ func (x *FenceRequest) GetRecovery() uint64 {
 		return x.Recovery
 	}
 	return 0
+}
+
+func (x *FenceRequest) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
 }
 
 type FenceResponse struct {
@@ -1720,10 +1729,11 @@ const file_dfsblocks_proto_rawDesc = "" +
 	"\vLookRequest\x12\x16\n" +
 	"\x06blocks\x18\x01 \x03(\x04R\x06blocks\">\n" +
 	"\fLookResponse\x12.\n" +
-	"\x06copies\x18\x01 \x03(\v2\x16.headrace.v1.BlockCopyR\x06copies\"@\n" +
+	"\x06copies\x18\x01 \x03(\v2\x16.headrace.v1.BlockCopyR\x06copies\"X\n" +
 	"\fFenceRequest\x12\x14\n" +
 	"\x05block\x18\x01 \x01(\x04R\x05block\x12\x1a\n" +
-	"\brecovery\x18\x02 \x01(\x04R\brecovery\";\n" +
+	"\brecovery\x18\x02 \x01(\x04R\brecovery\x12\x16\n" +
+	"\x06closed\x18\x03 \x01(\bR\x06closed\";\n" +
 	"\rFenceResponse\x12*\n" +
 	"\x04copy\x18\x01 \x01(\v2\x16.headrace.v1.BlockCopyR\x04copy\"V\n" +
 	"\n" +

@@ -56,7 +56,7 @@ func (s *replicas) Write(ctx context.Context, q xfer.WriteRequest) (xfer.Writer,
 	case pb.OpWriteBlockProto_PIPELINE_SETUP_STREAMING_RECOVERY:
 		w, err = s.node.Blocks.Recover(b, q.Stamp, q.Min, q.Max)
 	case pb.OpWriteBlockProto_TRANSFER_RBW, pb.OpWriteBlockProto_TRANSFER_FINALIZED:
-		w, err = s.node.Keeper.CopyFor(meta.Block{ID: q.Block.ID, Stamp: q.Block.Stamp}, t, false)
+		w, err = s.node.Keeper.CopyFor(ctx, meta.Block{ID: q.Block.ID, Stamp: q.Block.Stamp}, t, false)
 		r.kept, acked = q.Stage == pb.OpWriteBlockProto_TRANSFER_RBW, q.Block.Length
 	default:
 		return nil, &xfer.Error{Status: pb.Status_ERROR_UNSUPPORTED, Message: q.Stage.String() + " is not for clients"}
