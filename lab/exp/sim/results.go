@@ -114,7 +114,7 @@ type aDay []Run
 
 // day returns the runs of one seed that have numbers.
 func (r *Results) day(seed uint64) aDay {
-	return sample.Where(aDay(r.in(expDay)), func(x Run) bool { return x.Seed == seed && x.Failure == "" })
+	return sample.Where(aDay(r.Runs), func(x Run) bool { return x.Experiment == expDay && x.Seed == seed && x.Failure == "" })
 }
 
 // results returns those of all runs.

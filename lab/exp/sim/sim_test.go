@@ -274,8 +274,10 @@ func TestInterruptedDays(t *testing.T) {
 	o := simTest(t, simSeeds)
 	o.Scale = 0.001
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // so many runs at a time: three have ended when the fifth one begins
-	if res := interrupted(t, o, "seed 1, adaptive", 1); res.Complete || len(res.day(1)) < 3 || len(res.day(1)) > 12 {
-		t.Errorf("complete %v with %d runs of the first seed; want those that were finished of 13", res.Complete, len(res.day(1)))
+	// Of which seed that is shown nobody knows: of some the progress shows nothing, so quickly they are over.
+	res := interrupted(t, o, ", adaptive", 1)
+	if n := len(res.Runs); res.Complete || n < 3 || n >= 13*1000 || slices.ContainsFunc(res.Runs, func(x Run) bool { return x.Tasks == 0 }) {
+		t.Errorf("complete %v with %d runs; want those that were finished", res.Complete, n)
 	}
 }
 
