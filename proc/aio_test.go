@@ -60,13 +60,9 @@ func asynchronousIO(t *testing.T, what, answer string) {
 	w.must(task.Resume(w.ctx))
 	thaw()
 	if what == "write" { // nothing is in flight, and nothing has been read
-		w.checkpoint(task)
-		task = w.restore(s, proc.RestoreOptions{})
-		_, err := task.Checkpoint(w.ctx, proc.CheckpointOptions{Store: w.store})
-		if err == nil { // a kernel whose fork leaves the ring out
+		for range 3 {
+			w.checkpoint(task)
 			task = w.restore(s, proc.RestoreOptions{})
-		} else if !errors.Is(err, proc.ErrCheckpointLater) || !strings.Contains(err.Error(), "where its parent has its own") {
-			t.Fatalf("checkpoint with a child to which a restore gave a context: %v", err)
 		}
 	}
 	sign("go")

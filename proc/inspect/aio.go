@@ -134,9 +134,43 @@ func ringsOf(pid int) (map[uint64]uint64, error) {
 	return of, nil
 }
 
+// Copies returns by process the addresses of rings whose contexts are not the process's: it has them by a fork. A dump needs them: CRIU makes a
+// context for each ring.
+func (s *Search) Copies(tree []linux.Stat) (map[int][]uint64, error) {
+	users, all, err := aioUsers(tree)
+	if len(users) == 0 || err != nil {
+		return nil, err
+	}
+	if err := s.load(); err != nil {
+		return nil, err
+	}
+	contexts, err := s.contexts.inFlight()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range users {
+		if _, ok := contexts[p.PID]; !ok {
+			return nil, fmt.Errorf("process %d (%s): the kernel does not tell of its asynchronous I/O", p.PID, p.Comm)
+		}
+	}
+	return all.copies(users, contexts), nil
+}
+
+// copies is Copies. One that has contexts of its own beside those of its parent has the parent's in the same memory.
+func (r rings) copies(users []linux.Stat, contexts map[int]inFlight) map[int][]uint64 {
+	copies := make(map[int][]uint64)
+	for _, p := range users {
+		for at, inode := range r[p.PID] {
+			if of, ok := r[p.PPID][at]; contexts[p.PID].contexts == 0 || ok && of == inode {
+				copies[p.PID] = append(copies[p.PID], at)
+			}
+		}
+	}
+	return copies
+}
+
 // mixed returns a process whose ring is where its parent has another: CRIU restores both in the same memory, and the parent
-// would get old answers again, or none. So it is with the ring of a fork after a restore, which gave the child its own. It
-// is the same before.
+// would get old answers again, or none. The ring of a fork is the same.
 func (r rings) mixed(users []linux.Stat) *Loss {
 	for _, p := range users {
 		for at, inode := range r[p.PID] {
@@ -219,8 +253,9 @@ func (a *aioContexts) Close() {
 	a.program.Close()
 }
 
-// inFlight is what the contexts of a process have in flight; waits: some wait for a descriptor, which may take any time.
+// inFlight is what the contexts of a process have in flight, and how many there are; waits: some wait for a descriptor, which may take any time.
 type inFlight struct {
+	contexts int
 	requests int64
 	waits    bool
 }
@@ -246,7 +281,10 @@ func (a *aioContexts) inFlight() (map[int]inFlight, error) {
 		if err != nil {
 			return nil, fmt.Errorf("ask for contexts of asynchronous I/O: %w", err)
 		}
-		n := all[int(c.PID)]
-		all[int(c.PID)] = inFlight{n.requests + c.InFlight, n.waits || c.Waits != 0}
+		n, ok := all[int(c.PID)]
+		if ok { // the first is of the process
+			n.contexts++
+		}
+		all[int(c.PID)] = inFlight{n.contexts, n.requests + c.InFlight, n.waits || c.Waits != 0}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"reflect"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -128,6 +129,24 @@ func TestMixedRings(t *testing.T) {
 	}
 }
 
+func TestCopiesOfRings(t *testing.T) {
+	tree := []linux.Stat{{PID: 7, PPID: 1}, {PID: 8, PPID: 7}}
+	for _, c := range []struct {
+		of       rings
+		contexts map[int]inFlight
+		copies   map[int][]uint64
+	}{
+		{rings{7: {0x1000: 5}, 8: {0x1000: 5}}, map[int]inFlight{7: {contexts: 1}, 8: {}}, map[int][]uint64{8: {0x1000}}},
+		{rings{7: {0x1000: 5}, 8: {0x1000: 5, 0x3000: 6}}, map[int]inFlight{7: {contexts: 1}, 8: {contexts: 1}}, map[int][]uint64{8: {0x1000}}},
+		{rings{7: {}, 8: {0x1000: 5}}, map[int]inFlight{7: {}, 8: {}}, map[int][]uint64{8: {0x1000}}}, // its parent has given it up
+		{rings{7: {0x1000: 5}, 8: {0x1000: 6}}, map[int]inFlight{7: {contexts: 1}, 8: {contexts: 1}}, map[int][]uint64{}},
+	} {
+		if copies := c.of.copies(tree, c.contexts); !reflect.DeepEqual(copies, c.copies) {
+			t.Errorf("of %v: %v, want %v", c.of, copies, c.copies)
+		}
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -204,7 +223,7 @@ func TestRequestsInFlight(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := n[os.Getpid()]
-		if of.requests != int64(len(waiting)) || of.waits != (len(waiting) > 0) {
+		if of.contexts != 1 || of.requests != int64(len(waiting)) || of.waits != (len(waiting) > 0) {
 			t.Fatalf("%+v, but %d wait, and %d are answered and not read", of, len(waiting), unread)
 		}
 	}

@@ -17,6 +17,8 @@ type Facts struct {
 	// Interrupted are the threads in restart_syscall(2), with the number of the call
 	// that it goes on with.
 	Interrupted map[int]uint64 `json:"interrupted,omitempty"`
+	// Copies are by process the addresses of rings of asynchronous I/O without a context (inspect.Search).
+	Copies map[int][]uint64 `json:"copies,omitempty"`
 }
 
 // Look collects the facts of a stopped tree. The caller may trace its processes.

@@ -17,6 +17,9 @@ func Images(dir string, f Facts) error {
 	if err == nil {
 		err = reserved(dir)
 	}
+	if err == nil {
+		err = rings(dir, f.Copies)
+	}
 	if err != nil {
 		return fmt.Errorf("mend the images of a dump: %w", err)
 	}

@@ -79,6 +79,8 @@ const (
 	// mm_entry, of mm-PID.img, and vma_entry. A mapped file's id is in VMAShmID.
 	MMExe       = 12
 	MMVMA       = 14
+	MMAIO       = 16 // aio_ring_entry
+	AIOStart    = 1
 	VMAStart    = 1
 	VMAEnd      = 2
 	VMAShmID    = 4
@@ -86,8 +88,10 @@ const (
 	VMAFlags    = 6
 	VMAStatus   = 7
 	VMAFDFlags  = 10
+	VMARegular  = 1 << 0
 	VMAPrivFile = 1 << 6
 	VMAShrdFile = 1 << 7
+	VMAPrivAnon = 1 << 9
 	VMAMemfd    = 1 << 14
 
 	// core_entry, of core-TID.img, its task_core_entry, thread_core_entry and creds_entry

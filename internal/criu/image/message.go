@@ -169,6 +169,24 @@ func (m Message) ChangeMessages(num protowire.Number, change func(Message) (Mess
 	return out, n, nil
 }
 
+// DeleteMessages returns the message without those values of a repeated field of messages that unwanted holds for.
+func (m Message) DeleteMessages(num protowire.Number, unwanted func(Message) bool) (Message, error) {
+	var out Message
+	for _, f := range m {
+		if f.Num == num && f.Type == protowire.BytesType {
+			sub, err := ParseMessage(f.bytes())
+			if err != nil {
+				return nil, err
+			}
+			if unwanted(sub) {
+				continue
+			}
+		}
+		out = append(out, f)
+	}
+	return out, nil
+}
+
 // set puts a field in the place of the last one of its number, else at the end.
 func (m Message) set(f Field) Message {
 	out := append(Message{}, m...)
