@@ -201,6 +201,9 @@ func (d dump) job(tree []linux.Stat, sv saved, lock bool) ([]byte, error) {
 			proc.ErrNotNow, deleted, most)
 	}
 	facts, err := mend.Look(tree)
+	if err == nil {
+		facts.Copies, err = d.search.Copies(tree)
+	}
 	if err != nil {
 		return nil, err
 	}

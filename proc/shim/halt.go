@@ -71,6 +71,10 @@ type halt struct {
 	useless map[int]int
 	// before were stopped already when it began.
 	before map[int]bool
+	// traced are those that the last look found where their tracer has stopped them.
+	traced []int
+	// all is set when everything has got SIGSTOP.
+	all bool
 	// told are the processes that got a SIGCHLD ahead of those about their children.
 	told map[int]bool
 	// seen are the processes of all looks, and newcomers those that the last one added.
@@ -154,7 +158,7 @@ func (h *halt) run(tree []linux.Stat, killed func() bool) error {
 // look goes through the tree once, level by level, sends what signals it can, and
 // reports whether everything stood still before it sent any.
 func (h *halt) look(tree []linux.Stat) (still bool, err error) {
-	h.waiting, h.asleep, h.busy, h.newcomers = false, nil, "", 0
+	h.waiting, h.asleep, h.busy, h.newcomers, h.traced = false, nil, "", 0, nil
 	still = true
 	quiet := map[int]bool{}
 	parents := map[int]bool{}
@@ -174,6 +178,9 @@ func (h *halt) look(tree []linux.Stat) (still bool, err error) {
 			}
 			if stands {
 				quiet[p.PID] = true
+				if p.State == 't' {
+					h.traced = append(h.traced, p.PID)
+				}
 				if err := h.tellFirst(p, parents); err != nil {
 					return false, err
 				}
@@ -233,6 +240,13 @@ func (h *halt) signal(p linux.Stat, parentStands bool) (bool, error) {
 	return true, linux.Signal(p.PID, unix.SIGSTOP)
 }
 
+// stopped reports whether a process has got a signal that stops.
+func (h *halt) stopped(pid int) bool {
+	_, asked := h.asked[pid]
+	_, sent := h.sent[pid]
+	return asked || sent || h.all
+}
+
 // noteReading notes whether a process waits for a disk.
 func (h *halt) noteReading(p linux.Stat, now time.Duration) error {
 	err := procs.ThreadStates(p.PID, func(_ int, state byte) bool {
@@ -280,6 +294,7 @@ func (h *halt) stopAll(tree []linux.Stat) error {
 			}
 		}
 	}
+	h.all = true
 	return h.processes.signal(unix.SIGSTOP)
 }
 

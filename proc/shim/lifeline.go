@@ -148,6 +148,17 @@ func (l *lifeline) awaitGo() error {
 	}
 }
 
+// heard returns when the other side has said that the command may start, or never will.
+func (l *lifeline) heard() {
+	if l == nil {
+		return
+	}
+	select {
+	case <-l.started:
+	case <-l.gone:
+	}
+}
+
 // tellSaved tells the other side that from now on a checkpoint may be all that there is of the task,
 // or no longer: then it asks for another supervisor when this one is gone.
 func (l *lifeline) tellSaved(saved bool) {

@@ -3,6 +3,7 @@ package shim
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync/atomic"
@@ -22,8 +23,8 @@ type stopper struct {
 	life      *life
 	resumed   func() // called when signals may be delivered again
 
-	// own are processes that the task itself had stopped before we did: they stay
-	// stopped at a resume.
+	// own are processes that the task itself had stopped before we did, also as a tracer: they stay
+	// stopped at a resume. A tracer would take a SIGCONT for one that it knows nothing of.
 	own map[int]bool
 	// reacting are processes that may stop themselves because of a stop that is over.
 	reacting reactions
@@ -48,7 +49,13 @@ func (s *stopper) stop(grace time.Duration, mayFreeze bool) (proc.SuspendResult,
 	}
 	own := s.ownStops(tree)
 	h := newHalt(s.processes, grace)
-	if err := h.run(tree, s.op.isKilled); err != nil && !(mayFreeze && errors.Is(err, proc.ErrNotStopped) && s.processes.group.hold()) {
+	err = h.run(tree, s.op.isKilled)
+	for _, pid := range h.traced {
+		if !h.stopped(pid) {
+			own[pid] = true
+		}
+	}
+	if err != nil && !(mayFreeze && errors.Is(err, proc.ErrNotStopped) && s.processes.group.hold()) {
 		return res, errors.Join(err, s.contAllBut(own))
 	}
 	if err := s.life.stand(); err != nil {
@@ -157,6 +164,10 @@ func (s *stopper) stopIfContinued() error {
 	if err := h.run(tree, s.op.isKilled); err != nil {
 		return err
 	}
+	maps.DeleteFunc(s.own, func(pid int, _ bool) bool { // it was to run
+		_, sent := h.sent[pid]
+		return sent || h.all && slices.Contains(h.traced, pid)
+	})
 	s.continued.Add(1)
 	return nil
 }
@@ -173,6 +184,7 @@ func (s *stopper) unlock() error {
 		return err
 	}
 	for _, p := range left {
+		delete(s.own, p.PID)           // it was to run
 		unix.Kill(p.PID, unix.SIGSTOP) // it may have just ended
 	}
 	s.processes.group.unlock()
@@ -248,6 +260,8 @@ func pendingStops(tree []linux.Stat) (pids []int) {
 // Where there is a freezer it always is: a shell that comes to run in between, on a busy
 // machine, sees that its children are stopped.
 func (s *stopper) clearStops(pids []int) error {
+	own := maps.Clone(s.own)
+	defer func() { s.own = own }() // here it is we who have them continue
 	s.processes.group.lock()
 	for _, pid := range pids {
 		for _, signal := range []unix.Signal{unix.SIGCONT, unix.SIGSTOP} {

@@ -195,6 +195,9 @@ func (s *supervisor) do(op string, args json.RawMessage) (any, error) {
 		return nil, notNow(t.start())
 	case "hold":
 		return nil, t.hold()
+	case "heard":
+		t.lifeline.heard()
+		return nil, nil
 	case "restore":
 		res, err := with(args, t.restore)
 		return res, notNow(err)
