@@ -93,7 +93,7 @@ func (r *Runtime) Isolated() bool { return os.Geteuid() == 0 }
 //
 // Lifeline is the task's end of the lifeline of a Spec with Attached (package
 // proc/attach). The start then waits for the other end's word, some seconds, and
-// fails with ErrAbandoned if that does not come.
+// fails with ErrAbandoned if that does not come, or with ErrNoAnswer if the supervisor stands still meanwhile.
 type Stdio struct{ In, Out, Err, Lifeline *os.File }
 
 // Start starts a task from the beginning. When the command cannot be executed
@@ -114,8 +114,10 @@ func (r *Runtime) StartWith(ctx context.Context, spec Spec, stdio Stdio) (*Task,
 	}
 	t, err := r.launch(ctx, spec.ID, stdio)
 	if err == nil {
-		if err = t.watched(ctx, "start", 0, nil, nil); errors.Is(err, ErrGone) {
-			err = nil // it has ended already
+		if spec.Attached {
+			err = t.startAttached(ctx)
+		} else {
+			err = t.start(ctx)
 		}
 	}
 	if e, ok, _ := r.ExitOf(spec.ID); ok && e.Abandoned && e.StartError != "" {
@@ -141,12 +143,26 @@ func (t *Task) giveUp(ctx context.Context) {
 	t.KillWithin(ctx, time.Millisecond, startTimeout)
 }
 
-// hold waits for the word of the other end of the lifeline. When the supervisor has not answered within the patience, the other end has
-// given up, and nothing can come of it any more.
-func (t *Task) hold(ctx context.Context) error {
+// startAttached does as start, and waits for the word of the other end of the lifeline no longer than Hold. All is asked for at once: the
+// supervisor starts the command when that comes, whether or not the daemon is there still.
+func (t *Task) startAttached(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		if err := t.heard(ctx, "heard"); errors.Is(err, ErrNoAnswer) {
+			cancel(err)
+		}
+	}()
+	return t.start(ctx)
+}
+
+// heard asks for what is answered when the other end of the lifeline has said its word, or has gone. When the supervisor has not answered
+// within the patience, the other end has given up, and nothing can come of it any more; but if the supervisor, or this process, has stood
+// still for so long in the milliseconds between the word and the answer, it has not, and is told that its command was killed.
+func (t *Task) heard(ctx context.Context, op string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.patience, ErrNoAnswer)
 	defer cancel()
-	return t.call(ctx, "hold", nil, nil)
+	return t.call(ctx, op, nil, nil)
 }
 
 // Hold makes the supervisor of a task with Attached and returns when the other end
@@ -166,7 +182,7 @@ func (r *Runtime) Hold(ctx context.Context, spec Spec, stdio Stdio) (*Task, erro
 	}
 	t, err := r.launch(ctx, spec.ID, stdio)
 	if err == nil {
-		err = t.hold(ctx)
+		err = t.heard(ctx, "hold")
 	}
 	if err != nil {
 		t.giveUp(ctx)

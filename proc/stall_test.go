@@ -303,6 +303,58 @@ func TestKillOfWhatHangs(t *testing.T) {
 	})
 }
 
+// TestKillOfWhatDoesNotEnd: a kill says that something does not end, and does not wait for that. The end is told when nothing runs any more.
+func TestKillOfWhatDoesNotEnd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes half a minute")
+	}
+	for what, c := range map[string]struct {
+		stands bool
+		says   string
+		end    proc.Exit
+	}{
+		"with its supervisor":           {false, "(cat)", proc.Exit{Code: 137, Signal: 9}},
+		"with a supervisor that stands": {true, "the supervisor is still there", proc.Exit{Code: 137, Signal: 9, Lost: true}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			dir := t.TempDir()
+			asked, fail := testkit.LostFS(t, dir)
+			task := w.start(w.spec("waits", "cat", filepath.Join(dir, "file")))
+			select {
+			case <-asked:
+			case <-w.ctx.Done():
+				t.Fatal("it does not ask for the file")
+			}
+			patience := time.Minute
+			if c.stands {
+				w.stands("waits")
+				patience = time.Second
+			}
+			if err := task.KillWithin(w.ctx, time.Millisecond, patience); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("the kill: %v, want %q", err, c.says)
+			}
+			select {
+			case <-task.Exited():
+				t.Errorf("its end was told while something of it was left: %+v", task.Exit())
+			default:
+			}
+			if n := len(w.taskProcesses("waits")); n == 0 {
+				t.Error("nothing is left of it")
+			}
+			fail()
+			e := w.end(task)
+			if e.Code != c.end.Code || e.Signal != c.end.Signal || e.Lost != c.end.Lost {
+				t.Errorf("ended with %+v", e)
+			}
+			if n := len(w.taskProcesses("waits")); n != 0 {
+				t.Errorf("%d processes are left", n)
+			}
+		})
+	}
+}
+
 // stands has a supervisor stand still, until the function is called that it returns.
 func (w *world) stands(id headrace.TaskID) (goOn func()) {
 	w.Helper()

@@ -133,16 +133,16 @@ func (t *Task) verb(ctx context.Context, op string, limit time.Duration, args, r
 }
 
 // watch has Runtime.Silent told, until end is called, when the supervisor does not say within the patience that it is there, or the limit
-// of what it is asked for, if there is one, is over; and when that has passed.
+// of what it is asked for, if there is one, is over, again and again; and when that has passed.
 func (t *Task) watch(op string, limit time.Duration) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		silent := false
-		tell := func(err error) {
-			if is := err != nil; is != silent {
-				silent = is
+		tell := func(err error) { // it is told again and again: the end of what else is asked for says that there was an answer
+			if err != nil || silent {
+				silent = err != nil
 				t.silent(err)
 			}
 		}
@@ -211,12 +211,14 @@ func (t *Task) Resume(ctx context.Context) error {
 }
 
 // Start starts the command of a task that is held (Runtime.Hold).
-func (t *Task) Start(ctx context.Context) error {
+func (t *Task) Start(ctx context.Context) error { return opError("start", t.ID, t.start(ctx)) }
+
+func (t *Task) start(ctx context.Context) error {
 	err := t.watched(ctx, "start", 0, nil, nil)
-	if err == nil || errors.Is(err, ErrGone) { // it has ended already
+	if errors.Is(err, ErrGone) { // it has ended already
 		return nil
 	}
-	return opError("start", t.ID, err)
+	return err
 }
 
 // RestoreMoved brings a held task to life from a checkpoint that was taken of

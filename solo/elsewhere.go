@@ -46,6 +46,8 @@ type arrivedFrom struct {
 	why string
 	// ended: the supervisor has, before anything ran.
 	ended bool
+	// held: the process that the command was started for has let go of it.
+	held bool
 }
 
 // expect returns where a checkpoint of the task would come to, if one waits elsewhere;
@@ -76,6 +78,7 @@ func (m *moving) startHere(ctx context.Context, spec proc.Spec, stdio proc.Stdio
 		return nil, from, err
 	}
 	from, err = m.startHeld(ctx, live, p, st)
+	from.held = true
 	if errors.Is(err, proc.ErrGone) {
 		select {
 		case <-live.Exited():

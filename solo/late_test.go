@@ -416,6 +416,28 @@ func TestHeldStartWithoutAnswer(t *testing.T) {
 	}
 }
 
+// TestKillBeforeAStart: a container is not called killed, and no more, whose process may have given up to wait for a supervisor.
+func TestKillBeforeAStart(t *testing.T) {
+	b := newHostBed(t)
+	b.shutdown()
+	c, silent := unanswered(b.bed, "start", false)
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	b.host = hostClient(b.cfg.StateDir)
+	silent.begin()
+	b.prepare(someContainer)
+	defer b.knock(someContainer, false).Close()
+	testkit.Await(t, "the container", func() bool {
+		_, err := b.tasks.Kill(b.ctx(), &wire.VerbRequest{Id: someContainer})
+		return err == nil
+	})
+	got := b.await(someContainer, "killed", func(w *wire.Task) bool { return w.State == "killed" })
+	if !strings.Contains(got.Reason, "may run the command") {
+		t.Errorf("the reason is %q", got.Reason)
+	}
+}
+
 // TestUnansweredBeforeARestart: the daemon that comes tells of the supervisor that does not answer too, and finds the truth
 // when that answers.
 func TestUnansweredBeforeARestart(t *testing.T) {

@@ -227,7 +227,7 @@ func (l *life) startOver(t *task, reason string) {
 func (l *life) attach(t *task, live Task) {
 	l.detach(t)
 	t.live, t.detached = live, make(chan struct{})
-	t.exit, t.known, t.back = nil, false, 0
+	t.exit, t.known, t.back, t.unheard = nil, false, 0, false
 	detached := t.detached
 	l.background(func(ctx context.Context) func() {
 		select {

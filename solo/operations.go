@@ -111,6 +111,7 @@ func (o *operations) start(t *task, in *journal.Intent) {
 				if st != nil { // what was fetched may be there still
 					t.rec.AddImageDir(st.Dir)
 				}
+				t.unheard = t.hosted() && !from.held
 				return err
 			}
 			if err != nil {
@@ -481,7 +482,11 @@ func (o *operations) discard(t *task, c *call) {
 				(&recovery{operations: o, written: o.boot}).reattach(t, err) // its end may come yet
 				return err
 			}
-			o.final(t, headrace.Killed, nil, "killed by a user", false)
+			why := "killed by a user"
+			if t.unheard {
+				why += "; its process may run the command without Headrace, as it was not heard that it has let go of it"
+			}
+			o.final(t, headrace.Killed, nil, why, false)
 			return nil
 		}
 	})

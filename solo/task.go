@@ -79,6 +79,8 @@ type supervision struct {
 	// silence is why nobody is let wait for what is done to the task, and is shown: the supervisor does not answer. nil: it
 	// does, as far as is known.
 	silence error
+	// unheard: it was not answered whether the process of a container has let go of its command.
+	unheard bool
 }
 
 // orphan is what is known of a task whose supervisor has gone.

@@ -199,31 +199,56 @@ func TestNoGo(t *testing.T) {
 	}
 }
 
-// Who has a supervisor held does not wait longer for it than it has patience, and leaves nothing of it.
+// Who has a supervisor held, or start a command, does not wait longer for the word of the other end than it has patience, and leaves
+// nothing of it.
 func TestHeldWithoutAnswer(t *testing.T) {
+	for what, ask := range map[string]func(*proc.Runtime, context.Context, proc.Spec, proc.Stdio) (*proc.Task, error){
+		"hold": (*proc.Runtime).Hold, "start": (*proc.Runtime).StartWith,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, nil)
+			spec, near, far := w.heldOnce()
+			defer near.Close()
+			rt := proc.Runtime{Shim: w.rt.Shim, Dir: w.rt.Dir, Patience: time.Second}
+			_, err := ask(&rt, w.ctx, spec, proc.Stdio{Lifeline: far})
+			far.Close()
+			if !errors.Is(err, proc.ErrNoAnswer) || w.runs() != 0 {
+				t.Errorf("%v after %d runs, want %v", err, w.runs(), proc.ErrNoAnswer)
+			}
+			w.awaitNothingLeft()
+		})
+	}
+}
+
+// A command whose other end has said go may take longer to start than there is patience.
+func TestStartsSlowly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	spec, near, far := w.heldOnce()
 	defer near.Close()
-	rt := proc.Runtime{Shim: w.rt.Shim, Dir: w.rt.Dir, Patience: time.Second}
-	_, err := rt.Hold(w.ctx, spec, proc.Stdio{Lifeline: far})
-	far.Close()
-	if !errors.Is(err, proc.ErrNoAnswer) || w.runs() != 0 {
-		t.Errorf("%v after %d runs, want %v", err, w.runs(), proc.ErrNoAnswer)
+	spec.Output = w.path("fifo") // the start waits until somebody reads it
+	w.must(unix.Mkfifo(spec.Output, 0o600))
+	if _, err := near.WriteString(`{"go":true}` + "\n"); err != nil {
+		t.Fatal(err)
 	}
-	w.awaitNothingLeft()
+	rt := proc.Runtime{Shim: w.rt.Shim, Dir: w.rt.Dir, Patience: 2 * time.Second}
+	task, err := rt.StartWith(w.ctx, spec, proc.Stdio{Lifeline: far})
+	far.Close()
+	w.must(err)
+	w.read("fifo")
+	if e := w.end(task); e.Code != 3 || w.runs() != 1 {
+		t.Errorf("ended with %+v after %d runs", e, w.runs())
+	}
 }
 
 // A daemon that ends while the other end has not said go does not end the supervisor: the
 // command starts when it says so.
 func TestDaemonEndsBeforeGo(t *testing.T) {
 	w := newWorld(t, nil)
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	w.must(err)
-	near, far := os.NewFile(uintptr(fds[0]), "near"), os.NewFile(uintptr(fds[1]), "far")
+	spec, near, far := w.heldOnce()
 	defer near.Close()
 	defer far.Close()
-	spec := attach.Request{ID: "c1", Argv: once, Cwd: w.dir}.Spec(attach.Peer{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())})
 	ctx, end := context.WithCancel(w.ctx)
 	asked := make(chan error, 1)
 	go func() {

@@ -153,18 +153,28 @@ func (c *Client) Call(ctx context.Context, op string, args, result any) error {
 		c.mu.Unlock()
 		return err
 	}
+	r, err := c.await(ctx, answer)
+	if err != nil {
+		return err
+	}
+	return r.decode(result)
+}
+
+// await returns the answer, also one that has come in just before the end of the connection or of ctx.
+func (c *Client) await(ctx context.Context, answer <-chan response) (r response, err error) {
 	select {
-	case r := <-answer:
-		return r.decode(result)
+	case r = <-answer:
+		return r, nil
 	case <-c.done:
-		select {
-		case r := <-answer: // it came in just before the end
-			return r.decode(result)
-		default:
-			return ErrClosed
-		}
+		err = ErrClosed
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
+	}
+	select {
+	case r = <-answer:
+		return r, nil
+	default:
+		return r, err
 	}
 }
 

@@ -143,6 +143,22 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestAnswerAtTheEnd: an answer that is there counts, whatever has ended meanwhile.
+func TestAnswerAtTheEnd(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := make(chan struct{})
+	close(closed)
+	for range 100 { // of several that are ready select takes any
+		answer := make(chan response, 1)
+		answer <- response{ID: 7}
+		c := &Client{done: closed}
+		if r, err := c.await(ended, answer); r.ID != 7 || err != nil {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+}
+
 // TestFull: a supervisor that stands still takes in no more requests at some time. Whoever asks then is held up no longer than
 // he says, and what was taken in, a part of a request too, is answered when it goes on.
 func TestFull(t *testing.T) {
