@@ -361,6 +361,7 @@ func TestRealUnknownCheckpointIsNotInTheWay(t *testing.T) {
 // TestUnreachedIsNotBegunTwice: a task whose directory was replaced while it ran is neither begun again nor given up as long as its
 // supervisor is there, whatever the records say of it.
 func TestUnreachedIsNotBegunTwice(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*wire.RunRequest)
 		old    bool
@@ -374,6 +375,7 @@ func TestUnreachedIsNotBegunTwice(t *testing.T) {
 		"it had not begun, before then": {old: true, boot: "boot-2", then: headrace.Running},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits as long as a supervisor is looked for
 			b := newBed(t, policy.Wait)
 			change := c.change
 			if change == nil {
@@ -435,6 +437,7 @@ func TestUnreachedIsNamed(t *testing.T) {
 
 // TestRealUnreachedIsNotBegunTwice: a copy of the state directory that is put in its place while a task runs does not have that run twice.
 func TestRealUnreachedIsNotBegunTwice(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t, policy.Wait)
 	out := filepath.Join(t.TempDir(), "out")
 	if err := os.Chmod(filepath.Dir(out), 0o755); err != nil {

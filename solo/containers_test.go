@@ -140,8 +140,11 @@ func (b *hostBed) launch(id string) headrace.TaskID {
 }
 
 func (b *hostBed) order(id headrace.TaskID, verb string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	return b.orderIn(b.ctx(), id, verb)
+}
+
+// orderIn asks for no longer than ctx.
+func (b *hostBed) orderIn(ctx context.Context, id headrace.TaskID, verb string) error {
 	return b.daemon.Host().Do(ctx, &wire.NodeOrder{Number: 1, Container: string(id), Command: wire.Command(wire.Command_value["COMMAND_"+strings.ToUpper(verb)]), Reason: "yarn wants it"})
 }
 
@@ -553,6 +556,7 @@ func TestSupervisorKilledDuringRestore(t *testing.T) {
 		b.comeBackTime = patience
 		var once atomic.Bool
 		dying := &conn{world: b.world}
+		asks, hangUp := context.WithCancel(b.ctx())
 		dying.before = func(op string, id headrace.TaskID) error {
 			if op != "restore" || once.Swap(true) {
 				return nil
@@ -560,6 +564,7 @@ func TestSupervisorKilledDuringRestore(t *testing.T) {
 			b.world.vanish(id)
 			if crash {
 				dying.cut()
+				hangUp() // a daemon that has died answers nobody
 			}
 			return fmt.Errorf("restore task %s: %w", id, proc.ErrGone)
 		}
@@ -568,9 +573,10 @@ func TestSupervisorKilledDuringRestore(t *testing.T) {
 		}
 		id := b.launch(someContainer)
 		b.mustOrder(id, "checkpoint")
-		if err := b.order(id, "resume"); err == nil {
+		if err := b.orderIn(asks, id, "resume"); err == nil {
 			t.Error("it was restored by a supervisor that is not there")
 		}
+		hangUp()
 		if crash {
 			b.crash()
 			b.start()
