@@ -4,6 +4,7 @@
 //   - timerfds. CRIU saves how long a timer has to go, and one whose tick is unread
 //     has nothing to go: a periodic one would never tick again. One that was set to
 //     a moment would expire up to a second early, and once more if it had expired.
+//     After a dump that takes long any other would, by as much as the dump took longer than the restore.
 //   - the CPUs that a thread may use (taskset), its I/O priority (ionice) and timer
 //     slack, and what a process leaves out of core dumps.
 //   - whose the sockets are, which CRIU makes as root, those of their options that it does not know, and the multicast groups

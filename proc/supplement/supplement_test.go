@@ -53,6 +53,9 @@ func TestTimers(t *testing.T) {
 		"at a time of day":           {clock: unix.CLOCK_REALTIME, flags: unix.TFD_TIMER_ABSTIME, set: spec(now+hour, 0), min: hour - time.Minute, max: hour},
 		"if the clock is set":        {clock: unix.CLOCK_REALTIME, flags: unix.TFD_TIMER_ABSTIME | unix.TFD_TIMER_CANCEL_ON_SET, set: spec(now+hour, 0), min: hour - time.Minute, max: hour},
 		"a time of day that is gone": {clock: unix.CLOCK_REALTIME, flags: unix.TFD_TIMER_ABSTIME, set: spec(now+hour, 0), change: ago(time.Minute), ticks: 1},
+		"one that was read late":     {clock: unix.CLOCK_MONOTONIC, set: spec(time.Minute, 0), change: later(hour), min: hour, max: hour + time.Minute},
+		"of which no more is known":  {clock: unix.CLOCK_MONOTONIC, set: spec(hour, 0), change: func(t *Timer) { t.At = 0 }, min: hour - time.Minute, max: hour},
+		"one that is over meanwhile": {clock: unix.CLOCK_BOOTTIME, set: spec(hour, 0), change: later(-2 * hour), ticks: 1},
 		"days that are gone": {clock: unix.CLOCK_REALTIME, flags: unix.TFD_TIMER_ABSTIME, set: spec(1, 24*hour), expired: true,
 			change: ago(time.Minute), ticks: 10_000},
 	} {
@@ -101,6 +104,11 @@ func ago(d time.Duration) func(*Timer) {
 		due := time.Now().Add(-d)
 		t.Due = &due
 	}
+}
+
+// later has the timer expire later by its clock.
+func later(d time.Duration) func(*Timer) {
+	return func(t *Timer) { t.At += d }
 }
 
 func TestAttributes(t *testing.T) {

@@ -1,7 +1,10 @@
 package supplement
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"strconv"
 	"time"
 	"unsafe"
 
@@ -23,6 +26,9 @@ type Timer struct {
 	Ticks uint64 `json:"ticks,omitempty"`
 	// Due is the time of day of the next expiry of a timer that was set to one.
 	Due *time.Time `json:"due,omitempty"`
+	// At is when a timer by another clock than the time of day expires next, by that clock as its process sees it; 0 where that is not
+	// known. It goes before Left: to a restored process the clock goes on from a moment in the dump, and Left was read after that.
+	At time.Duration `json:"at,omitempty"`
 }
 
 func timersOf(pid int) ([]Timer, error) {
@@ -68,11 +74,41 @@ func readTimer(d linux.Descriptor) (Timer, error) {
 	if t.Left == 0 {
 		t.Left = t.Interval // it has expired again since
 	}
-	if t.toTimeOfDay() && t.Left > 0 {
+	switch {
+	case t.Left == 0:
+	case t.toTimeOfDay():
 		due := wall.Add(t.Left)
 		t.Due = &due
+	case t.monotonic():
+		ahead, err := t.ahead()
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return t, err
+		}
+		var clock unix.Timespec
+		if err := unix.ClockGettime(int32(t.Clock), &clock); err != nil { // after the timer was read: it must not expire early
+			return t, err
+		}
+		t.At = time.Duration(clock.Nano()) + ahead + t.Left
 	}
 	return t, nil
+}
+
+// monotonic reports whether the clock of the timer is one that a time namespace has its own of.
+func (t Timer) monotonic() bool {
+	return t.Clock == unix.CLOCK_MONOTONIC || t.Clock == unix.CLOCK_BOOTTIME || t.Clock == unix.CLOCK_BOOTTIME_ALARM
+}
+
+// ahead returns by how much the clock of the timer is ahead of this process's for that which has the timer.
+func (t Timer) ahead() (time.Duration, error) {
+	its, err := procs.ClockOffset(strconv.Itoa(t.PID), t.Clock)
+	if err != nil {
+		return 0, err
+	}
+	ours, err := procs.ClockOffset("self", t.Clock)
+	return its - ours, err
 }
 
 // parse reads what the kernel shows of a timerfd.
@@ -98,8 +134,7 @@ func (t *Timer) parse(fields map[string]string) error {
 }
 
 // toTimeOfDay reports whether the timer was set to a time of day. The other clocks
-// stand still while a task is checkpointed (CRIU restores it in a time namespace),
-// so that what is left is all that counts.
+// stand still while a task is checkpointed (CRIU restores it in a time namespace).
 func (t Timer) toTimeOfDay() bool {
 	return t.Flags&unix.TFD_TIMER_ABSTIME != 0 && (t.Clock == unix.CLOCK_REALTIME || t.Clock == unix.CLOCK_REALTIME_ALARM)
 }
@@ -115,6 +150,13 @@ func (t Timer) rearm() error {
 	switch {
 	case t.Due != nil:
 		set.Value = unix.NsecToTimespec(t.Due.UnixNano())
+	case t.At != 0:
+		ahead, err := t.ahead()
+		if err != nil {
+			return err
+		}
+		set.Value = timespec(max(1, t.At-ahead)) // 0 would disarm it
+		flags |= unix.TFD_TIMER_ABSTIME
 	case !t.toTimeOfDay():
 		flags &^= unix.TFD_TIMER_ABSTIME
 	}
