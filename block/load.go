@@ -410,7 +410,7 @@ func (r *replica) intact(h *handle) error {
 
 // alike reports whether two replicas have the same of a block, as far as they say.
 func alike(a, b *replica) bool {
-	return a.head.stamp == b.head.stamp && a.state == b.state && a.visible.length == b.visible.length
+	return a.head.stamp == b.head.stamp && a.visible.length == b.visible.length
 }
 
 // better says whether a replica is kept in the place of one of the same block that was found before: two are there when the process ended while one
@@ -426,7 +426,7 @@ func better(a, b *replica) bool {
 	bit := map[bool]int{true: 1}
 	later := bit[a.file == b.file] // it lies behind the other
 	return cmp.Or(cmp.Compare(a.head.stamp, b.head.stamp), cmp.Compare(a.visible.length, b.visible.length),
-		cmp.Compare(a.state, b.state), cmp.Compare(bit[b.suspect], bit[a.suspect]),
+		cmp.Compare(bit[b.suspect], bit[a.suspect]), cmp.Compare(a.state, b.state),
 		cmp.Compare(b.file.v.failures, a.file.v.failures), later) > 0
 }
 

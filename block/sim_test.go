@@ -22,7 +22,10 @@ import (
 	"headrace/internal/vfs"
 )
 
-var seeds = flag.Int("seeds", 1000, "how many lives of a store are simulated")
+var (
+	seeds = flag.Int("seeds", 1000, "how many lives of a store are simulated")
+	seed  = flag.Uint64("seed", 0, "the first of them")
+)
 
 // version is what a block may be found to be.
 type version struct {
@@ -51,6 +54,7 @@ type known struct {
 	unsure   []version // what operations that have failed may have left for the next start
 	stale    bool      // a disk that has failed has another replica, which the next start may find
 	ghosts   []version // what that has, which comes back where the block was deleted meanwhile
+	moved    []version // what replicas had on other disks from where it was copied: their end may be lost with the power
 	away     bool      // its disk could not be used at the last start
 	powered  bool      // the power was lost since it was seen
 }
@@ -320,7 +324,7 @@ func (l *life) kill(where string) {
 func (l *life) try(k *known, what string, v version, durable bool, f func() error) bool {
 	l.t.Helper()
 	k.maybe = &v
-	fired := l.fired.Load()
+	fired, from := l.fired.Load(), l.dirOf(k)
 	err := f()
 	l.note("%s block %d stamp %d len %d/%d: %v", what, k.id, v.stamp, v.visible, len(v.content), err)
 	if l.dead {
@@ -334,7 +338,11 @@ func (l *life) try(k *known, what string, v version, durable bool, f func() erro
 	if err != nil {
 		l.fatalf("%s of block %d: %v", what, k.id, err)
 	}
-	if durable && !l.lost[l.dirOf(k)] {
+	to := l.dirOf(k)
+	if from != "" && to != "" && from != to {
+		k.moved = append(k.moved, k.versions...)
+	}
+	if durable && !l.lost[to] {
 		k.versions = nil
 	}
 	k.versions = append(k.versions, v)
@@ -690,8 +698,8 @@ func (l *life) mount() {
 		if l.dead {
 			return
 		}
-		now := l.dirOf(k)
-		if k.w != nil || k.copying != nil || l.missing(k) || now == "" && k.dir != dir {
+		now, waited := l.dirOf(k), k.away // it may wait for this disk too, on which it never was as far as is known
+		if k.w != nil || k.copying != nil || l.missing(k) || now == "" && k.dir != dir && !waited {
 			continue
 		}
 		powered := k.powered // while it was out
@@ -846,6 +854,9 @@ func (l *life) check(k *known, power bool) {
 	}
 	if l.starting && slices.ContainsFunc(allowed, func(v version) bool { return !v.exists }) {
 		allowed = append(allowed, k.ghosts...)
+		if power {
+			allowed = append(allowed, k.moved...)
+		}
 	}
 	least := 1 << 30
 	for _, v := range allowed {
@@ -964,6 +975,12 @@ func (l *life) settle(k *known, power bool) {
 	}
 	if !l.someGone() { // else another start may find it
 		k.unsure = nil
+	} else if power && err == nil { // and what was newer, whose deletion was lost on the disk that is out
+		for _, v := range k.versions {
+			if v.exists && v.stamp > info.Stamp {
+				k.unsure = append(k.unsure, v)
+			}
+		}
 	}
 	k.maybe, k.powered = nil, false
 	if err != nil {
@@ -978,6 +995,12 @@ func (l *life) settle(k *known, power bool) {
 		if power {
 			l.fatalf("block %d is whole after the power was lost", k.id)
 		}
+	}
+	has := func(vs []version) bool {
+		return slices.ContainsFunc(vs, func(v version) bool { return v.stamp == info.Stamp })
+	}
+	if has(k.ghosts) && !has(k.versions) { // it has come back, and is no more durable than it was
+		k.versions = append(k.versions, k.ghosts...)
 	}
 	if info.State == Waiting && !l.lost[info.Dir] {
 		k.versions = nil // durable
@@ -1069,9 +1092,9 @@ func TestLives(t *testing.T) {
 	if testing.Short() {
 		n /= 3 // fewer do not come through all points
 	}
-	for seed := range n {
+	for i := range uint64(n) {
 		synctest.Test(t, func(t *testing.T) { // a disk that hangs is waited for
-			l := newLife(t, uint64(seed), passed)
+			l := newLife(t, *seed+i, passed)
 			l.seen = failed
 			l.run(60)
 			whole += l.whole
