@@ -56,6 +56,7 @@ type group struct {
 	reads     map[uint64]*read
 	change    *proposal
 	changeID  uint64
+	ended     uint64 // the term in which this node has proposed that the joint change end; 0: it has not
 
 	out    map[Replica]*outgoing
 	behind map[Replica]*behind
@@ -190,6 +191,7 @@ func (g *group) reconfigure(e *pb.Entry) error {
 	}
 	conf := g.raft.ApplyConfChange(change)
 	g.confs = append(g.confs, point{e.GetIndex(), e.GetTerm(), conf})
+	g.ended = 0
 	id := change.AsV2().GetContext()
 	if c := g.change; c != nil && len(id) == idLen && binary.BigEndian.Uint64(id) == g.changeID && c.term == e.GetTerm() {
 		g.change = nil

@@ -15,7 +15,7 @@ type MemberStep struct {
 
 // Change changes a group's members. Of several steps at once the group takes all or none
 // (joint consensus): both old and new majorities have to agree until the change has ended,
-// which it does by itself. A voter should be a Learner first until it has caught up. Only
+// which it does by itself. So it is where the leader is removed, which gives way to another member then. A voter should be a Learner first until it has caught up. Only
 // one change at a time: ErrBusy.
 func (n *Node) Change(id uint64, steps []MemberStep, done func(error)) {
 	g, err := n.leads(id)
@@ -31,7 +31,9 @@ func (n *Node) Change(id uint64, steps []MemberStep, done func(error)) {
 	voters := slices.Clone(conf.GetVoters())
 	g.asked++
 	change := &pb.ConfChangeV2{Context: g.id8(g.asked)}
+	joint := len(steps) > 1
 	for i, s := range steps {
+		joint = joint || s.Remove && s.Replica == g.store.replica
 		again := slices.ContainsFunc(steps[:i], func(o MemberStep) bool { return o.Replica == s.Replica })
 		if s.Replica == 0 || again {
 			done(ErrChange)
@@ -53,12 +55,42 @@ func (n *Node) Change(id uint64, steps []MemberStep, done func(error)) {
 		done(ErrChange)
 		return
 	}
+	if joint {
+		change.Transition = pb.ConfChangeTransitionJointExplicit.Enum()
+	}
 	if err := g.raft.ProposeConfChange(change); err != nil {
 		done(ErrBusy)
 		return
 	}
 	g.changeID = g.asked
 	g.change = &proposal{g.raft.BasicStatus().GetTerm(), func(_ []byte, err error) { done(err) }}
+}
+
+// endJoint has a joint change end that has begun, if this node leads. One that the new members lack gives way to one of them first. If it ended the
+// change itself, it might be alone in knowing so, with an entry more than the others have: it would not stand for election, would grant them no
+// vote, and they could not do without.
+func (g *group) endJoint() {
+	conf := g.confs[len(g.confs)-1].conf
+	if !g.leading || len(conf.GetVotersOutgoing()) == 0 {
+		return
+	}
+	st := g.raft.Status()
+	if slices.Contains(conf.GetVoters(), uint64(g.store.replica)) {
+		// Before an entry of its term is applied raft would put an empty one in the place of this.
+		if term, err := g.store.Term(g.applied); err == nil && term == st.GetTerm() && g.ended != term && g.raft.ProposeConfChange(&pb.ConfChangeV2{}) == nil {
+			g.ended = term
+		}
+		return
+	}
+	var to uint64
+	for _, v := range conf.GetVoters() {
+		if p := st.Progress[v]; p.RecentActive && (to == 0 || p.Match > st.Progress[to].Match) {
+			to = v
+		}
+	}
+	if to != 0 && st.LeadTransferee == 0 {
+		g.raft.TransferLeader(to)
+	}
 }
 
 // Status is what this node knows of a group.

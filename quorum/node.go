@@ -266,6 +266,7 @@ func (n *Node) Work() (more bool, err error) {
 	var rounds []*round
 	for _, g := range n.order {
 		g.propose()
+		g.endJoint()
 		if g.raft.HasReady() {
 			r := &round{g: g, ready: g.raft.Ready(), status: g.raft.BasicStatus()}
 			r.changes = g.changes(r.ready.HardState)
