@@ -37,7 +37,7 @@ type Config struct {
 }
 
 // Queue is one queue. Capacity and Maximum are shares of the cluster in percent: what
-// it is guaranteed, and the most that it may have.
+// it is guaranteed, which may be nothing, and the most that it may have.
 type Queue struct {
 	Name     string  `json:"name"`
 	Capacity float64 `json:"capacity"`
@@ -98,7 +98,8 @@ func (c Config) Validate() error {
 	for _, q := range c.Queues {
 		need(q.Name != "" && !names[q.Name], "queue %q: want a name of its own", q.Name)
 		names[q.Name] = true
-		need(q.Capacity > 0 && q.Maximum >= q.Capacity && q.Maximum <= 100, "queue %s has a capacity of %v %% and a maximum of %v %%: want more than 0, and at most 100", q.Name, q.Capacity, q.Maximum)
+		need(q.Capacity >= 0 && q.Maximum > 0 && q.Maximum >= q.Capacity && q.Maximum <= 100,
+			"queue %s has a capacity of %v %% and a maximum of %v %%: want 0 or more, a maximum above 0 and no less than the capacity, and at most 100", q.Name, q.Capacity, q.Maximum)
 		need(q.Least <= q.Most && q.Most <= headrace.MaxPriority, "queue %s takes priorities %d to %d: want 0 to %d", q.Name, uint8(q.Least), uint8(q.Most), headrace.MaxPriority)
 		for p := q.Least; p <= min(q.Most, headrace.MaxPriority); p++ {
 			takes[p]++

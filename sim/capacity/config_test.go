@@ -2,6 +2,7 @@ package capacity
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,8 @@ func TestValidate(t *testing.T) {
 		"2 queues take tasks of":     func(c *Config) { c.Queues[0].Most = 9 },
 		"0 queues take tasks of":     func(c *Config) { c.Queues[0].Most = 7 },
 		"maximum of 80 %":            func(c *Config) { c.Queues[1].Maximum = 80 },
+		"capacity of -1 %":           func(c *Config) { c.Queues[0].Capacity, c.Queues[1].Capacity = -1, 101 },
+		"maximum of 0 %":             func(c *Config) { c.Queues[0].Capacity, c.Queues[0].Maximum, c.Queues[1].Capacity = 0, 0, 100 },
 		"takes priorities 0 to 200":  func(c *Config) { c.Queues[0].Most = 200 },
 		"the capacities of queues a": func(c *Config) { c.Queues = nil },
 	} {
@@ -90,6 +93,11 @@ func TestExcess(t *testing.T) {
 		{"as much as is asked for", []use{{10, 1, 0}, {90, 0, 0.25}}, nil, []float64{0.75, 0.25}, []float64{0.25, 0}},
 		{"no more for who has its guarantee", []use{{50, 0.5, 1}, {50, 0.5, 1}}, nil, []float64{0.5, 0.5}, []float64{0, 0}},
 		{"the rest by guarantees", []use{{20, 0, 1}, {20, 0, 1}, {60, 1, 0}}, nil, []float64{0.2, 0.2, 0.6}, []float64{0, 0, 0.4}},
+		{"who is guaranteed nothing gives all back", []use{{0, 1, 0}, {100, 0, 2}}, nil, []float64{0, 1}, []float64{1, 0}},
+		{"and keeps what nobody else asks for", []use{{0, 1, 1}, {100, 0, 0.25}}, nil, []float64{0.75, 0.25}, []float64{0.25, 0}},
+		{"what is left goes in equal parts to those without a guarantee", []use{{0, 0.5, 0}, {0, 0.3, 0}, {100, 0.2, 0.5}}, nil, []float64{0.15, 0.15, 0.7}, []float64{0.35, 0.15, 0}},
+		{"or to the one of the highest priority", []use{{0, 0.5, 0}, {0, 0.3, 0}, {100, 0.2, 0.5}}, func(c *Config) { c.Queues[1].Priority = 1 }, []float64{0, 0.3, 0.7}, []float64{0.5, 0, 0}},
+		{"who is guaranteed nothing takes nothing back", []use{{0, 0.6, 0}, {0, 0, 1}, {100, 0.2, 0.2}}, nil, []float64{0.6, 0, 0.4}, []float64{0, 0, 0}},
 		{"a little too much is ignored", []use{{50, 0.52, 0}, {50, 0.48, 1}}, func(c *Config) { c.Ignored = 0.1 }, []float64{0.5, 0.5}, []float64{0, 0}},
 		{"some in a round", []use{{10, 1, 0}, {90, 0, 2}}, func(c *Config) { c.PerRound, c.NaturalTermination = 0.3, 0.5 }, []float64{0.1, 0.9}, []float64{0.15, 0}},
 	} {
@@ -115,6 +123,42 @@ func TestExcess(t *testing.T) {
 					t.Errorf("%s: they %s %v, want %v", tt.name, what, x[0], x[1])
 					break
 				}
+			}
+		}
+	}
+}
+
+// TestInTurn is in which order queues are offered room: who is guaranteed nothing comes last, whatever its priority.
+func TestInTurn(t *testing.T) {
+	type use struct {
+		capacity, used float64
+		priority       int
+	}
+	for _, tt := range []struct {
+		name   string
+		queues []use
+		want   []int
+	}{
+		{"who has least of its guarantee", []use{{50, 0.3, 0}, {10, 0.05, 0}, {40, 0.3, 0}}, []int{1, 0, 2}},
+		{"by priority below the guarantee", []use{{50, 0.1, 0}, {50, 0.3, 1}}, []int{1, 0}},
+		{"who has its guarantee after who has not", []use{{50, 0.1, 0}, {50, 0.5, 1}}, []int{0, 1}},
+		{"who is guaranteed nothing last", []use{{0, 0, 1}, {40, 0.6, 0}, {60, 0.4, 0}}, []int{2, 1, 0}},
+		{"of those who has least", []use{{0, 0.4, 0}, {0, 0.3, 0}, {100, 0.3, 0}}, []int{2, 1, 0}},
+		{"of those by priority", []use{{0, 0.1, 0}, {0, 0.3, 1}, {100, 0.6, 0}}, []int{2, 1, 0}},
+	} {
+		c := DefaultConfig()
+		c.Queues = nil
+		for i, q := range tt.queues {
+			c.Queues = append(c.Queues, Queue{Name: strconv.Itoa(i), Capacity: q.capacity, Maximum: 100, Priority: q.priority})
+		}
+		s := New(c, policy.Config{}, 0, nil)
+		s.all = amount{1, 1 << 40}
+		for i, q := range tt.queues {
+			s.queues[i].used.cpus = q.used
+		}
+		for i, q := range s.inTurn() {
+			if q.Name != strconv.Itoa(tt.want[i]) {
+				t.Errorf("%s: %s is number %d, want %d", tt.name, q.Name, i, tt.want[i])
 			}
 		}
 	}

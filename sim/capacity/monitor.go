@@ -74,18 +74,37 @@ func (s *Scheduler) excess() []float64 {
 }
 
 // ideal returns what each queue ought to have, as a share of the cluster: what it has up
-// to its guarantee, and of the rest what it asks for. The rest is offered to those that
-// have the least of what they are guaranteed, in proportion to that, until nobody wants
-// more (AbstractPreemptableResourceCalculator).
+// to its guarantee, and of the rest what it asks for. Those that are guaranteed nothing get what
+// the others leave.
 func (s *Scheduler) ideal() []float64 {
-	out, rest := make([]float64, len(s.queues)), 1.0
+	out := make([]float64, len(s.queues))
+	rest := s.deal(out, 1, true)
+	s.deal(out, rest, false)
+	return out
+}
+
+// deal sets out for the queues that are guaranteed something, or for the others, and returns what it leaves of rest.
+// That is offered to those that have the least of what they are guaranteed, in proportion to that, until nobody
+// wants more; without a guarantee to those of the highest priority, in equal parts
+// (AbstractPreemptableResourceCalculator).
+func (s *Scheduler) deal(out []float64, rest float64, guaranteed bool) float64 {
 	wants := func(i int) float64 {
 		q := s.queues[i]
 		used := q.used.of(s.all)
 		return min(q.Maximum/100, used+q.pending.of(s.all), max(used, q.Capacity/100)) - out[i]
 	}
+	part := func(i int) float64 { return cmp.Or(s.queues[i].Capacity, 1) }
+	before := func(i, j int) int {
+		if guaranteed {
+			return turn(s.queues[i], s.queues[j], out[i], out[j])
+		}
+		return cmp.Compare(s.queues[j].Priority, s.queues[i].Priority)
+	}
 	var needy []int
 	for i, q := range s.queues {
+		if (q.Capacity > 0) != guaranteed {
+			continue
+		}
 		out[i] = min(q.used.of(s.all), q.Capacity/100)
 		rest -= out[i]
 		if wants(i) > slack {
@@ -93,23 +112,22 @@ func (s *Scheduler) ideal() []float64 {
 		}
 	}
 	for len(needy) > 0 && rest > slack {
-		before := func(i, j int) int { return turn(s.queues[i], s.queues[j], out[i], out[j]) }
 		first, all, given := slices.MinFunc(needy, before), 0.0, 0.0
 		for _, i := range needy {
-			all += s.queues[i].Capacity
+			all += part(i)
 		}
 		for _, i := range slices.Clone(needy) {
 			if i != first && before(first, i) != 0 {
 				continue
 			}
-			some := min(wants(i), rest*s.queues[i].Capacity/all)
+			some := min(wants(i), rest*part(i)/all)
 			out[i] += some
 			given += some
 		}
 		rest -= given
 		needy = slices.DeleteFunc(needy, func(i int) bool { return wants(i) <= slack })
 	}
-	return out
+	return rest
 }
 
 // YARN's intra-queue-preemption.minimum-threshold and max-allowable-limit.

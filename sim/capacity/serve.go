@@ -48,18 +48,22 @@ func (s *Scheduler) give(n *node) bool {
 	return false
 }
 
-// inTurn returns the queues in the order in which they are offered room
-// (PriorityUtilizationQueueOrderingPolicy).
+// inTurn returns the queues in the order in which they are offered room: those that are guaranteed
+// something before those that are not (PriorityUtilizationQueueOrderingPolicy).
 func (s *Scheduler) inTurn() []*queue {
 	slices.SortFunc(s.queues, func(a, b *queue) int {
+		if (a.Capacity > 0) != (b.Capacity > 0) {
+			return cmp.Compare(b.Capacity, a.Capacity)
+		}
 		return cmp.Or(turn(a, b, a.used.of(s.all), b.used.of(s.all)), cmp.Compare(b.Capacity, a.Capacity), cmp.Compare(a.Name, b.Name))
 	})
 	return s.queues
 }
 
-// turn compares two queues that have such shares of the cluster.
+// turn compares two queues that have such shares of the cluster: by how much that is of what they are guaranteed or,
+// where that is nothing, of the cluster.
 func turn(a, b *queue, hasA, hasB float64) int {
-	ofA, ofB := 100*hasA/a.Capacity, 100*hasB/b.Capacity
+	ofA, ofB := 100*hasA/cmp.Or(a.Capacity, 100), 100*hasB/cmp.Or(b.Capacity, 100)
 	if a.Priority != b.Priority && (ofA < 1) == (ofB < 1) {
 		return cmp.Compare(b.Priority, a.Priority)
 	}
