@@ -63,6 +63,9 @@ const None time.Duration = -1
 // MinRun is the default of Config.MinRun.
 const MinRun = 5 * time.Second
 
+// Ageing is the default of Config.Ageing.
+const Ageing = 10 * time.Minute
+
 // Config chooses and tunes a policy. Its zero value is the policy Cost with the
 // defaults below; where zero means the default, a negative value means none.
 type Config struct {
@@ -166,7 +169,7 @@ func (c Config) resolved() Config {
 		c.VictimOrder = defaultOrder[c.Policy]
 	}
 	c.MinRun = orDefault(c.MinRun, MinRun)
-	c.Ageing = orDefault(c.Ageing, 10*time.Minute)
+	c.Ageing = orDefault(c.Ageing, Ageing)
 	c.reserve = orDefault(c.reserve, 0.1)
 	c.overlap = orDefault(c.overlap, 1)
 	c.doubling = orDefault(c.doubling, 6)

@@ -38,6 +38,33 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
+// TestNodesGo decides about random views in which a node is missing that tasks are on: what must hold on those that are
+// there does, and nobody is told to go where nothing is.
+func TestNodesGo(t *testing.T) {
+	orders := 0
+	for seed := range uint64(4000) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		v, c := randomView(r), randomConfig(r)
+		if seed%2 == 0 {
+			v = withGangs(r, v)
+		}
+		gone := r.IntN(len(v.Nodes))
+		v.Nodes = slices.Delete(v.Nodes, gone, gone+1)
+		if err := checkDecision(v, c, map[string]int{}); err != nil {
+			t.Fatalf("seed %d, %+v: %v", seed, c, err)
+		}
+		for _, o := range Decide(v, c) {
+			orders++
+			if !slices.ContainsFunc(v.Nodes, func(n headrace.NodeView) bool { return n.ID == o.Node }) {
+				t.Fatalf("seed %d: %s", seed, show(o))
+			}
+		}
+	}
+	if orders < 1000 {
+		t.Errorf("only %d orders", orders)
+	}
+}
+
 func checkDecision(v headrace.View, c Config, seen map[string]int) error {
 	before := clone(v)
 	orders, notes := Explain(v, c)

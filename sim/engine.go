@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -111,7 +112,7 @@ func newEngine(w *trace.Workload, c Config) *engine {
 		e.roster.holds = "it holds " + strings.Join(counted, ", ") + " that cannot be written to a checkpoint"
 	}
 	e.tally = newTally(e.clock, &e.c, w, swapOnMedium)
-	e.r, e.idleness, e.backlog = e.tally.r, newIdleness(c.Nodes), newBacklog(e)
+	e.r, e.idleness, e.backlog = e.tally.r, newIdleness(c.Nodes, cmp.Or(how.Ageing, policy.Ageing)), newBacklog(e)
 	return e
 }
 

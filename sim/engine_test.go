@@ -386,6 +386,7 @@ func TestRefuses(t *testing.T) {
 		"power":         {good, func(c *Config) { c.Power.Peak = 1 }, "power"},
 		"too large":     {workload(job{run: 1, memory: 1001 * mb}), func(*Config) {}, "1 of 1 tasks fit on no node"},
 		"out of order":  {workload(job{submit: 2}, job{submit: 1}), func(*Config) {}, "before the one before"},
+		"too long":      {workload(job{submit: 3.2e9, run: 1}), func(*Config) {}, "years"},
 		"negative time": {workload(job{run: -1}), func(*Config) {}, "cannot be"},
 	} {
 		c := easy(1, policy.Kill)

@@ -23,10 +23,12 @@ type idleness struct {
 	since []time.Duration // of each node; negative: it is not idle
 	// until is for how long the memory of what is written out on an idle node may be awaited; 0: nobody does.
 	until []time.Duration
+	// step is that of ageing (policy.Config); negative: nobody rises.
+	step time.Duration
 }
 
-func newIdleness(nodes int) *idleness {
-	s := &idleness{since: make([]time.Duration, nodes), until: make([]time.Duration, nodes)}
+func newIdleness(nodes int, step time.Duration) *idleness {
+	s := &idleness{since: make([]time.Duration, nodes), until: make([]time.Duration, nodes), step: step}
 	for i := range s.since {
 		s.since[i] = -1
 	}
@@ -77,8 +79,9 @@ func (s *idleness) verify(e *engine, uses []use) error {
 	return nil
 }
 
-// awaited reports whether a task that may stand before t waits for the memory of those that are being written out
-// on n: it has its room there once they are gone, which is patient times as long as that was to take at first.
+// awaited reports whether a task that stands before t in the queue waits for the memory of those that are being written
+// out on n: it has its room there once they are gone, which is patient times as long as that was to take at first. That
+// room is kept also from those that may pass it elsewhere.
 func (s *idleness) awaited(e *engine, n *node, u *use, t *task) bool {
 	if u.going == 0 {
 		return false
@@ -87,14 +90,36 @@ func (s *idleness) awaited(e *engine, n *node, u *use, t *task) bool {
 		if w == nil || w.phase != idle || w.v.Leaving || w.v.Starting || w.v.State == headrace.Suspended && w.node != n {
 			return false
 		}
-		before := w.v.Priority > t.v.Priority || w.left < t.left && w.v.Priority.Top() == t.v.Priority.Top()
-		return before && !w.fits(n, u.memory) && w.fits(n, u.memory-u.going) && u.leaves(n, e.roster.needOf(w.v.Need))
+		return s.before(w, t, e.now) && !w.fits(n, u.memory) && w.fits(n, u.memory-u.going) && u.leaves(n, e.roster.needOf(w.v.Need))
 	})
 	if found && s.until[n.i] == 0 {
 		s.until[n.i] = e.now + patience + patient*n.store.wait()
 	}
 	return found && e.now <= s.until[n.i]
 }
+
+// before reports whether w stands before t in the queue, as package policy has it.
+func (s *idleness) before(w, t *task, now time.Duration) bool {
+	if a, b := s.aged(w, now), s.aged(t, now); a != b {
+		return a > b
+	}
+	if a, b := w.begun(), t.begun(); a != b {
+		return a
+	}
+	return w.at < t.at
+}
+
+// aged returns the priority that t, which waits, has in the queue.
+func (s *idleness) aged(t *task, now time.Duration) headrace.Priority {
+	p := t.v.Priority
+	if s.step < 0 {
+		return p
+	}
+	return p + headrace.Priority(min((now-t.left)/s.step, time.Duration(p.Top()-p)))
+}
+
+// begun reports whether work of t would be lost if it did not come back.
+func (t *task) begun() bool { return t.v.State == headrace.Suspended || t.v.Checkpoint != nil }
 
 // verifyGangs does that while gangs wait, for whom nodes may be kept: not all of them could
 // run on the nodes that are idle, or the first would.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"headrace"
 	"headrace/policy"
 	"headrace/trace"
 )
@@ -86,5 +87,28 @@ func TestIdleForDumpWithoutEnd(t *testing.T) {
 	e.now += patience
 	if err := idle(); err == nil || !strings.Contains(err.Error(), "has been idle for") {
 		t.Errorf("%v: want what is idle", err)
+	}
+}
+
+// TestBefore is who stands before whom in the queue: by aged priority, then who was begun, then who came first.
+func TestBefore(t *testing.T) {
+	waits := func(p headrace.Priority, minutes int, state headrace.TaskState, at int) *task {
+		return &task{v: &headrace.TaskView{Priority: p, State: state}, left: time.Hour - time.Duration(minutes)*time.Minute, at: at}
+	}
+	for _, x := range []struct {
+		what          string
+		first, second *task
+		step          time.Duration
+	}{
+		{"more urgent", waits(5, 0, headrace.Pending, 1), waits(4, 9, headrace.Pending, 0), policy.Ageing},
+		{"risen above it", waits(4, 20, headrace.Pending, 1), waits(5, 9, headrace.Pending, 0), policy.Ageing},
+		{"never above its band", waits(9, 0, headrace.Pending, 1), waits(8, 59, headrace.Pending, 0), policy.Ageing},
+		{"no ageing", waits(5, 0, headrace.Pending, 1), waits(4, 59, headrace.Pending, 0), policy.None},
+		{"begun", waits(4, 0, headrace.Suspended, 1), waits(4, 9, headrace.Pending, 0), policy.Ageing},
+		{"came first", waits(4, 0, headrace.Pending, 0), waits(4, 9, headrace.Pending, 1), policy.Ageing},
+	} {
+		if s := newIdleness(0, x.step); !s.before(x.first, x.second, time.Hour) || s.before(x.second, x.first, time.Hour) {
+			t.Errorf("%s: the order is another", x.what)
+		}
 	}
 }
