@@ -90,6 +90,12 @@ type Config struct {
 	// compared with.
 	NoResidencyOrder bool
 
+	// Doubling is by how many steps of priority a task must be more urgent for
+	// its time to weigh twice as much. Default 6; negative: all time weighs the
+	// same. With the default, high weighs twice as much as low. Only Cost uses it. It is there
+	// to be compared with.
+	Doubling float64 `json:",omitempty"`
+
 	// Tests set what follows.
 
 	// reserve is the share of the swap that tasks may use (what is free plus what
@@ -100,10 +106,6 @@ type Config struct {
 	// time to fill its memory. Until all has gone, the node may hold that much more
 	// than its budget.
 	overlap float64
-	// doubling is by how many steps of priority a task must be more urgent for
-	// its time to weigh twice as much. Default 6; negative: all time weighs the
-	// same. With the default, high weighs twice as much as low. Only Cost uses it.
-	doubling float64
 }
 
 // Validate says what is wrong with c, all of it, or returns nil.
@@ -117,6 +119,9 @@ func (c Config) Validate() error {
 	}
 	if c.Ageing > 0 && c.Ageing < time.Second {
 		errs = append(errs, fmt.Errorf("ageing %v: want at least 1s per step of priority; negative for none, 0 for the default", c.Ageing))
+	}
+	if !(c.Doubling <= 0 || c.Doubling >= 0.5) {
+		errs = append(errs, fmt.Errorf("weights that double every %v steps of priority: want at least 0.5; negative for equal ones, 0 for the default", c.Doubling))
 	}
 	return errors.Join(errs...)
 }
@@ -172,7 +177,7 @@ func (c Config) resolved() Config {
 	c.Ageing = orDefault(c.Ageing, Ageing)
 	c.reserve = orDefault(c.reserve, 0.1)
 	c.overlap = orDefault(c.overlap, 1)
-	c.doubling = orDefault(c.doubling, 6)
+	c.Doubling = orDefault(c.Doubling, 6)
 	return c
 }
 

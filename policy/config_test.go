@@ -24,6 +24,7 @@ func TestValidate(t *testing.T) {
 		{Config{VictimOrder: "oldest"}, `unknown victim order "oldest": want one of cheapest-checkpoint`},
 		{Config{Ageing: time.Millisecond}, "ageing 1ms"},
 		{Config{Policy: "murder", Ageing: time.Millisecond}, "ageing 1ms"},
+		{Config{Doubling: 0.1}, "double every 0.1 steps"},
 	} {
 		if err := bad.c.Validate(); err == nil || !strings.Contains(err.Error(), bad.says) {
 			t.Errorf("%+v: %v, want %q", bad.c, err, bad.says)
@@ -42,11 +43,11 @@ func TestUnknownPolicyPanics(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	got := Config{}.resolved()
-	want := Config{Cost, "", 5 * time.Second, 10 * time.Minute, false, 0.1, 1, 6}
+	want := Config{Cost, "", 5 * time.Second, 10 * time.Minute, false, 6, 0.1, 1}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	none := Config{MinRun: None, Ageing: None, reserve: -1, overlap: -1, doubling: -1}.resolved()
+	none := Config{MinRun: None, Ageing: None, reserve: -1, overlap: -1, Doubling: -1}.resolved()
 	if (none != Config{Policy: Cost}) {
 		t.Errorf("negative values are not zero: %+v", none)
 	}

@@ -58,7 +58,7 @@ func NewPlanner(c Config) *Planner {
 	if !slices.Contains(Names(), c.Policy) {
 		panic(fmt.Sprintf("policy: %v", unknown("policy", string(c.Policy), Names())))
 	}
-	p := &Planner{c: c, ageing: queue.Ageing{Step: c.Ageing, MinRun: c.MinRun}, model: price.New(c.overlap, c.doubling)}
+	p := &Planner{c: c, ageing: queue.Ageing{Step: c.Ageing, MinRun: c.MinRun}, model: price.New(c.overlap, c.Doubling)}
 	p.chooser = victims.New(c.Policy, c.VictimOrder, p.model)
 	p.queue = queue.Queue{Ageing: p.ageing, BySubmission: c.NoResidencyOrder}
 	p.fleet = fleet.New(&books.Ledger{Reserve: c.reserve, Overlap: c.overlap, Meet: p.meet}, p.chooser, c.NoResidencyOrder)

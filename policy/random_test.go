@@ -20,7 +20,7 @@ func randomConfig(r *rand.Rand) Config {
 		Ageing:      pick(r, 0, None, time.Minute),
 		reserve:     pick(r, 0, -1, 0.3),
 		overlap:     pick(r, 0, -1, 1.0),
-		doubling:    pick(r, 0, -1, 2.0),
+		Doubling:    pick(r, 0, -1, 2.0),
 
 		NoResidencyOrder: r.IntN(4) == 0,
 	}

@@ -158,7 +158,7 @@ func (s *scenario) configure(pairs []string) error {
 		case "overlap":
 			c.overlap, err = strconv.ParseFloat(value, 64)
 		case "doubling":
-			c.doubling, err = strconv.ParseFloat(value, 64)
+			c.Doubling, err = strconv.ParseFloat(value, 64)
 		case "residency":
 			var follow bool
 			follow, err = strconv.ParseBool(value)
@@ -171,7 +171,7 @@ func (s *scenario) configure(pairs []string) error {
 	if err != nil {
 		return err
 	}
-	if c := &s.config; !(c.reserve < 1 && c.overlap <= 1 && (c.doubling <= 0 || c.doubling >= 0.5)) {
+	if c := &s.config; !(c.reserve < 1 && c.overlap <= 1) {
 		return fmt.Errorf("%+v makes no sense", c)
 	}
 	return s.config.Validate()

@@ -14,6 +14,9 @@ const (
 	urgent headrace.Priority = 9
 )
 
+// Priorities are those of low, middle and urgent jobs, on the shapes that have these.
+var Priorities = []headrace.Priority{low, middle, urgent}
+
 // dice draws what shapes are made of.
 type dice struct{ *rand.Rand }
 

@@ -149,6 +149,23 @@ func (s *Shape) Make(seed uint64, tasks int, load float64) (*workload.Workload, 
 	return w, nil
 }
 
+// mostMoved is by how much Move moves a job.
+const mostMoved = 5 * time.Second
+
+// Move moves each job of w by up to 5 s, sooner or later, differently for each draw: to see what of a figure is chance.
+func Move(w *workload.Workload, draw uint64) error {
+	d := dice{rand.New(rand.NewPCG(draw, 5))}
+	by := make([]time.Duration, len(w.Jobs))
+	for i := range by {
+		by[i] = time.Duration(d.between(-1, 1) * float64(mostMoved))
+	}
+	for i := range w.Tasks {
+		t := &w.Tasks[i]
+		t.Submit = max(0, t.Submit+by[t.Job])
+	}
+	return w.Arrange()
+}
+
 // submit gives the tasks of j to a workload.
 func (j job) submit(d dice, number int, to *workload.Collector) error {
 	if j.user == "" {

@@ -104,3 +104,42 @@ func TestFewTasks(t *testing.T) {
 		}
 	}
 }
+
+// A draw moves each job by up to 5 s and changes nothing else; the same draw does the same.
+func TestMove(t *testing.T) {
+	for _, s := range All() {
+		before, after, again := made(t, &s, 3, 200, 0.9), made(t, &s, 3, 200, 0.9), made(t, &s, 3, 200, 0.9)
+		for _, w := range []*workload.Workload{after, again} {
+			if err := Move(w, 7); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !reflect.DeepEqual(after, again) {
+			t.Errorf("%s: a draw moves differently", s.Name)
+		}
+		type key struct {
+			job   string
+			index int32
+		}
+		was, moved := map[key]workload.Task{}, 0
+		for _, x := range before.Tasks {
+			was[key{before.Jobs[x.Job], x.Index}] = x
+		}
+		for _, x := range after.Tasks {
+			old := was[key{after.Jobs[x.Job], x.Index}]
+			by := x.Submit - old.Submit
+			if by != 0 {
+				moved++
+			}
+			if by.Abs() > mostMoved || x.Run != old.Run || x.CPUs != old.CPUs || x.Priority != old.Priority {
+				t.Errorf("%s: %+v was %+v", s.Name, x, old)
+			}
+		}
+		if moved < len(before.Tasks)/2 {
+			t.Errorf("%s: %d tasks are moved", s.Name, moved)
+		}
+	}
+}

@@ -71,6 +71,7 @@ type Run struct {
 	Failure string `json:"failure,omitempty"`
 
 	atLoad float64 // of a shape
+	moved  int     // ShapeRun.Moved
 }
 
 // meanResponse returns that of all jobs.

@@ -8,7 +8,6 @@ import (
 	"headrace/lab/sample"
 	"headrace/lab/shapes"
 	"headrace/policy"
-	"headrace/sim"
 )
 
 // Shape is one of package shapes, and what was run of it.
@@ -23,8 +22,10 @@ type Shape struct {
 // ShapeRun is what counts of one simulation of a shape: of several thousand, whole results
 // would be too much to keep. Times are seconds.
 type ShapeRun struct {
-	Seed   uint64      `json:"seed"`
-	Load   float64     `json:"load"`
+	Seed uint64  `json:"seed"`
+	Load float64 `json:"load"`
+	// Moved is the number of the draw by which its jobs were moved; 0: they were not.
+	Moved  int         `json:"moved,omitempty"`
 	Policy policy.Name `json:"policy"`
 	Tasks  int         `json:"tasks"`
 	// Wasted is the share of the time of CPUs. Urgent and All are the mean responses of the
@@ -39,8 +40,8 @@ type ShapeRun struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// shapeLoads are what shapes are run at: shares of what their cluster has, from some room to too much.
-var shapeLoads = []float64{0.7, 0.9, 1.05, 1.2}
+// shapeLoads are what shapes are run at: shares of what their cluster has in percent, from some room to too much.
+var shapeLoads = []float64{70, 90, 105, 120}
 
 // single are the policies that each have one mechanism, which cost chooses from.
 var single = []policy.Name{policy.Kill, policy.Suspend, policy.Checkpoint}
@@ -48,20 +49,14 @@ var single = []policy.Name{policy.Kill, policy.Suspend, policy.Checkpoint}
 // shapePolicies are those and cost.
 var shapePolicies = append(single[:len(single):len(single)], policy.Cost)
 
-// The bounds of Options.ShapeTasks.
-const (
-	leastShapeTasks = 10
-	mostShapeTasks  = 1_000_000
-)
-
-// shapes runs all shapes for all seeds, at all loads, under all of shapePolicies.
+// shapes runs the shapes for all seeds, at all loads, under all of shapePolicies.
 func (s *runner) shapes(ctx context.Context) error {
-	all := shapes.All()
+	all := s.o.Shapes.chosen()
 	for i := range all {
 		x := &all[i]
 		s.res.Shapes = append(s.res.Shapes, Shape{Name: x.Name, Half: x.Half, What: x.What, Cluster: x.Cluster()})
 		for repeat := range s.o.Repeats {
-			tasks, err := s.shapeTasks(x, s.o.Seed+uint64(repeat))
+			tasks, err := s.o.Shapes.tasks(x, s.o.Seed+uint64(repeat), s.media)
 			if err != nil {
 				return err
 			}
@@ -79,29 +74,9 @@ func (s *runner) shapes(ctx context.Context) error {
 	return nil
 }
 
-// shapeTasks returns the runs of a shape for one seed.
-func (s *runner) shapeTasks(x *shapes.Shape, seed uint64) ([]simTask, error) {
-	var out []simTask
-	for _, load := range shapeLoads {
-		w, err := x.Make(seed, s.o.ShapeTasks, load)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range shapePolicies {
-			c, err := x.Config(s.media)
-			if err != nil {
-				return nil, err
-			}
-			c.Policy.Policy, c.Seed, c.Check = p, seed, true
-			out = append(out, simTask{run: Run{Seed: seed, atLoad: load, Result: sim.Result{Policy: p}}, config: c, workload: w})
-		}
-	}
-	return out, nil
-}
-
 // shapeRun returns what is kept of a run.
 func shapeRun(r *Run) ShapeRun {
-	out := ShapeRun{Seed: r.Seed, Load: r.atLoad, Policy: r.Policy, Tasks: r.Tasks, Fault: r.Fault, Failure: r.Failure}
+	out := ShapeRun{Seed: r.Seed, Load: r.atLoad, Moved: r.moved, Policy: r.Policy, Tasks: r.Tasks, Fault: r.Fault, Failure: r.Failure}
 	if r.Failure == "" {
 		out.Wasted, out.All = r.Work.WasteShare(), r.meanResponse()
 		out.Urgent, out.Longest = r.Band("production").Response.Mean, r.Band("free").TaskResponse.Quantile(1)
@@ -109,32 +84,44 @@ func shapeRun(r *Run) ShapeRun {
 	return out
 }
 
-// shapePoint is the runs of a shape that are compared: of one seed at one load.
+// shapePoint is the runs of a shape that are compared: of one workload.
 type shapePoint struct {
 	shape *Shape
-	seed  uint64
-	load  float64
-	runs  map[policy.Name]*ShapeRun
+	workloadOf
+	runs map[policy.Name]*ShapeRun
 }
 
-func (p shapePoint) String() string {
-	return fmt.Sprintf("%s, seed %d, %.0f %%", p.shape.Name, p.seed, 100*p.load)
+// workloadOf says which of a shape it is.
+type workloadOf struct {
+	seed  uint64
+	load  float64
+	moved int
 }
+
+func (w workloadOf) String() string {
+	text := fmt.Sprintf("seed %d, %.0f %%", w.seed, 100*w.load)
+	if w.moved > 0 {
+		text += fmt.Sprintf(", moved by draw %d", w.moved)
+	}
+	return text
+}
+
+func (p shapePoint) String() string { return p.shape.Name + ", " + p.workloadOf.String() }
 
 // shapePoints returns those where every policy has numbers.
 func (r *Results) shapePoints() []shapePoint {
 	var out []shapePoint
 	for i := range r.Shapes {
 		x := &r.Shapes[i]
-		points := map[[2]float64]*shapePoint{}
+		points := map[workloadOf]*shapePoint{}
 		for j := range x.Runs {
 			run := &x.Runs[j]
 			if run.Failure != "" {
 				continue
 			}
-			at := [2]float64{float64(run.Seed), run.Load}
+			at := workloadOf{run.Seed, run.Load, run.Moved}
 			if points[at] == nil {
-				points[at] = &shapePoint{x, run.Seed, run.Load, map[policy.Name]*ShapeRun{}}
+				points[at] = &shapePoint{x, at, map[policy.Name]*ShapeRun{}}
 			}
 			p := points[at]
 			if p.runs[run.Policy] = run; len(p.runs) == len(shapePolicies) {

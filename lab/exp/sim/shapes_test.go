@@ -87,7 +87,7 @@ func TestShapesWithoutMisses(t *testing.T) {
 
 func TestQuickShapes(t *testing.T) {
 	o := simTest(t, simShapes)
-	o.Repeats, o.ShapeTasks = 1, 15
+	o.Repeats, o.Shapes.Tasks = 1, 15
 	run := func() *Results {
 		if err := Measure(t.Context(), o); err != nil {
 			t.Fatal(err)
@@ -112,7 +112,7 @@ func TestQuickShapes(t *testing.T) {
 
 func TestInterruptedShapes(t *testing.T) {
 	o := simTest(t, simShapes)
-	o.ShapeTasks = 15
+	o.Shapes.Tasks = 15
 	if res := interrupted(t, o, "heavy-tail, seed", 5); res.Complete || len(res.Shapes) != 1 || len(res.Shapes[0].Runs) == 0 {
 		t.Errorf("complete: %v with %d shapes; want what was finished of the first", res.Complete, len(res.Shapes))
 	}
@@ -181,9 +181,68 @@ func TestShapeTradeoff(t *testing.T) {
 	}
 }
 
+// What is asked for is run, and no more: a shape at a load, moved twice, and with other priorities and weights.
+func TestChosenShapes(t *testing.T) {
+	run := func(change func(*ShapeOptions)) *Results {
+		o := simTest(t, simShapes)
+		o.Repeats, o.Shapes = 1, ShapeOptions{Names: []string{"gpus"}, Loads: []float64{120}, Tasks: 200}
+		change(&o.Shapes)
+		if err := Measure(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		return simResultsOf(t, o)
+	}
+	plain := run(func(*ShapeOptions) {})
+	if len(plain.Shapes) != 1 || len(plain.Shapes[0].Runs) != len(shapePolicies) || len(plain.shapePoints()) != 1 {
+		t.Fatalf("%+v", plain.Shapes)
+	}
+	moved := run(func(o *ShapeOptions) { o.Moved = 2 })
+	points := moved.shapePoints()
+	if len(points) != 3 || points[2].String() != "gpus, seed 1, 120 %, moved by draw 2" {
+		t.Fatalf("%v", points)
+	}
+	if !reflect.DeepEqual(moved.Shapes[0].Runs[:len(shapePolicies)], plain.Shapes[0].Runs) {
+		t.Error("the first is not as without moves")
+	}
+	for _, p := range shapePolicies {
+		if all := []float64{points[0].runs[p].All, points[1].runs[p].All, points[2].runs[p].All}; all[0] == all[1] || all[1] == all[2] || all[0] == all[2] {
+			t.Errorf("%s: moving changes nothing: %v", p, all)
+		}
+	}
+	for what, change := range map[string]func(*ShapeOptions){
+		"weights":      func(o *ShapeOptions) { o.Doubling = -1 },
+		"victim order": func(o *ShapeOptions) { o.Victims = "smallest-memory" },
+		"priorities":   func(o *ShapeOptions) { o.Priorities = []int{1, 8, 9} },
+	} {
+		for i, r := range run(change).Shapes[0].Runs {
+			was := plain.Shapes[0].Runs[i]
+			if r.Tasks != was.Tasks || r.All == was.All && r.Policy == policy.Cost || r.All != was.All && r.Policy != policy.Cost && what != "priorities" {
+				t.Errorf("%s: %+v, was %+v", what, r, was)
+			}
+		}
+	}
+}
+
+func TestShapeOptionsAreChecked(t *testing.T) {
+	for want, o := range map[string]ShapeOptions{
+		`shape "gpu"`:            {Names: []string{"gpu"}},
+		"load of 0 %":            {Loads: []float64{120, 0}},
+		"load of NaN %":          {Loads: []float64{math.NaN()}},
+		"moved -1 times":         {Moved: -1},
+		"2 priorities":           {Priorities: []int{0, 9}},
+		"priority 12":            {Priorities: []int{0, 4, 12}},
+		`victim order "tallest"`: {Victims: "tallest"},
+		"weights that double":    {Doubling: 0.1},
+	} {
+		if err := Measure(t.Context(), Options{Shapes: o}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 func TestShapeTasksBounds(t *testing.T) {
 	for _, n := range []int{-1, leastShapeTasks - 1, mostShapeTasks + 1} {
-		if err := Measure(t.Context(), Options{ShapeTasks: n}); err == nil || !strings.Contains(err.Error(), "tasks of a shape") {
+		if err := Measure(t.Context(), Options{Shapes: ShapeOptions{Tasks: n}}); err == nil || !strings.Contains(err.Error(), "tasks of a shape") {
 			t.Errorf("%d: %v", n, err)
 		}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"headrace/lab/sample"
@@ -99,7 +100,7 @@ func missedTable(all []Shape, points []shapePoint) *report.Table {
 				continue
 			}
 			t.Add(report.Str(name), report.Str(all[i].Name), report.Str(string(all[i].Half)), missedCell(missed, len(values)), signedCell(worst),
-				report.Str(fmt.Sprintf("seed %d, %.0f %%", where.seed, 100*where.load)))
+				report.Str(where.workloadOf.String()))
 			name = ""
 		}
 	}
@@ -228,7 +229,7 @@ func (r *Results) faultTable() *report.Table {
 // shapesTable says what the shapes are.
 func (r *Results) shapesTable() *report.Table {
 	t := &report.Table{Title: "The shapes",
-		Note:    "Each at " + shapeLoadWords() + " of what the cluster has. Checkpoints are on ssd, nodes have as much swap as memory, where nothing else is said.",
+		Note:    "Each at " + r.shapeLoadWords() + " of what the cluster has. Checkpoints are on ssd, nodes have as much swap as memory, where nothing else is said.",
 		Columns: []report.Column{{Title: "shape"}, {Title: "half"}, {Title: "what", Flex: true}, {Title: "nodes", Flex: true}, right("seeds"), right("tasks")}}
 	for i := range r.Shapes {
 		x := &r.Shapes[i]
@@ -242,11 +243,18 @@ func (r *Results) shapesTable() *report.Table {
 	return t
 }
 
-func shapeLoadWords() string {
+func (r *Results) shapeLoadWords() string {
 	var words []string
-	for _, l := range shapeLoads {
-		words = append(words, fmt.Sprintf("%.0f", 100*l))
+	for _, x := range r.Shapes {
+		for _, run := range x.Runs {
+			if l := fmt.Sprintf("%.0f", 100*run.Load); !slices.Contains(words, l) {
+				words = append(words, l)
+			}
+		}
 	}
 	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last] + " %"
+	if last > 0 {
+		return strings.Join(words[:last], ", ") + " and " + words[last] + " %"
+	}
+	return strings.Join(words, "") + " %"
 }

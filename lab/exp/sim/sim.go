@@ -27,8 +27,8 @@ type Options struct {
 	// larger if it is synthetic; 0: 1 (0.02 with Quick).
 	Trace, Swim string
 	Scale       float64
-	// ShapeTasks is how many tasks each of the shapes has; 0: 1000 (60 with Quick).
-	ShapeTasks int
+	// Shapes says what of the experiment shapes is run.
+	Shapes ShapeOptions
 	// Media is a file of measurements (sim.Measurements); empty: those that come with
 	// the program.
 	Media string
@@ -66,9 +66,8 @@ func (o *Options) complete() (err error) {
 	if !(o.Scale > 0 && o.Scale <= 100) {
 		return fmt.Errorf("scale %g: want more than 0 and at most 100", o.Scale)
 	}
-	o.ShapeTasks = cmp.Or(o.ShapeTasks, trial.Sized(o.Quick, 1000, 60))
-	if o.ShapeTasks < leastShapeTasks || o.ShapeTasks > mostShapeTasks {
-		return fmt.Errorf("%d tasks of a shape: want %d to %d", o.ShapeTasks, leastShapeTasks, mostShapeTasks)
+	if err := o.Shapes.complete(o.Quick); err != nil {
+		return err
 	}
 	return o.Options.Complete(experimentName, 5, 2)
 }
