@@ -135,3 +135,34 @@ func TestAnew(t *testing.T) {
 		t.Errorf("it ends after %v, under kill after %v", cost, kill)
 	}
 }
+
+// TestLessUrgentWhereDeviceIsAwaited: on the node with the device memory is kept for two that wait for it, so that the less
+// urgent task there would have to be paged out for who needs none: the other leaves, and the check finds no fault.
+func TestLessUrgentWhereDeviceIsAwaited(t *testing.T) {
+	w := &trace.Workload{Resources: []string{"gpu"}, Needs: [][]float32{{1}}}
+	add := func(at, run time.Duration, p headrace.Priority, cpus float32, memory int64, need int32) {
+		x := some(w, at*time.Second, run*time.Second, p, cpus)
+		x.Memory, x.Need = memory*mb, need
+	}
+	add(0, 5000, 4, 1, 10, 1)
+	add(0, 5000, 4, 2, 10, 0)
+	add(10, 5000, 0, 2, 300, 0)
+	add(1000, 100, 9, 2, 300, 1)
+	add(1001, 100, 9, 2, 300, 1)
+	add(1100, 100, 9, 2, 300, 0)
+	c := easy(2, policy.Cost)
+	c.Kinds = []Kind{{1, 2, 1000 * mb, 1000 * mb, nil}, {1, 4, 1000 * mb, 1000 * mb, map[string]float64{"gpu": 1}}}
+	c.Policy.Doubling = -1 // who waits for the device would kill for it else
+	var left []headrace.TaskID
+	c.Observe = func(_ time.Duration, v *headrace.View, orders []headrace.Order) {
+		for _, o := range orders {
+			if o.Verb == headrace.OrderPreempt {
+				left = append(left, o.Task)
+			}
+		}
+	}
+	run(t, w, c)
+	if len(left) != 1 || left[0] != "j1.2" {
+		t.Errorf("%v leave, want j1.2", left)
+	}
+}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 
 	"headrace"
 	"headrace/policy"
@@ -11,7 +12,7 @@ import (
 // so in place of a less urgent one, on whichever node, that could have left in the same way
 // at no more cost. It is called before the orders are carried out. What it takes for
 // possible is less than what the policy may do: on the node of the other nobody else waits,
-// and what that holds is enough.
+// and what that holds is enough, or what is free besides all that may be kept for others.
 func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 	switch e.c.Policy.Policy {
 	case policy.Kill, policy.Suspend, policy.Checkpoint, policy.Cost:
@@ -32,7 +33,8 @@ func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 	if len(victims) == 0 {
 		return nil
 	}
-	uses, missing := make([]use, len(e.nodes)), int64(0)
+	// Memory is kept for one that waits, and on nodes with devices for all that wait for these.
+	uses, missing, awaiting := make([]use, len(e.nodes)), int64(0), int64(0)
 	for _, t := range e.roster.order {
 		if t == nil {
 			continue
@@ -46,6 +48,9 @@ func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 		}
 		if t.phase == idle {
 			missing = max(missing, t.v.MemoryRequest)
+			if t.v.Need != 0 {
+				awaiting += t.v.MemoryRequest
+			}
 		}
 	}
 	for i := range orders {
@@ -61,7 +66,11 @@ func (e *engine) lessUrgentFirst(orders []headrace.Order) error {
 			if w == nil || w.phase != running || w.v.Priority >= v.v.Priority || busy[w.node] {
 				continue
 			}
-			does := w.gang == nil && w.freesCounted(u, o.Mechanism) && w.makesRoom(u, o.Mechanism, w.node.v.Memory-uses[w.node.i].memory-missing)
+			free := w.node.v.Memory - uses[w.node.i].memory - missing
+			if slices.ContainsFunc(w.node.v.Counted, func(has float64) bool { return has > 0 }) {
+				free -= awaiting
+			}
+			does := w.gang == nil && w.freesCounted(u, o.Mechanism) && w.makesRoom(u, o.Mechanism, free)
 			if others, met := enough[w.node]; !met || others {
 				enough[w.node] = does
 			}
