@@ -255,15 +255,22 @@ func (m *model) mount(n *modelNode, d *modelDisk) {
 	m.note("%s comes back at %s", d.dir, n.name)
 	d.mem, d.away = d.away, nil
 	d.mounted++
-	if n.attach(); !m.shut(n) && !n.dying {
-		if i, err := n.k.n.Blocks.Stat(modelBlock); err == nil {
-			n.home = n.diskOf(i.Dir)
-		}
-	}
+	n.attach()
+	m.finds(n)
 	if !d.out && !n.dying {
 		m.counts["come back"]++
 	}
 	m.reap()
+}
+
+// finds notes which disk has what a node has of the block, since all disks of that are there: of two copies it may have kept the other one.
+func (m *model) finds(n *modelNode) {
+	if m.shut(n) || n.dying {
+		return
+	}
+	if i, err := n.k.n.Blocks.Stat(modelBlock); err == nil {
+		n.home = n.diskOf(i.Dir)
+	}
 }
 
 // attach has a node look which of its disks are there, until it has let go of those that are not.
@@ -364,6 +371,7 @@ func (n *modelNode) open(m *model) {
 		return &wire.LocateResponse{Wanted: w, Complete: m.closed}, nil
 	}
 	m.note("%s is back", n.name)
+	m.finds(n)
 	if m.oneIn(2) { // what may have lost its end is read first, before or after others ask
 		s.Scrub(context.Background(), 1<<40)
 		m.reap()
@@ -396,8 +404,8 @@ func (m *model) reap() {
 		}
 		for _, d := range n.disks {
 			d.mem.Restart(n.power)
-			if d.away != nil { // it is without power already
-				d.away.Restart(false)
+			if d.away != nil { // unless it was pulled out, it may still be in use elsewhere on the machine, with pages that are not on it
+				d.away.Restart(n.power)
 			}
 			d.out, d.lost = false, false
 		}

@@ -401,8 +401,12 @@ func (m *model) end() {
 	}
 }
 
-// lookThrough has a node read all that it has: that is as good as it was, and on one disk.
+// lookThrough has a node read all that it has: that is as good as it was, and on one disk. A copy that is still being made is given up.
 func (m *model) lookThrough(n *modelNode, good bool) {
+	if n.copying != nil {
+		n.copying.w.Close()
+		n.copying = nil
+	}
 	n.k.n.Blocks.Scrub(context.Background(), 1<<40)
 	if err := m.compare(n, m.record.Size); good && err != nil {
 		m.fatalf("%s had a good copy, and %v", n.name, err)
