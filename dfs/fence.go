@@ -51,7 +51,7 @@ func (k *Keeper) fence(ctx context.Context, id int64, recovery uint64, closed bo
 	return copyProto(i), nil
 }
 
-// newer returns nil if what is here of a block is of the generation that is recorded, or nothing newer can be here: a copy that was made in its place may be on a disk that cannot be
+// newer returns nil if what is here of a block is of the generation that is recorded and has lost nothing, or nothing newer can be here: a copy that was made in its place may be on a disk that cannot be
 // seen, or what was appended under the same generation, and an older one that was deleted comes back where the power has failed. Of a disk that has failed since the node began it is
 // known what was there; of parts that cannot be read only those of the block's file count: others are not to hold up recoveries as long as the disk is used.
 //
@@ -68,14 +68,14 @@ func (k *Keeper) newer(ctx context.Context, i block.Info, closed bool) error {
 	}
 	w := r.Wanted
 	// A block that is closed here may have been opened again under the generation that it had, and have got more elsewhere.
-	more := i.State == block.Final && (i.Length < w.GetLength() || i.Length == w.GetLength() && !closed)
+	more := i.Damaged || i.Length < w.GetLength() || i.State == block.Final && i.Length == w.GetLength() && !closed
 	if w == nil || w.Stamp < i.Stamp || w.Stamp == i.Stamp && !more {
 		return nil
 	}
 	hides := func(dir string, cause error) error {
 		return fmt.Errorf("generation %d is here, and a newer one may be in %s: %w", i.Stamp, dir, cause)
 	}
-	if out != nil && (behind.Stamp > i.Stamp || behind.Stamp == i.Stamp && behind.Length > i.Length) {
+	if out != nil && (behind.Stamp > i.Stamp || behind.Stamp == i.Stamp && (behind.Length > i.Length || i.Damaged)) {
 		return hides(behind.Dir, out)
 	}
 	for _, v := range volumes {

@@ -137,11 +137,45 @@ func TestOlderBesideADiskThatIsAway(t *testing.T) {
 	}
 }
 
+// TestLessBesideADiskThatIsAway: of what is recorded a node has a copy that has lost its end with the power, or is damaged, and a disk that is not mounted. It does not say that this is all: a
+// good one may have been made in its place.
+func TestLessBesideADiskThatIsAway(t *testing.T) {
+	for _, damaged := range []bool{false, true} {
+		mem := vfs.NewMem(1<<24, 1)
+		c := block.Config{Dirs: []string{"/d", "/e"}, Known: []string{"/e"}, FS: mem}
+		store := must[*block.Store](t)(block.Open(c))
+		w := must[*block.Writer](t)(store.Create(block.Block{ID: 1, Stamp: 1}, 7, 1000, false))
+		err := errors.Join(w.Write([]byte("less"), 0), w.Sync())
+		if damaged {
+			err = errors.Join(err, w.Finalize(4))
+			mem.Flip("/d/files/07/0000000000000007.blocks", 4096+64<<10, 0)
+			store.Scrub(t.Context(), 1<<40)
+		} else {
+			mem.Kill()
+			mem.Restart(true)
+			store = must[*block.Store](t)(block.Open(c))
+		}
+		if i := must[block.Info](t)(store.Stat(1)); err != nil || i.Damaged != damaged || (i.State == block.Waiting) == damaged || i.Length != 4 {
+			t.Fatalf("%+v, %v", i, err)
+		}
+		k := newKeeper(&Node{Blocks: store, ctx: t.Context(), Config: Config{}.filled()})
+		for length, hides := range map[int64]bool{4: damaged, 5: true} {
+			k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
+				return &wire.LocateResponse{Wanted: &wire.WantedBlock{Stamp: 1, Length: length}}, nil
+			}
+			if said, err := k.fence(t.Context(), 1, 5, true); errors.Is(err, block.ErrNotMounted) != hides || !hides && err != nil {
+				t.Errorf("damaged %v, and %d bytes are recorded: %v, %v", damaged, length, said, err)
+			}
+		}
+	}
+}
+
 // TestMoreOnADiskThatHasFailed: a block is appended to under the generation that it has, and synced; then its disk fails, and a copy that was ordered before comes, or is begun. The node does not
 // say that this is all, nor that there is nothing; of what the disk has not it says what there is.
 func TestMoreOnADiskThatHasFailed(t *testing.T) {
 	var fail atomic.Bool
-	store := must[*block.Store](t)(block.Open(block.Config{Dirs: []string{"/d", "/e"}, FS: &vfs.Faulty{FS: vfs.NewMem(1<<24, 1), Fail: func(op vfs.Op) error {
+	mem := vfs.NewMem(1<<24, 1)
+	store := must[*block.Store](t)(block.Open(block.Config{Dirs: []string{"/d", "/e"}, FS: &vfs.Faulty{FS: mem, Fail: func(op vfs.Op) error {
 		if fail.Load() && op.Kind == "sync" && strings.HasPrefix(op.Name, "/d/") {
 			return unix.EIO
 		}
@@ -160,7 +194,7 @@ func TestMoreOnADiskThatHasFailed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for id := range int64(3) {
+	for _, id := range []int64{0, 1, 2, 4} {
 		finish(write(id, 1, false, "begin"))
 	}
 	w := must[*block.Writer](t)(store.Append(block.Block{ID: 1, Stamp: 1}, 1, 5))
@@ -174,6 +208,12 @@ func TestMoreOnADiskThatHasFailed(t *testing.T) {
 	k := newKeeper(&Node{Blocks: store, ctx: t.Context(), Config: Config{}.filled()})
 	k.locate = func(context.Context, int64) (*wire.LocateResponse, error) {
 		return &wire.LocateResponse{Wanted: &wire.WantedBlock{Stamp: 1, Length: 5}}, nil
+	}
+	finish(write(4, 1, true, "begin"))
+	mem.Flip("/e/files/07/0000000000000007.blocks", 4096+64<<10, 0)
+	store.Scrub(t.Context(), 1<<40)
+	if said, err := k.fence(t.Context(), 4, 5, true); !errors.Is(err, block.ErrOut) {
+		t.Errorf("what has come in its place is damaged: %v, %v", said, err)
 	}
 	for id := range int64(2) {
 		finish(write(id, 1, true, "begin"))

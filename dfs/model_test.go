@@ -24,6 +24,7 @@ type modelNode struct {
 	kept, synced int
 	hurt         bool // some of it may not be as it was written, or not readable: nothing is promised of it
 	struck       bool // a disk has failed within what is being done
+	damages      int  // how often something of it was damaged
 	copying      *copying
 
 	left         int // operations of its disk until it dies, and who at the same moment

@@ -473,6 +473,7 @@ func (m *model) damage(n *modelNode) {
 	}
 	at := used[m.r.IntN(len(used))]
 	n.hurt = true
+	n.damages++
 	if m.oneIn(2) {
 		m.note("%s cannot read its sector at %d", n.name, at)
 		d.bad = append(d.bad, at)

@@ -411,17 +411,28 @@ func (m *model) lookThrough(n *modelNode, good bool) {
 	if err := m.compare(n, m.record.Size); good && err != nil {
 		m.fatalf("%s had a good copy, and %v", n.name, err)
 	}
-	var on []string
-	volumes := n.k.n.Blocks.Volumes()
-	for i, d := range n.disks {
-		if f, err := d.mem.Open(d.path(), 0); err == nil && len(volumes[i].Gaps) == 0 {
-			f.Close()
-			on = append(on, d.dir)
-		}
+	on := n.on()
+	if len(on) > 1 && n.damages > 1 { // two copies that it found were both damaged: then one is left for the next start, also if the other one is healed
+		m.end1(n, false)
+		n.open(m)
+		m.counts["left"]++
+		on = n.on()
 	}
 	if len(on) > 1 && good {
 		m.fatalf("%s has the block on %v", n.name, on)
 	}
+}
+
+// on returns the disks with a file of the block of which all is known.
+func (n *modelNode) on() (dirs []string) {
+	volumes := n.k.n.Blocks.Volumes()
+	for i, d := range n.disks {
+		if f, err := d.mem.Open(d.path(), 0); err == nil && len(volumes[i].Gaps) == 0 {
+			f.Close()
+			dirs = append(dirs, d.dir)
+		}
+	}
+	return dirs
 }
 
 // broken reports whether a node can take no copy, for it cannot read a header of the file.
