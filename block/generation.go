@@ -128,8 +128,7 @@ func (s *Store) rewind(r *replica, h *handle, to mark, stamp uint64, k kind) err
 		if to.length >= r.spilled {
 			return nil
 		}
-		_, err := r.erase(h, to)
-		return err
+		return r.erase(h, to, func() error { return nil })
 	}
 	// A closed block has the length that its header says, whatever lies behind it. One
 	// that is written has what its checksums say. A cut may touch bytes that the old header

@@ -3,6 +3,7 @@ package block
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 )
 
 func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
@@ -12,16 +13,23 @@ func be32(b []byte) uint32 { return binary.BigEndian.Uint32(b) }
 // kernel, unless the machine has ended.
 func (s *Store) salvage(r *replica) (good mark, all bool, err error) {
 	err = s.withFile(r, func(h *handle) error {
-		var clean bool
 		var err error
-		if good, clean, err = r.lastGood(h); err != nil {
+		if good, all, err = r.lastGood(h); err != nil {
 			return err
 		}
-		erased, err := r.erase(h, good)
+		less := func() error { // the next start has to know, too, and finds nothing of it
+			all = false
+			return errors.Join(s.put(r, h, func(next *header) { next.since = 0 }), h.sync())
+		}
+		if !all {
+			err = less()
+		}
+		if err == nil {
+			err = r.erase(h, good, less)
+		}
 		if err != nil {
 			return err
 		}
-		all = clean && !erased
 		s.at("salvage.erased")
 		err = s.put(r, h, func(next *header) {
 			next.kind, next.mark, next.durable, next.settled = writing, good, good, good
@@ -110,18 +118,19 @@ func (r *replica) goodPart(at int64, chunk []byte, want uint32) mark {
 }
 
 // erase removes the checksums behind a mark durably, so that bytes of an earlier life,
-// or of a writer that was fenced off, never count as those of a later one. It reports whether there were any.
-func (r *replica) erase(h *handle, to mark) (some bool, err error) {
+// or of a writer that was fenced off, never count as those of a later one. If there are any it calls found before.
+func (r *replica) erase(h *handle, to mark, found func() error) error {
 	l, off := r.file.v.layout, r.head.offset
 	if to.length%Chunk != 0 {
 		if err := h.write(binary.BigEndian.AppendUint32(nil, to.tail), off+l.sumAt(to.length)); err != nil {
-			return false, err
+			return err
 		}
 	}
 	size, err := r.file.size(h)
 	if err != nil {
-		return false, err
+		return err
 	}
+	some := false
 	for at := up(to.length, Chunk); at < r.head.capacity; at = l.pieceEnd(at) {
 		from := off + l.sumAt(at)
 		if from >= size {
@@ -131,16 +140,21 @@ func (r *replica) erase(h *handle, to mark) (some bool, err error) {
 		if old, err := h.read(from, n); err == nil && len(bytes.TrimLeft(old, "\x00")) == 0 {
 			continue
 		}
+		if !some {
+			if err := found(); err != nil {
+				return err
+			}
+		}
 		some = true
 		if err := h.write(make([]byte, n), from); err != nil {
-			return some, err
+			return err
 		}
 	}
 	if err := h.sync(); err != nil {
-		return some, err
+		return err
 	}
 	r.spilled = to.length
-	return some, nil
+	return nil
 }
 
 // report tells of a replica that cannot be read as it was written, once.

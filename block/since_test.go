@@ -35,6 +35,40 @@ func TestDiskThatLostPages(t *testing.T) {
 	}
 }
 
+// TestLostEndIsRemembered: a block that was being written has lost its end, since a bit of it has flipped. It is not all that was flushed, also at later starts on the same machine, and when the first of
+// these ends as soon as what is behind the good part is erased.
+func TestLostEndIsRemembered(t *testing.T) {
+	for _, point := range []string{"", "salvage.erased"} {
+		mem := vfs.NewMem(1<<24, 1)
+		config := Config{Dirs: []string{"/d"}, FS: mem, Since: func(string) uint64 { return 7 }}
+		s := opened(t, config)
+		w := mustCreate(t, s, Block{1, 1}, 1, page)
+		must(t, errors.Join(w.Write(pattern(5*Chunk), 0), w.Flush()))
+		mem.Flip(s.volumes[0].path(1), w.r.head.offset+s.volumes[0].dataAt(2*Chunk), 0)
+		for range 3 {
+			mem.Kill()
+			mem.Restart(false)
+			first := point
+			config.point = func(at string) {
+				if at == first {
+					mem.Kill()
+				}
+			}
+			s, err := Open(config)
+			if point = ""; first != "" {
+				if !errors.Is(err, ErrOut) {
+					t.Fatalf("it goes on behind %s: %v", first, err)
+				}
+				continue
+			}
+			must(t, err)
+			if i, err := s.Stat(1); err != nil || i.State != Waiting || i.Whole || i.Length != 2*Chunk {
+				t.Errorf("%+v, %v", i, err)
+			}
+		}
+	}
+}
+
 // TestFailureIsHeardOf: a disk that fails while the store is opened has been told of when that ends, so that the next start can know.
 func TestFailureIsHeardOf(t *testing.T) {
 	mem := vfs.NewMem(1<<24, 1)

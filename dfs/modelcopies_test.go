@@ -169,7 +169,7 @@ func (m *model) endCopy(n *modelNode) {
 	case err != nil:
 	case current:
 		m.gained(n)
-	case c.of.Stamp < m.record.Stamp && m.recorded(n):
+	case c.of.Stamp < m.record.Stamp && m.recorded(n) && !m.shut(n): // else the newer one is still on its disk, and comes back with that
 		m.fatalf("a copy of %d at %s has taken the place of %d", c.of.Stamp, n.name, m.record.Stamp)
 	case m.recorded(n) && !n.hurt && !m.excused(n) && int64(n.kept) > c.of.Size:
 		m.fatalf("a copy of %d bytes at %s has taken the place of %d", c.of.Size, n.name, n.kept)
