@@ -49,3 +49,35 @@ func TestTimersGoOn(t *testing.T) {
 		})
 	}
 }
+
+// A signal that comes while CRIU dumps a task is there after the restore, once: that of a timer that has expired meanwhile,
+// and of somebody who has sent it one.
+func TestSignalsThatComeDuringADump(t *testing.T) {
+	t.Parallel()
+	const rounds = 6
+	for name, signals := range map[string]int{"timers": 0, "timers and others when it is dumped": 1} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t).needCheckpoints()
+			program, err := filepath.Abs("testdata/programs/expiring.py")
+			w.must(err)
+			pid := filepath.Join(t.TempDir(), "pid")
+			if signals > 0 { // the timers that are left expire before CRIU lets go of the task
+				w.withAction("sleep 0.6; kill -USR1 $(cat " + pid + ")")
+			}
+			s := w.spec("expiring", "python3", program, pid)
+			task := w.start(s)
+			for n := range rounds {
+				w.awaitOutput(task, fmt.Sprintf("armed %d\n", n))
+				w.checkpoint(task)
+				task = w.restore(s, proc.RestoreOptions{})
+				w.awaitOutput(task, fmt.Sprintf("round %d:", n))
+			}
+			if e := w.end(task); e.Code != 0 {
+				t.Errorf("ended with %+v", e)
+			}
+			if out, want := w.log("expiring", "stdout"), fmt.Sprintf("alarm 1, usr1 %d, others once\n", signals); strings.Count(out, want) != rounds {
+				t.Errorf("it printed\n%s", out)
+			}
+		})
+	}
+}

@@ -12,10 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Caller makes a system call as another process. Its arguments are a and b, and the address of data, at most 64 bytes, which stands in
-// memory of that process during the call. It returns what the call returned. If the other process cannot be had to make the
-// call, each further one fails in the same way.
-type Caller func(nr, a, b uintptr, data []byte) (uintptr, error)
+// A Caller makes a system call with up to three arguments as another process. [AtData] stands for the address of data, at most 64 bytes, which
+// is in memory of that process during the call, and is what is there after it. It returns what the call returned. If the
+// other process cannot be had to make the call, each further one fails in the same way.
+type Caller func(nr uintptr, data []byte, args ...uintptr) (uintptr, error)
+
+// AtData is an argument of a [Caller]. It is no address.
+const AtData = ^uintptr(0) - 4096
 
 // CallAs has a stopped process make those system calls that do makes, as if it did so itself: for what the kernel lets nobody else do in its
 // place. Afterwards the process is as it was, and stopped if it was: no instruction of its program has been
@@ -128,11 +131,17 @@ func (c *caller) with(do func(Caller) error) (err error) {
 	return do(c.call)
 }
 
-func (c *caller) call(nr, a, b uintptr, data []byte) (uintptr, error) {
+func (c *caller) call(nr uintptr, data []byte, args ...uintptr) (uintptr, error) {
 	if c.failed != nil {
 		return 0, c.failed
 	}
-	result, err := c.made(nr, a, b, data)
+	var three [3]uintptr
+	for i, a := range args {
+		if three[i] = a; a == AtData {
+			three[i] = uintptr(c.at)
+		}
+	}
+	result, err := c.made(nr, data, three)
 	if err != nil {
 		c.failed = err
 		return 0, err
@@ -143,7 +152,7 @@ func (c *caller) call(nr, a, b uintptr, data []byte) (uintptr, error) {
 	return result, nil
 }
 
-func (c *caller) made(nr, a, b uintptr, data []byte) (uintptr, error) {
+func (c *caller) made(nr uintptr, data []byte, args [3]uintptr) (uintptr, error) {
 	if len(data) > maxData {
 		return 0, fmt.Errorf("%d bytes for a call, where %d are the most", len(data), maxData)
 	}
@@ -151,7 +160,7 @@ func (c *caller) made(nr, a, b uintptr, data []byte) (uintptr, error) {
 		return 0, err
 	}
 	regs := c.regs
-	setCall(&regs, c.code, nr, a, b, uintptr(c.at))
+	setCall(&regs, c.code, nr, args[0], args[1], args[2])
 	if err := unix.PtraceSetRegs(c.pid, &regs); err != nil {
 		return 0, fmt.Errorf("set its registers: %w", err)
 	}
@@ -165,6 +174,9 @@ func (c *caller) made(nr, a, b uintptr, data []byte) (uintptr, error) {
 	}
 	if err := unix.PtraceGetRegs(c.pid, &regs); err != nil {
 		return 0, fmt.Errorf("read its registers: %w", err)
+	}
+	if _, err := c.memory.ReadAt(data, int64(c.at)); err != nil {
+		return 0, err
 	}
 	return resultOf(&regs), nil
 }

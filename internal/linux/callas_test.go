@@ -3,6 +3,7 @@
 package linux
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -89,11 +90,15 @@ func TestCallAsReadsLittle(t *testing.T) {
 	before := read()
 	err := CallAs(pid, func(call Caller) error {
 		for range 100 {
-			if got, err := call(unix.SYS_GETPID, 0, 0, []byte("x")); err != nil || int(got) != pid {
+			if got, err := call(unix.SYS_GETPID, []byte("x")); err != nil || int(got) != pid {
 				t.Errorf("got %d, %v, want its number, %d", got, err, pid)
 			}
 		}
-		_, err := call(unix.SYS_CLOSE, 100, 0, nil)
+		now := make([]byte, 16)
+		if _, err := call(unix.SYS_CLOCK_GETTIME, now, unix.CLOCK_MONOTONIC, AtData); err != nil || bytes.Equal(now, make([]byte, 16)) {
+			t.Errorf("a call that writes to its data has written %v, %v", now, err)
+		}
+		_, err := call(unix.SYS_CLOSE, nil, 100)
 		return err
 	})
 	if !errors.Is(err, unix.EBADF) {
@@ -134,7 +139,7 @@ func TestCallAsUnderSignals(t *testing.T) {
 	}()
 	var err error
 	for range 20000 {
-		if err = CallAs(pid, func(call Caller) error { _, err := call(unix.SYS_GETPID, 0, 0, nil); return err }); err != nil {
+		if err = CallAs(pid, func(call Caller) error { _, err := call(unix.SYS_GETPID, nil); return err }); err != nil {
 			break
 		}
 	}

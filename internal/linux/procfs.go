@@ -275,6 +275,28 @@ func (p ProcFS) Status(pid int) (Status, error) {
 	return ParseStatus(b)
 }
 
+// Timers returns the ids of the timers that a process has made by timer_create(2). A kernel that does not show them
+// ([fs.ErrNotExist]) is taken for one without.
+func (p ProcFS) Timers(pid int) (ids []int, err error) {
+	b, err := os.ReadFile(p.path(strconv.Itoa(pid), "timers"))
+	if err != nil {
+		if Gone(err) {
+			err = nil
+		}
+		return nil, err
+	}
+	for line := range strings.Lines(string(b)) {
+		if s, ok := strings.CutPrefix(strings.TrimSpace(line), "ID: "); ok {
+			id, err := strconv.Atoi(s)
+			if err != nil {
+				return nil, fmt.Errorf("a timer of process %d: %w", pid, err)
+			}
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
 // ProportionalMemory reads how much anonymous and shared memory of a process is resident,
 // and how much is swapped, in bytes; pages that several processes have count for each by
 // its share. It needs the rights to trace the process. The kernel walks its page tables:

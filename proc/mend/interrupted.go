@@ -19,20 +19,29 @@ type Facts struct {
 	Interrupted map[int]uint64 `json:"interrupted,omitempty"`
 	// Copies are by process the addresses of rings of asynchronous I/O without a context (inspect.Search).
 	Copies map[int][]uint64 `json:"copies,omitempty"`
+	// Timers are by process those of timer_create(2): all of them, or those that were armed (Armed).
+	Timers map[int][]int `json:"timers,omitempty"`
 }
 
 // Look collects the facts of a stopped tree. The caller may trace its processes.
 func Look(tree []linux.Stat) (Facts, error) {
-	f := Facts{Interrupted: make(map[int]uint64)}
-	if runtime.GOARCH != "amd64" {
-		return f, nil
-	}
+	f := Facts{Interrupted: make(map[int]uint64), Timers: make(map[int][]int)}
 	var procs linux.ProcFS
 	for _, p := range tree {
 		if linux.Dead(p.State) {
 			continue
 		}
-		err := procs.ThreadStates(p.PID, func(tid int, _ byte) bool {
+		timers, err := procs.Timers(p.PID)
+		if err != nil {
+			return f, err
+		}
+		if len(timers) > 0 {
+			f.Timers[p.PID] = timers
+		}
+		if runtime.GOARCH != "amd64" {
+			continue
+		}
+		err = procs.ThreadStates(p.PID, func(tid int, _ byte) bool {
 			if n, ok := interrupted(p.PID, tid); ok {
 				f.Interrupted[tid] = n
 			}

@@ -8,7 +8,7 @@ import (
 	"headrace/internal/linux"
 )
 
-// Images mends the images in a directory that criu dump has just left.
+// Images mends the images in a directory that criu dump has just written, while it holds the tree.
 func Images(dir string, f Facts) error {
 	err := sessions(filepath.Join(dir, "pstree.img"))
 	if err == nil {
@@ -19,6 +19,9 @@ func Images(dir string, f Facts) error {
 	}
 	if err == nil {
 		err = rings(dir, f.Copies)
+	}
+	if err == nil {
+		err = signals(dir, f.Timers)
 	}
 	if err != nil {
 		return fmt.Errorf("mend the images of a dump: %w", err)

@@ -91,6 +91,9 @@ func (j dumpJob) write(store *checkpoint.Store, full bool) (proc.CheckpointResul
 		return res, err
 	}
 	begin := linux.Clock()
+	if err := j.Facts.Armed(); err != nil {
+		return res, errors.Join(fmt.Errorf("%w: %w", proc.ErrCheckpointLater, err), w.Abort())
+	}
 	err = j.criu(w, func(holds func() error) error {
 		sv, err := j.observe(w.Dir())
 		if err != nil {

@@ -102,7 +102,7 @@ func TakeLocks(locks []Lock) (lost []error, err error) {
 func (l Lock) take(call linux.Caller) error {
 	lock := unix.Flock_t{Type: l.Type, Start: l.Start, Len: l.Len}
 	data := unsafe.Slice((*byte)(unsafe.Pointer(&lock)), unsafe.Sizeof(lock))
-	_, err := call(unix.SYS_FCNTL, uintptr(l.FD), unix.F_SETLK, data)
+	_, err := call(unix.SYS_FCNTL, data, uintptr(l.FD), unix.F_SETLK, linux.AtData)
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		err = errors.New("another process has taken it meanwhile")
 	}

@@ -100,6 +100,9 @@ const (
 	CoreTask      = 3 // of first threads
 	CoreThread    = 5
 	TaskState     = 1
+	TaskTimers    = 7
+	TaskSignals   = 10
+	ThreadSignals = 9
 	ThreadCreds   = 10
 	CredsGroups   = 14
 	CredsUID      = 1 // and gid, euid, egid, suid, sgid, fsuid, fsgid up to 8
@@ -112,6 +115,22 @@ const (
 	PstreeParent  = 2
 	PstreeSession = 4
 	PstreeThread  = 5
+
+	// task_timers_entry: the itimer_entry of each kind of setitimer(2), and posix_timer_entry
+	TimersReal    = 1
+	TimersVirtual = 2
+	TimersProf    = 3
+	TimersPOSIX   = 4
+	ITimerSeconds = 3 // to the next expiry
+	ITimerMicros  = 4
+	POSIXID       = 1
+	POSIXSignal   = 3
+	POSIXSeconds  = 9
+	POSIXNanos    = 10
+
+	// signal_queue_entry and its siginfo_entry
+	QueueSignal = 1
+	SignalInfo  = 1
 
 	// thread_info_x86 and its user_x86_regs_entry
 	X86Regs   = 2
