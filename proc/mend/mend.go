@@ -23,6 +23,9 @@ func Images(dir string, f Facts) error {
 	if err == nil {
 		err = signals(dir, f.Timers)
 	}
+	if err == nil {
+		err = peers(filepath.Join(dir, "files.img"))
+	}
 	if err != nil {
 		return fmt.Errorf("mend the images of a dump: %w", err)
 	}

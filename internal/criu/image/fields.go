@@ -47,7 +47,9 @@ const (
 	HandlePath   = 4
 
 	// unix_sk_entry
+	UnixInode = 2
 	UnixState = 4
+	UnixPeer  = 8
 	UnixName  = 11
 
 	// fifo_entry and tty_file_entry: the reg_file_entry that has the path.
