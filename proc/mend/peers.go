@@ -12,8 +12,8 @@ func peers(path string) error {
 	if err != nil {
 		return err
 	}
-	sorted, changed, err := peersFirst(f.Entries)
-	if err != nil || !changed {
+	sorted, err := peersFirst(f.Entries)
+	if err != nil || sorted == nil {
 		return err
 	}
 	f.Entries = sorted
@@ -32,36 +32,35 @@ func unixSocketOf(e image.Message) (s unixSocket, err error) {
 	return s, err
 }
 
-func peersFirst(entries []image.Message) (sorted []image.Message, changed bool, err error) {
-	peerOf := map[uint64]uint64{}
-	for _, e := range entries {
-		s, err := unixSocketOf(e)
-		if err != nil {
-			return nil, false, err
+// peersFirst returns the entries in their new order, or nil if they are in it already. Of a ring of sockets one comes first.
+func peersFirst(entries []image.Message) (sorted []image.Message, err error) {
+	sockets, at := make([]unixSocket, len(entries)), map[uint64]int{}
+	for i, e := range entries {
+		if sockets[i], err = unixSocketOf(e); err != nil {
+			return nil, err
 		}
-		peerOf[s.inode] = s.peer
+		if sockets[i].inode != 0 {
+			at[sockets[i].inode] = i
+		}
 	}
-	delete(peerOf, 0)
-	read := map[uint64]bool{}
-	for todo := entries; len(todo) > 0; {
-		var later []image.Message
-		for _, e := range todo {
-			s, err := unixSocketOf(e)
-			if err != nil {
-				return nil, false, err
-			}
-			if back, there := peerOf[s.peer]; there && back != s.inode && !read[s.peer] {
-				later = append(later, e)
-				continue
-			}
-			read[s.inode] = true
-			sorted = append(sorted, e)
+	placed, changed := make([]bool, len(entries)), false
+	var place func(i int)
+	place = func(i int) {
+		if placed[i] {
+			return
 		}
-		if len(later) == len(todo) { // a ring of sockets
-			return append(sorted, later...), changed, nil
+		placed[i] = true
+		if peer, ok := at[sockets[i].peer]; ok && sockets[peer].peer != sockets[i].inode {
+			changed = changed || peer > i
+			place(peer)
 		}
-		changed = changed || len(later) > 0
-		todo = later
+		sorted = append(sorted, entries[i])
 	}
-	return sorted, changed, nil
+	for i := range entries {
+		place(i)
+	}
+	if !changed {
+		return nil, nil
+	}
+	return sorted, nil
 }
