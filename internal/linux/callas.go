@@ -110,7 +110,14 @@ func (c *caller) with(do func(Caller) error) (err error) {
 	// It may have confined itself since it last made such a call.
 	const options = unix.PTRACE_O_TRACESYSGOOD
 	if unix.PtraceSetOptions(c.pid, options|unix.PTRACE_O_SUSPEND_SECCOMP) != nil {
-		if err := unix.PtraceSetOptions(c.pid, options); err != nil {
+		st, err := ProcFS("").Status(c.pid)
+		if err == nil && st.Seccomp != 0 {
+			err = fmt.Errorf("it has confined itself, and a call may end it: %w", errors.ErrUnsupported)
+		}
+		if err == nil {
+			err = unix.PtraceSetOptions(c.pid, options)
+		}
+		if err != nil {
 			return fmt.Errorf("set options: %w", err)
 		}
 	}
@@ -124,9 +131,13 @@ func (c *caller) with(do func(Caller) error) (err error) {
 	if err != nil {
 		return err
 	}
+	sequence, err := c.sequence()
+	if err != nil {
+		return err
+	}
 	defer func() {
 		_, back := c.memory.WriteAt(was, int64(c.at))
-		err = errors.Join(err, unix.PtraceSetRegs(c.pid, &c.regs), back, unblock())
+		err = errors.Join(err, unix.PtraceSetRegs(c.pid, &c.regs), back, sequence(), unblock())
 	}()
 	return do(c.call)
 }
@@ -224,6 +235,30 @@ func blockSignals(pid int) (unblock func() error, err error) {
 		return nil, err
 	}
 	return func() error { return request(unix.PTRACE_SETSIGMASK, &was) }, request(unix.PTRACE_SETSIGMASK, &all)
+}
+
+// sequence notes which restartable sequence (rseq(2)) the process is in, and returns what says so again. The kernel takes it out of one when
+// it executes code elsewhere, and it would go on in the midst of that as if it had not been interrupted.
+func (c *caller) sequence() (again func() error, err error) {
+	nothing := func() error { return nil }
+	var config struct {
+		pointer                      uint64
+		size, signature, flags, none uint32
+	}
+	const getConfiguration = 0x420f // PTRACE_GET_RSEQ_CONFIGURATION
+	_, _, e := unix.Syscall6(unix.SYS_PTRACE, getConfiguration, uintptr(c.pid), unsafe.Sizeof(config), uintptr(unsafe.Pointer(&config)), 0, 0)
+	if e != 0 || config.pointer == 0 {
+		return nothing, nil // it has none, or the kernel is older than 5.13
+	}
+	word := make([]byte, 8) // rseq_cs
+	at := int64(config.pointer + 8)
+	if _, err := c.memory.ReadAt(word, at); err != nil {
+		return nil, fmt.Errorf("read its restartable sequence: %w", err)
+	}
+	if bytes.Equal(word, make([]byte, len(word))) {
+		return nothing, nil
+	}
+	return func() error { _, err := c.memory.WriteAt(word, at); return err }, nil
 }
 
 // look finds code and at, and returns what is there. The code is the kernel's own: what the program itself has mapped may be of any size, and

@@ -4,6 +4,7 @@ package linux
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -21,13 +22,18 @@ import (
 
 // stoppedProgram starts a program that has 128 MB mapped to be executed, and nowhere there an instruction syscall, and stops it.
 func stoppedProgram(t *testing.T, args ...string) (pid int) {
+	return stopped(t, "int80", make([]byte, 1), args...)
+}
+
+// stopped starts a program of testdata, reads what it prints first, and stops it.
+func stopped(t *testing.T, name string, says []byte, args ...string) (pid int) {
 	dir := t.TempDir()
-	program := filepath.Join(dir, "int80")
+	program := filepath.Join(dir, name)
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("there is no gcc: ", err)
 	}
 	if out, err := exec.Command("gcc", "-O1", "-static", "-nostdlib", "-no-pie", "-fno-stack-protector", "-mno-red-zone", "-fcf-protection=none", "-Wl,-N", "-Wl,--no-warn-rwx-segments",
-		"-o", program, "testdata/int80.c").CombinedOutput(); err != nil {
+		"-o", program, "testdata/"+name+".c").CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v: %s", err, out)
 	}
 	sparse, err := os.Create(filepath.Join(dir, "sparse"))
@@ -48,7 +54,7 @@ func stoppedProgram(t *testing.T, args ...string) (pid int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+	if _, err := io.ReadFull(out, says); err != nil {
 		t.Fatal("the program does not begin: ", err)
 	}
 	pid = cmd.Process.Pid
@@ -108,6 +114,37 @@ func TestCallAsReadsLittle(t *testing.T) {
 		t.Errorf("%d bytes were read for the calls of a process, want less than 1 MB", n)
 	}
 	awaitStopped(t, pid)
+}
+
+// A thread that is in a restartable sequence is in it afterwards.
+func TestCallAsInSequence(t *testing.T) {
+	address := make([]byte, 8)
+	pid := stopped(t, "rseq", address)
+	memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	sequence := func() uint64 {
+		word := make([]byte, 8)
+		if _, err := memory.ReadAt(word, int64(binary.NativeEndian.Uint64(address))); err != nil {
+			t.Fatal(err)
+		}
+		return binary.NativeEndian.Uint64(word)
+	}
+	before := sequence()
+	for before == 0 { // it was aborted just now
+		unix.Kill(pid, unix.SIGCONT)
+		unix.Kill(pid, unix.SIGSTOP)
+		awaitStopped(t, pid)
+		before = sequence()
+	}
+	if err := CallAs(pid, func(call Caller) error { _, err := call(unix.SYS_GETPID, nil); return err }); err != nil {
+		t.Fatal(err)
+	}
+	if now := sequence(); now != before {
+		t.Errorf("it is in sequence %#x, was in %#x", now, before)
+	}
 }
 
 // A program in which nothing calls the kernel in the way that is known is not had to make calls, and that is said.

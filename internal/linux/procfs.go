@@ -202,6 +202,8 @@ type Status struct {
 	// UID is its real user; OneUID: it is its effective, its saved and its file system's user as well.
 	UID    uint32
 	OneUID bool
+	// Seccomp is not 0 if it may make certain system calls only (seccomp(2)).
+	Seccomp int
 	// Depth is in how many pid namespaces it has a number, from that of whoever reads down to its own.
 	Depth int
 }
@@ -235,6 +237,8 @@ func ParseStatus(b []byte) (Status, error) {
 			s.Pending |= mask
 		case "TracerPid":
 			s.Tracer, err = strconv.Atoi(string(bytes.TrimSpace(val)))
+		case "Seccomp":
+			s.Seccomp, err = strconv.Atoi(string(bytes.TrimSpace(val)))
 		case "Uid":
 			s.UID, s.OneUID, err = parseUIDs(val)
 		case "NSpid":
