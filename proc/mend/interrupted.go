@@ -19,7 +19,7 @@ type Facts struct {
 	Interrupted map[int]uint64 `json:"interrupted,omitempty"`
 	// Copies are by process the addresses of rings of asynchronous I/O without a context (inspect.Search).
 	Copies map[int][]uint64 `json:"copies,omitempty"`
-	// Timers are by process those of timer_create(2): all of them, or those that were armed (Armed).
+	// Timers are by process those of timer_create(2): all of them, or those that were armed (Armed); nil if that is not known.
 	Timers map[int][]int `json:"timers,omitempty"`
 }
 

@@ -4,8 +4,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/bits"
-	"slices"
+	"path/filepath"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -23,11 +24,11 @@ import (
 // to expire right after the restore. Any other signal is added as if it came from a process that cannot be seen. Of real-time
 // signals several may wait, so nobody can tell that one more does.
 
-// Armed leaves of the timers of a stopped tree those that are armed. What it cannot ask of a process are none. It has the
+// Armed leaves of the timers of a stopped tree those that are armed, or nil of a process that cannot be asked. It has the
 // processes make calls ([linux.CallAs]).
 func (f *Facts) Armed() error {
 	for pid, timers := range f.Timers {
-		var armed []int
+		armed := []int{}
 		err := linux.CallAs(pid, func(call linux.Caller) error {
 			for _, id := range timers {
 				var t unix.ItimerSpec
@@ -41,7 +42,9 @@ func (f *Facts) Armed() error {
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		if errors.Is(err, errors.ErrUnsupported) {
+			armed = nil
+		} else if err != nil {
 			return err
 		}
 		f.Timers[pid] = armed
@@ -58,48 +61,91 @@ var setitimers = map[unix.Signal]protowire.Number{
 const keepable uint64 = (1<<31 - 1) &^ (1<<(unix.SIGKILL-1) | 1<<(unix.SIGCHLD-1) |
 	1<<(unix.SIGCONT-1) | 1<<(unix.SIGSTOP-1) | 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1))
 
-// signals mends all processes. Armed are by process the timers of timer_create(2) that were armed before the dump.
+// signals mends all processes. Armed are by process the timers of timer_create(2) that were armed before the dump (Facts.Timers).
 func signals(dir string, armed map[int][]int) error {
-	cores, err := image.Threads(dir)
+	tree, err := image.Read(filepath.Join(dir, "pstree.img"))
 	if err != nil {
 		return err
 	}
-	for _, path := range cores {
-		pid, err := image.ThreadOf(path)
-		if err != nil {
-			continue // not of a thread
-		}
-		f, err := image.Read(path)
+	for _, p := range tree.Entries {
+		pid, _ := p.Uint(image.PstreePID)
+		threads, err := p.Uints(image.PstreeThread)
 		if err != nil {
 			return err
 		}
-		if len(f.Entries) == 0 {
-			continue
-		}
-		if task, err := f.Entries[0].Message(image.CoreTask); err != nil || task == nil {
-			continue // not of the first thread
-		}
-		status, err := linux.ProcFS("").Status(pid)
-		if err != nil && !linux.Gone(err) {
-			return err
-		}
-		core, changed, err := withSignals(f.Entries[0], status.Pending, armed[pid])
-		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		if !changed {
-			continue
-		}
-		f.Entries[0] = core
-		if err := rewrite(path, f); err != nil {
-			return err
+		if err := signalsOf(dir, int(pid), threads, armed[int(pid)]); err != nil {
+			return fmt.Errorf("process %d: %w", pid, err)
 		}
 	}
 	return nil
 }
 
-// withSignals returns a core_entry with what it lacks of pending signals, a bit for each, and of those of timers that were armed.
-func withSignals(core image.Message, pending uint64, armed []int) (out image.Message, changed bool, err error) {
+func signalsOf(dir string, pid int, threads []uint64, armed []int) error {
+	path := func(tid int) string { return filepath.Join(dir, fmt.Sprintf("core-%d.img", tid)) }
+	f, err := image.Read(path(pid))
+	if errors.Is(err, fs.ErrNotExist) { // it has ended
+		return nil
+	}
+	if err != nil || len(f.Entries) == 0 {
+		return err
+	}
+	var others []image.Message // what waits for one other thread
+	for _, tid := range threads {
+		if int(tid) == pid {
+			continue
+		}
+		thread, err := image.Read(path(int(tid)))
+		if err != nil {
+			return err
+		}
+		for _, core := range thread.Entries {
+			q, err := ownSignals(core)
+			if err != nil {
+				return err
+			}
+			others = append(others, q)
+		}
+	}
+	status, err := linux.ProcFS("").Status(pid)
+	if err != nil && !linux.Gone(err) {
+		return err
+	}
+	core, changed, err := withSignals(f.Entries[0], others, status.Pending, armed)
+	if err != nil || !changed {
+		return err
+	}
+	f.Entries[0] = core
+	return rewrite(path(pid), f)
+}
+
+// ownSignals returns the signals that wait for the thread of a core_entry.
+func ownSignals(core image.Message) (image.Message, error) {
+	thread, err := core.Message(image.CoreThread)
+	if err != nil {
+		return nil, err
+	}
+	return thread.Message(image.ThreadSignals)
+}
+
+// eachSignal calls do with each siginfo_t of a queue.
+func eachSignal(queue image.Message, do func(siginfo []byte)) error {
+	entries, err := queue.Messages(image.QueueSignal)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		b, _ := e.Bytes(image.SignalInfo)
+		if len(b) < siginfoSize || number(b) < 1 {
+			return fmt.Errorf("%d bytes for a signal", len(b))
+		}
+		do(b)
+	}
+	return nil
+}
+
+// withSignals returns the core_entry of a first thread with what it lacks of pending signals, a bit for each, and of those of timers that
+// were armed. Others are the signals that wait for one of the other threads.
+func withSignals(core image.Message, others []image.Message, pending uint64, armed []int) (out image.Message, changed bool, err error) {
 	sub := func(m image.Message, field protowire.Number) (s image.Message) {
 		if err == nil {
 			s, err = m.Message(field)
@@ -107,34 +153,46 @@ func withSignals(core image.Message, pending uint64, armed []int) (out image.Mes
 		return s
 	}
 	task := sub(core, image.CoreTask)
-	timers, queue, own := sub(task, image.TaskTimers), sub(task, image.TaskSignals), sub(sub(core, image.CoreThread), image.ThreadSignals)
+	timers, queue := sub(task, image.TaskTimers), sub(task, image.TaskSignals)
 	if err != nil || timers == nil { // it has ended
 		return core, false, err
 	}
-	entries, err := queue.Messages(image.QueueSignal)
-	if err != nil {
-		return nil, false, err
-	}
-	private, err := own.Messages(image.QueueSignal)
-	if err != nil {
-		return nil, false, err
-	}
 	late := pending & keepable
-	for _, e := range append(entries, private...) {
-		b, _ := e.Bytes(image.SignalInfo)
-		if len(b) < siginfoSize {
-			return nil, false, fmt.Errorf("%d bytes for a signal", len(b))
+	running := map[int]bool{}
+	for _, id := range armed {
+		running[id] = true
+	}
+	told := func(siginfo []byte) {
+		if id, ok := timerOf(siginfo); ok {
+			delete(running, id)
 		}
-		late &^= 1 << (number(b) - 1)
-		if id, ok := timerOf(b); ok {
-			armed = slices.DeleteFunc(slices.Clone(armed), func(a int) bool { return a == id })
+	}
+	for _, q := range others {
+		if err := eachSignal(q, told); err != nil {
+			return nil, false, err
+		}
+	}
+	own, err := ownSignals(core)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, q := range []image.Message{queue, own} {
+		if err := eachSignal(q, func(siginfo []byte) {
+			late &^= 1 << (number(siginfo) - 1)
+			told(siginfo)
+		}); err != nil {
+			return nil, false, err
 		}
 	}
 	timers, n, err := timers.ChangeMessages(image.TimersPOSIX, func(t image.Message) (image.Message, bool) {
 		id, _ := t.Uint(image.POSIXID)
 		signal, _ := t.Uint(image.POSIXSignal)
-		late &^= 1 << (signal - 1)
-		if !slices.Contains(armed, int(id)) || left(t, image.POSIXSeconds, image.POSIXNanos) {
+		expired := running[int(id)] && !left(t, image.POSIXSeconds, image.POSIXNanos)
+		// Of a periodic timer a tick may be lost: without what the program has given the timer it might take it for another one.
+		if expired || armed == nil || running[int(id)] && left(t, image.POSIXEvery, image.POSIXEveryNs) {
+			late &^= 1 << (signal - 1)
+		}
+		if !expired {
 			return t, false
 		}
 		return t.SetUint(image.POSIXNanos, 1), true

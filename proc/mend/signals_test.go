@@ -38,6 +38,7 @@ func TestWithSignals(t *testing.T) {
 		alarm            image.Message // that of SIGALRM
 		timers           []image.Message
 		shared, own      image.Message // signals in the image
+		other            image.Message // of another thread
 		pending          uint64
 		armed            []int
 		micros           uint64 // of the alarm, afterwards
@@ -54,7 +55,12 @@ func TestWithSignals(t *testing.T) {
 		"of a stop, real time": {alarm: itimer(0, 0), pending: bit(unix.SIGSTOP) | bit(unix.SIGCONT) | bit(unix.SIGCHLD) | bit(rt)},
 		"timers": {alarm: itimer(0, 0), timers: []image.Message{posix(0, rt, 0, 0), posix(1, rt, 0, 0), posix(2, rt, 0, 5), posix(3, rt, 0, 0), posix(4, unix.SIGUSR1, 0, 0)},
 			shared: queue(ofTimer(1, rt)), pending: bit(rt) | bit(unix.SIGUSR1), armed: []int{0, 1, 2, 4}, nanos: []uint64{1, 0, 5, 0, 1}, queued: []int{40}, changed: true},
-		"has ended": {pending: bit(unix.SIGTERM), isEnded: true},
+		"of a timer, for another thread": {alarm: itimer(0, 0), timers: []image.Message{posix(0, rt, 0, 0)}, other: queue(ofTimer(0, rt)), armed: []int{0}, nanos: []uint64{0}},
+		"sent, as a timer does that is not armed": {alarm: itimer(0, 0), timers: []image.Message{posix(0, unix.SIGTERM, 0, 0), posix(1, unix.SIGALRM, 9, 0)},
+			pending: bit(unix.SIGTERM) | bit(unix.SIGALRM), armed: []int{1}, micros: 1, nanos: []uint64{0, 0}, queued: []int{15}, changed: true},
+		"tick":                      {alarm: itimer(0, 0), timers: []image.Message{posix(0, unix.SIGUSR1, 0, 9).SetUint(image.POSIXEvery, 1)}, pending: bit(unix.SIGUSR1), armed: []int{0}, nanos: []uint64{9}},
+		"not known which are armed": {alarm: itimer(0, 0), timers: []image.Message{posix(0, unix.SIGUSR1, 0, 0)}, pending: bit(unix.SIGUSR1), nanos: []uint64{0}},
+		"has ended":                 {pending: bit(unix.SIGTERM), isEnded: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			task := image.Message{}
@@ -66,7 +72,7 @@ func TestWithSignals(t *testing.T) {
 				task = task.SetMessage(image.TaskTimers, timers).SetMessage(image.TaskSignals, c.shared)
 			}
 			core := image.Message{}.SetMessage(image.CoreTask, task).SetMessage(image.CoreThread, image.Message{}.SetMessage(image.ThreadSignals, c.own))
-			core, changed, err := withSignals(core, c.pending, c.armed)
+			core, changed, err := withSignals(core, []image.Message{c.other}, c.pending, c.armed)
 			if err != nil || changed != c.changed {
 				t.Fatalf("changed %v, %v", changed, err)
 			}

@@ -127,6 +127,8 @@ const (
 	ITimerMicros  = 4
 	POSIXID       = 1
 	POSIXSignal   = 3
+	POSIXEvery    = 7 // seconds
+	POSIXEveryNs  = 8
 	POSIXSeconds  = 9
 	POSIXNanos    = 10
 
