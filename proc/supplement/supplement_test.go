@@ -2,6 +2,7 @@ package supplement
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"os/exec"
 	"slices"
@@ -55,6 +56,7 @@ func TestTimers(t *testing.T) {
 		"a time of day that is gone": {clock: unix.CLOCK_REALTIME, flags: unix.TFD_TIMER_ABSTIME, set: spec(now+hour, 0), change: ago(time.Minute), ticks: 1},
 		"one that was read late":     {clock: unix.CLOCK_MONOTONIC, set: spec(time.Minute, 0), change: later(hour), min: hour, max: hour + time.Minute},
 		"of which no more is known":  {clock: unix.CLOCK_MONOTONIC, set: spec(hour, 0), change: func(t *Timer) { t.At = 0 }, min: hour - time.Minute, max: hour},
+		"in the year 2262":           {clock: unix.CLOCK_MONOTONIC, set: unix.ItimerSpec{Value: unix.Timespec{Sec: math.MaxInt64}}, min: 1e6 * hour, max: math.MaxInt64},
 		"one that is over meanwhile": {clock: unix.CLOCK_BOOTTIME, set: spec(hour, 0), change: later(-2 * hour), ticks: 1},
 		"days that are gone": {clock: unix.CLOCK_REALTIME, flags: unix.TFD_TIMER_ABSTIME, set: spec(1, 24*hour), expired: true,
 			change: ago(time.Minute), ticks: 10_000},

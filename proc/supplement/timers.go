@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"strconv"
 	"time"
 	"unsafe"
@@ -87,11 +88,17 @@ func readTimer(d linux.Descriptor) (Timer, error) {
 		if err != nil {
 			return t, err
 		}
-		var clock unix.Timespec
-		if err := unix.ClockGettime(int32(t.Clock), &clock); err != nil { // after the timer was read: it must not expire early
+		clock := unix.CLOCK_MONOTONIC
+		if t.Clock != clock {
+			clock = unix.CLOCK_BOOTTIME // also of an alarm, whose own clock a machine without a clock that wakes it does not tell
+		}
+		var now unix.Timespec
+		if err := unix.ClockGettime(int32(clock), &now); err != nil { // after the timer was read: it must not expire early
 			return t, err
 		}
-		t.At = time.Duration(clock.Nano()) + ahead + t.Left
+		if since := time.Duration(now.Nano()) + ahead; t.Left < math.MaxInt64-since { // else it is never
+			t.At = since + t.Left
+		}
 	}
 	return t, nil
 }
@@ -152,6 +159,10 @@ func (t Timer) rearm() error {
 		set.Value = unix.NsecToTimespec(t.Due.UnixNano())
 	case t.At != 0:
 		ahead, err := t.ahead()
+		if errors.Is(err, fs.ErrNotExist) {
+			flags &^= unix.TFD_TIMER_ABSTIME
+			break
+		}
 		if err != nil {
 			return err
 		}
