@@ -426,7 +426,7 @@ func better(a, b *replica) bool {
 	bit := map[bool]int{true: 1}
 	later := bit[a.file == b.file] // it lies behind the other
 	return cmp.Or(cmp.Compare(a.head.stamp, b.head.stamp), cmp.Compare(a.visible.length, b.visible.length),
-		cmp.Compare(bit[b.suspect], bit[a.suspect]), cmp.Compare(a.state, b.state),
+		cmp.Compare(bit[b.damaged], bit[a.damaged]), cmp.Compare(bit[b.suspect], bit[a.suspect]), cmp.Compare(a.state, b.state),
 		cmp.Compare(b.file.v.failures, a.file.v.failures), later) > 0
 }
 

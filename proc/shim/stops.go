@@ -161,13 +161,14 @@ func (s *stopper) stopIfContinued() error {
 	if left, err := h.moving(tree); err == nil && len(left) == 0 {
 		return nil
 	}
-	if err := h.run(tree, s.op.isKilled); err != nil {
-		return err
-	}
+	err = h.run(tree, s.op.isKilled)
 	maps.DeleteFunc(s.own, func(pid int, _ bool) bool { // it was to run
 		_, sent := h.sent[pid]
 		return sent || h.all && slices.Contains(h.traced, pid)
 	})
+	if err != nil {
+		return err
+	}
 	s.continued.Add(1)
 	return nil
 }
