@@ -104,7 +104,12 @@ func (m *machine) launch(env ...string) {
 		m.t.Fatal(err)
 	}
 	defer f.Close()
-	m.t.Cleanup(func() { os.Remove(log) })
+	m.t.Cleanup(func() {
+		if b, err := os.ReadFile(log); err == nil && m.t.Failed() {
+			m.t.Logf("the daemon said:\n%s", b)
+		}
+		os.Remove(log)
+	})
 	cmd.Stderr = f
 	if m.uid != 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(m.uid), Gid: uint32(m.uid)}}

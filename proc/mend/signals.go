@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/bits"
 	"path/filepath"
 	"unsafe"
@@ -83,10 +82,15 @@ func signals(dir string, armed map[int][]int) error {
 func signalsOf(dir string, pid int, threads []uint64, armed []int) error {
 	path := func(tid int) string { return filepath.Join(dir, fmt.Sprintf("core-%d.img", tid)) }
 	f, err := image.Read(path(pid))
-	if errors.Is(err, fs.ErrNotExist) { // it has ended
-		return nil
-	}
 	if err != nil || len(f.Entries) == 0 {
+		return err
+	}
+	// What has ended, and nobody has waited for, has no timers, and as its threads CRIU writes what happened to be in its memory.
+	task, err := f.Entries[0].Message(image.CoreTask)
+	if err != nil {
+		return err
+	}
+	if timers, err := task.Message(image.TaskTimers); err != nil || timers == nil {
 		return err
 	}
 	var others []image.Message // what waits for one other thread
@@ -154,8 +158,8 @@ func withSignals(core image.Message, others []image.Message, pending uint64, arm
 	}
 	task := sub(core, image.CoreTask)
 	timers, queue := sub(task, image.TaskTimers), sub(task, image.TaskSignals)
-	if err != nil || timers == nil { // it has ended
-		return core, false, err
+	if err != nil {
+		return nil, false, err
 	}
 	late := pending & keepable
 	running := map[int]bool{}

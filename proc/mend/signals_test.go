@@ -2,6 +2,8 @@ package mend
 
 import (
 	"encoding/binary"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -35,16 +37,16 @@ func TestWithSignals(t *testing.T) {
 	bit := func(s unix.Signal) uint64 { return 1 << (s - 1) }
 	const rt = unix.Signal(40)
 	for name, c := range map[string]struct {
-		alarm            image.Message // that of SIGALRM
-		timers           []image.Message
-		shared, own      image.Message // signals in the image
-		other            image.Message // of another thread
-		pending          uint64
-		armed            []int
-		micros           uint64 // of the alarm, afterwards
-		nanos            []uint64
-		queued           []int
-		changed, isEnded bool
+		alarm       image.Message // that of SIGALRM
+		timers      []image.Message
+		shared, own image.Message // signals in the image
+		other       image.Message // of another thread
+		pending     uint64
+		armed       []int
+		micros      uint64 // of the alarm, afterwards
+		nanos       []uint64
+		queued      []int
+		changed     bool
 	}{
 		"nothing":              {alarm: itimer(0, 0)},
 		"alarm":                {alarm: itimer(0, 0), pending: bit(unix.SIGALRM), micros: 1, changed: true},
@@ -60,27 +62,20 @@ func TestWithSignals(t *testing.T) {
 			pending: bit(unix.SIGTERM) | bit(unix.SIGALRM), armed: []int{1}, micros: 1, nanos: []uint64{0, 0}, queued: []int{15}, changed: true},
 		"tick":                      {alarm: itimer(0, 0), timers: []image.Message{posix(0, unix.SIGUSR1, 0, 9).SetUint(image.POSIXEvery, 1)}, pending: bit(unix.SIGUSR1), armed: []int{0}, nanos: []uint64{9}},
 		"not known which are armed": {alarm: itimer(0, 0), timers: []image.Message{posix(0, unix.SIGUSR1, 0, 0)}, pending: bit(unix.SIGUSR1), nanos: []uint64{0}},
-		"has ended":                 {pending: bit(unix.SIGTERM), isEnded: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			task := image.Message{}
-			if !c.isEnded {
-				timers := image.Message{}.SetMessage(image.TimersReal, c.alarm)
-				for _, p := range c.timers {
-					timers = append(timers, image.Message{}.SetMessage(image.TimersPOSIX, p)...)
-				}
-				task = task.SetMessage(image.TaskTimers, timers).SetMessage(image.TaskSignals, c.shared)
+			timers := image.Message{}.SetMessage(image.TimersReal, c.alarm)
+			for _, p := range c.timers {
+				timers = append(timers, image.Message{}.SetMessage(image.TimersPOSIX, p)...)
 			}
+			task := image.Message{}.SetMessage(image.TaskTimers, timers).SetMessage(image.TaskSignals, c.shared)
 			core := image.Message{}.SetMessage(image.CoreTask, task).SetMessage(image.CoreThread, image.Message{}.SetMessage(image.ThreadSignals, c.own))
 			core, changed, err := withSignals(core, []image.Message{c.other}, c.pending, c.armed)
 			if err != nil || changed != c.changed {
 				t.Fatalf("changed %v, %v", changed, err)
 			}
-			if c.isEnded {
-				return
-			}
 			task, _ = core.Message(image.CoreTask)
-			timers, _ := task.Message(image.TaskTimers)
+			timers, _ = task.Message(image.TaskTimers)
 			alarm, _ := timers.Message(image.TimersReal)
 			if micros, _ := alarm.Uint(image.ITimerMicros); micros != c.micros {
 				t.Errorf("the alarm comes after %d µs, want %d", micros, c.micros)
@@ -102,5 +97,23 @@ func TestWithSignals(t *testing.T) {
 				t.Errorf("signals %v, want %v", queued, c.queued)
 			}
 		})
+	}
+}
+
+// TestSignalsOfTheEnded: of a process that has ended and that nobody has waited for the image has no timers, and anything as its threads.
+func TestSignalsOfTheEnded(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, m image.Message) {
+		e := m.Encode()
+		b := binary.LittleEndian.AppendUint64(nil, 0x54564319)
+		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(e))), e...)
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("pstree.img", image.Message{}.SetUint(image.PstreePID, 7).SetUint(image.PstreeThread, 2107450320))
+	write("core-7.img", image.Message{}.SetMessage(image.CoreTask, image.Message{}.SetUint(image.TaskState, 6)))
+	if err := signals(dir, nil); err != nil {
+		t.Error(err)
 	}
 }
