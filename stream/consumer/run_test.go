@@ -269,7 +269,7 @@ func TestRunExitCodes(t *testing.T) {
 		"fails early":       {[]string{"sh", "-c", "read x; exit 7"}, 7, "code 7", ""},
 		"a signal":          {[]string{"sh", "-c", "kill -9 $$"}, 137, "SIGKILL", ""},
 		"closes its input":  {[]string{"sh", "-c", "exec <&-; sleep 0.05; exit 5"}, 5, "code 5", ""},
-		"leaves a reader":   {[]string{"sh", "-c", "sleep 1000 & exit 4"}, 4, "code 4", ""},
+		"leaves a reader":   {[]string{"sh", "-c", "sleep " + leftBehind + " & exit 4"}, 4, "code 4", ""},
 		"not found":         {[]string{"no-such-command"}, 127, "not found", "headrace: no-such-command: command not found"},
 		"no such file":      {[]string{"/no/such/file"}, 127, "no such file", "headrace: /no/such/file: no such file"},
 		"not executable":    {[]string{noExec}, 126, "no permission", "no permission"},
@@ -285,8 +285,8 @@ func TestRunExitCodes(t *testing.T) {
 			}
 			d := newDealer(t, units...)
 			run := start(t, d.listen(), c.argv...)
-			if c.argv[len(c.argv)-1] == "sleep 1000 & exit 4" {
-				defer func() { unix.Kill(-leaderOf(t, "sleep", "1000"), unix.SIGKILL) }()
+			if strings.Contains(c.argv[len(c.argv)-1], leftBehind) {
+				defer func() { unix.Kill(-leaderOf(t, "sleep", leftBehind), unix.SIGKILL) }()
 			}
 			if code := run.wait(); code != c.code {
 				t.Errorf("code %d, want %d", code, c.code)
@@ -300,6 +300,9 @@ func TestRunExitCodes(t *testing.T) {
 		})
 	}
 }
+
+// leftBehind is for how many seconds only the process sleeps that such a test leaves behind: it is found by that among all of the machine.
+var leftBehind = fmt.Sprintf("1000.%d", os.Getpid())
 
 // leaderOf finds the process group of a process that was left behind.
 func leaderOf(t testing.TB, argv ...string) int {
