@@ -222,22 +222,7 @@ print(a.getsockname() == b.getsockname(), [s.getsockopt(socket.SOL_SOCKET, socke
 // A connection to a unix socket is kept that is not accepted yet, and one of datagrams, also where the process that has connected comes first.
 func TestUnacceptedUnixConnection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t).needCheckpoints()
-	program, err := filepath.Abs("testdata/programs/unaccepted.py")
-	w.must(err)
-	dir := t.TempDir()
-	s := w.spec("unaccepted", "python3", program, dir)
-	task := w.start(s)
-	w.awaitOutput(task, "connected\n")
-	for range 2 {
-		w.checkpoint(task)
-		task = w.restore(s, proc.RestoreOptions{})
-	}
-	w.must(os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
-	if e := w.end(task); e.Code != 0 {
-		t.Errorf("ended with %+v", e)
-	}
-	if out := w.log("unaccepted", "stdout"); out != "connected\ncame back\n" {
-		t.Errorf("it printed\n%s", out)
+	if said := newWorld(t).needCheckpoints().comesBack(0, "unaccepted.py"); said != "came back\n" {
+		t.Errorf("it printed\n%s", said)
 	}
 }

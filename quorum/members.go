@@ -74,14 +74,14 @@ func (g *group) endJoint() {
 	if !g.leading || len(conf.GetVotersOutgoing()) == 0 {
 		return
 	}
-	st := g.raft.Status()
 	if slices.Contains(conf.GetVoters(), uint64(g.store.replica)) {
 		// Before an entry of its term is applied raft would put an empty one in the place of this.
-		if term, err := g.store.Term(g.applied); err == nil && term == st.GetTerm() && g.ended != term && g.raft.ProposeConfChange(&pb.ConfChangeV2{}) == nil {
+		if term, err := g.store.Term(g.applied); err == nil && term == g.raft.BasicStatus().GetTerm() && g.ended != term && g.raft.ProposeConfChange(&pb.ConfChangeV2{}) == nil {
 			g.ended = term
 		}
 		return
 	}
+	st := g.raft.Status()
 	var to uint64
 	for _, v := range conf.GetVoters() {
 		if p := st.Progress[v]; p.RecentActive && (to == 0 || p.Match > st.Progress[to].Match) {

@@ -17,7 +17,7 @@ os.read(ready, 1)
 connection, outbox = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 connection.connect(stream)
 outbox.connect(datagram)
-print("connected", flush=True)
+print("ready", flush=True)
 while not os.path.exists(sys.argv[1] + "/go"):
     time.sleep(0.01)
 outbox.send(b"came back")
