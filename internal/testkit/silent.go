@@ -13,15 +13,7 @@ import (
 // done the test is skipped.
 func SilentFS(t testing.TB, dir string) (fail func()) {
 	t.Helper()
-	fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("a file system that does not answer needs FUSE:", err)
-	}
-	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())
-	if err := unix.Mount("silent", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		fuse.Close()
-		t.Skip("a file system that does not answer needs the right to mount:", err)
-	}
+	fuse := os.NewFile(uintptr(mountFUSE(t, "silent", dir)), "/dev/fuse")
 	t.Cleanup(func() {
 		fuse.Close()
 		unix.Unmount(dir, unix.MNT_DETACH)
@@ -29,20 +21,28 @@ func SilentFS(t testing.TB, dir string) (fail func()) {
 	return func() { fuse.Close() }
 }
 
+// mountFUSE mounts a file system of a name and returns the descriptor, the caller's, by which its requests come. Where that cannot be done
+// the test is skipped.
+func mountFUSE(t testing.TB, name, dir string) (fuse int) {
+	t.Helper()
+	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skip("a file system that does not answer needs FUSE:", err)
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse)
+	if err := unix.Mount(name, dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		unix.Close(fuse)
+		t.Skip("a file system that does not answer needs the right to mount:", err)
+	}
+	return fuse
+}
+
 // LostFS mounts a file system that takes requests in and answers none, like a disk that has gone: whoever asks it for something waits in
 // uninterruptible sleep, which SIGKILL does not end, until fail is called. asked is closed when somebody does. Where that cannot be done the
 // test is skipped.
 func LostFS(t testing.TB, dir string) (asked <-chan struct{}, fail func()) {
 	t.Helper()
-	fuse, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skip("a file system that answers nothing needs FUSE:", err)
-	}
-	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse)
-	if err := unix.Mount("lost", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
-		unix.Close(fuse)
-		t.Skip("a file system that answers nothing needs the right to mount:", err)
-	}
+	fuse := mountFUSE(t, "lost", dir)
 	fail = func() { unix.Unmount(dir, unix.MNT_FORCE|unix.MNT_DETACH) }
 	t.Cleanup(fail)
 	taken := make(chan struct{})
