@@ -78,9 +78,11 @@ func TestWrittenAnew(t *testing.T) {
 func TestRunFileChanges(t *testing.T) {
 	data := lines(rand.New(rand.NewPCG(3, 4)), 4<<20)
 	d := newDealer(t, testUnit{path: "/in", data: data, inFile: true}).listen()
-	run := start(t, d, "sh", "-c", "head -c 100; echo ready; read x; cat >/dev/null; echo END OF INPUT; sleep 1000")
+	g := newGate(t)
+	run := start(t, d, "sh", "-c", `head -c 100; echo ready; until [ -e "$0" ]; do sleep 0.01; done; cat >/dev/null; echo END OF INPUT; sleep 1000`, string(g))
 	run.awaitOutput("ready")
 	d.look(func() { must(t, d.input.Truncate(1<<20)) })
+	g.open(t)
 	if code := run.wait(); code != exitInput || !strings.Contains(run.says(), "/in cannot be read: it shrank from") {
 		t.Errorf("code %d, %q", code, run.says())
 	}
