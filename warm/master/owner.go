@@ -2,7 +2,7 @@ package master
 
 import "headrace/policy/prefetch"
 
-// owner is what all jobs of an owner have together. What several of them share on a node counts once.
+// owner is what all jobs of an owner have together. What several of them share on a node counts once. There is none of who has nothing.
 type owner struct {
 	// pinned are the bytes that are locked for one of the jobs or more. planned are those that are to be, by the first job in order that
 	// waits for them, and queued all of these.
@@ -23,11 +23,14 @@ func (b *block) use(m *Master, n *node, name string, sign int64) {
 	}
 	if as == Pinned {
 		o.pinned += sign * b.bytes
-		return
+	} else {
+		o.queued += sign * b.bytes
+		if o.planned[first] += sign * b.bytes; o.planned[first] == 0 {
+			delete(o.planned, first)
+		}
 	}
-	o.queued += sign * b.bytes
-	if o.planned[first] += sign * b.bytes; o.planned[first] == 0 {
-		delete(o.planned, first)
+	if o.pinned == 0 && o.queued == 0 {
+		delete(m.owners, name)
 	}
 }
 
@@ -66,13 +69,15 @@ func (c *Config) ownerShare(budget int64) int64 { return int64(float64(budget) *
 // yield has larger jobs of the same owner give back what has not been read for them yet, after a job has
 // taken it: an owner has its share, and within it the smallest job goes first.
 func (m *Master) yield(j *job) {
-	o := m.owners[j.Owner]
-	over := func() bool { return o != nil && o.pinned+o.queued > m.cfg.ownerShare(m.budget) }
+	over := func() bool {
+		o := m.owners[j.Owner]
+		return o != nil && o.pinned+o.queued > m.cfg.ownerShare(m.budget)
+	}
 	if !over() {
 		return
 	}
 	var behind []*job
-	for first := range o.planned {
+	for first := range m.owners[j.Owner].planned {
 		if m.cfg.before(j, first) {
 			behind = append(behind, first)
 		}

@@ -786,8 +786,8 @@ func TestAgainstWorld(t *testing.T) {
 		}
 		got := w.m.Totals()
 		got.Nodes, got.Budget = 0, 0
-		if all, owners := w.m.quota.Taken(); got != (Totals{}) || all != 0 || owners != 0 {
-			t.Fatalf("seed %d: %+v is left, %d blocks of %d owners", seed, got, all, owners)
+		if all, owners := w.m.quota.Taken(); got != (Totals{}) || all != 0 || owners != 0 || len(w.m.owners) != 0 {
+			t.Fatalf("seed %d: %+v is left, %d blocks of %d owners, accounts of %d", seed, got, all, owners, len(w.m.owners))
 		}
 		for _, s := range w.slaves {
 			if s.joined && len(s.kept) > 0 {
