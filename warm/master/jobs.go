@@ -238,7 +238,7 @@ func (m *Master) End(ended func(headrace.JobID) bool, now time.Time) (stood []St
 	return stood
 }
 
-// end takes a job out. Of a large one the last blocks are let go by Tidy.
+// end takes a job out. Of large ones, or many, the last blocks are let go by Tidy.
 func (m *Master) end(j *job, now time.Time) {
 	m.quota.Give(j.Owner, j.open()+1)
 	m.many.Give(j.Owner, 1)
@@ -247,14 +247,17 @@ func (m *Master) end(j *job, now time.Time) {
 	if m.resume == j {
 		m.resume, m.freed = nil, true // those behind it have not been tried yet
 	}
+	if !now.Equal(m.lately) {
+		m.lately, m.atOnce = now, endedAtOnce
+	}
 	j.leave(m)
+	m.atOnce = m.tidy(m.atOnce)
 }
 
-// leave has all blocks of a job be let go.
+// leave has all blocks of a job be let go, by tidy.
 func (j *job) leave(m *Master) {
 	j.gone, j.left = true, len(j.wants)
 	m.leaving = append(m.leaving, j)
-	m.Tidy(endedAtOnce)
 }
 
 // spentAnyhow is how many blocks and files that it is done with a job remembers beside as many as it wants.
@@ -290,14 +293,21 @@ func (j *job) forget(m *Master) {
 	maps.DeleteFunc(j.holes, func(name string, _ bool) bool { _, is := known[name]; return !is })
 	j.forgotten += len(files) - len(j.files)
 	past.leave(m)
+	m.tidy(endedAtOnce)
 }
 
-// endedAtOnce is how many blocks are let go with the end of their job: a few milliseconds.
+// endedAtOnce is how many blocks are let go with the end of their jobs, of all that end at one time: a few milliseconds.
 const endedAtOnce = 2_000
 
 // Tidy lets go of so many blocks of jobs that have ended, and reports whether there are more. Until then they count against the
 // room of their nodes and the share of their owners, and not against the bounds of these.
 func (m *Master) Tidy(most int) (more bool) {
+	m.tidy(most)
+	return len(m.leaving) > 0
+}
+
+// tidy is Tidy. It returns how many more it could have let go.
+func (m *Master) tidy(most int) (left int) {
 	for ; most > 0 && len(m.leaving) > 0; most-- {
 		j := m.leaving[0]
 		if j.left == 0 {
@@ -312,5 +322,5 @@ func (m *Master) Tidy(most int) (more bool) {
 			delete(m.blocks, b.key)
 		}
 	}
-	return len(m.leaving) > 0
+	return most
 }

@@ -123,6 +123,9 @@ type Master struct {
 	again  time.Time // when what waits for readers is tried again; zero: nothing does
 	// leaving are jobs that have ended, and whose blocks are let go in parts; see Tidy.
 	leaving []*job
+	// lately is when jobs have ended last, atOnce how many of their blocks may still be let go then: whoever ends many keeps others waiting.
+	lately time.Time
+	atOnce int
 }
 
 // New makes a Master that knows nothing. It must be given a later time than an earlier one.

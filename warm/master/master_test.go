@@ -890,6 +890,40 @@ func TestLargeJob(t *testing.T) {
 	}
 }
 
+// TestManyJobsEnd: of many jobs that end at once no more is let go at a time than of a large one.
+func TestManyJobsEnd(t *testing.T) {
+	const jobs, each = 6, endedAtOnce/2 - 1
+	for what, end := range map[string]func(*fixture){
+		"their scheduler says so": func(f *fixture) { f.End(func(headrace.JobID) bool { return true }, f.now) },
+		"they are evicted": func(f *fixture) {
+			for i := range jobs {
+				_, err := f.Evict(anna(fmt.Sprint(i)), f.now)
+				f.must(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := with(t, Config{}, "n1")
+			for i := range jobs {
+				blocks := make([]headrace.Block, each)
+				for k := range blocks {
+					blocks[k] = headrace.Block{ID: id(i*each + k), Bytes: 1, Hosts: []string{"n1"}}
+				}
+				f.must(f.Migrate(Job{Files: []File{{Name: "a", Blocks: blocks}}, Facts: Facts{Name: anna(fmt.Sprint(i))}}, f.now))
+			}
+			end(f)
+			if n := f.Totals(); n.Jobs != 0 || n.Blocks < jobs*each-endedAtOnce || n.Blocks == jobs*each {
+				t.Errorf("right after their end: %+v", n)
+			}
+			for f.Tidy(endedAtOnce) {
+			}
+			if n := f.Totals(); n.Blocks != 0 || len(f.owners) != 0 {
+				t.Errorf("in the end: %+v", n)
+			}
+		})
+	}
+}
+
 // TestMigrationInSteps: whatever comes between the steps by which a job is taken in, what counts for its owner is what is there.
 func TestMigrationInSteps(t *testing.T) {
 	blocks := []string{"1:40@n1", "2:40@n2", "3:40@n3", "4:40@n1"}
