@@ -251,7 +251,7 @@ func (m *Master) end(j *job, now time.Time) {
 		m.lately, m.atOnce = now, endedAtOnce
 	}
 	j.leave(m)
-	m.atOnce = m.tidy(m.atOnce)
+	m.atOnce = tidy(m, m.atOnce)
 }
 
 // leave has all blocks of a job be let go, by tidy.
@@ -293,7 +293,7 @@ func (j *job) forget(m *Master) {
 	maps.DeleteFunc(j.holes, func(name string, _ bool) bool { _, is := known[name]; return !is })
 	j.forgotten += len(files) - len(j.files)
 	past.leave(m)
-	m.tidy(endedAtOnce)
+	tidy(m, endedAtOnce)
 }
 
 // endedAtOnce is how many blocks are let go with the end of their jobs, of all that end at one time: a few milliseconds.
@@ -302,12 +302,12 @@ const endedAtOnce = 2_000
 // Tidy lets go of so many blocks of jobs that have ended, and reports whether there are more. Until then they count against the
 // room of their nodes and the share of their owners, and not against the bounds of these.
 func (m *Master) Tidy(most int) (more bool) {
-	m.tidy(most)
+	tidy(m, most)
 	return len(m.leaving) > 0
 }
 
 // tidy is Tidy. It returns how many more it could have let go.
-func (m *Master) tidy(most int) (left int) {
+func tidy(m *Master, most int) (left int) {
 	for ; most > 0 && len(m.leaving) > 0; most-- {
 		j := m.leaving[0]
 		if j.left == 0 {
