@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -359,7 +360,7 @@ func (s *service) evictFiles(ctx context.Context, by serve.Caller, paths []strin
 	}
 	var recErr error
 	if len(files) > 0 {
-		recErr = s.warming.exceptUnsettled(cred.UID, by.Viewer().All, paths)
+		recErr = s.warming.exceptUnsettled(cred.UID, by.Viewer().All, paths, files)
 	}
 	did, err := s.warming.engine.Evict(ctx, cred, by.Viewer().All, files)
 	if recErr = errors.Join(recErr, s.warming.noteEvicted(paths, &did, res)); err == nil {
@@ -395,15 +396,24 @@ func (w *warming) noteEvicted(paths []string, did *warm.Evicted, res *wire.Evict
 	return errors.Join(errs...)
 }
 
-// exceptUnsettled records that a user's requests (all users' if everyone) have given paths up whose files are looked for after a
-// start of the daemon: the engine may not know them yet. It comes before the engine lets go: what it is given later is by the record.
-func (w *warming) exceptUnsettled(uid uint32, everyone bool, paths []string) error {
+// exceptUnsettled records that a user's requests (all users' if everyone) have given paths up, in which those files were found, if they
+// may have some of these, and are looked for after a start of the daemon: the engine may not know them yet. It comes before the
+// engine lets go: what it is given later is by the record.
+func (w *warming) exceptUnsettled(uid uint32, everyone bool, paths, files []string) error {
+	above := map[string]struct{}{} // the files, and all directories that they are in
+	for _, at := range files {
+		for _, known := above[at]; !known; _, known = above[at] {
+			above[at] = struct{}{}
+			at = filepath.Dir(at)
+		}
+	}
+	may := func(path string) bool { _, is := above[fileset.Base(path)]; return is }
 	var errs []error
 	for _, e := range w.sorted() {
 		w.mu.Lock()
-		concerned := e.unsettled && e.rec.Job == "" && (everyone || e.rec.UID == uid)
+		concerned, of := e.unsettled && e.rec.Job == "" && (everyone || e.rec.UID == uid), e.rec.Paths
 		w.mu.Unlock()
-		if concerned {
+		if concerned && slices.ContainsFunc(of, may) {
 			errs = append(errs, w.except(e, paths))
 		}
 	}

@@ -200,6 +200,11 @@ func TestEvictWhileFilesAreLookedFor(t *testing.T) {
 		if _, err := b.client.Evict(b.ctx(), &wire.EvictRequest{Paths: []string{evicted}}); err != nil {
 			t.Error(err)
 		}
+		for _, e := range b.files.warming.sorted() { // no request is told of what is none of its files
+			if r := b.files.warming.recordOf(e); slices.Contains(r.Except, evicted) && !strings.HasPrefix(evicted, r.Paths[0]) {
+				t.Errorf("%v has given up %v", r.Paths, r.Except)
+			}
+		}
 		close(c.let)
 	}
 	one, both := fmt.Sprintf("w1 done %d", datatest.FileSize), fmt.Sprintf("w2 done %d", datatest.FileSize)
@@ -210,6 +215,8 @@ func TestEvictWhileFilesAreLookedFor(t *testing.T) {
 	}
 	b.shutdown()
 	b.start()
+	b.calls().AwaitRequests(one, both)
+	again("only", dir+"/a") // which is none of the second request's
 	b.calls().AwaitRequests(one, both)
 	again("only", other)
 	b.calls().AwaitRequests(one)

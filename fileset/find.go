@@ -310,8 +310,21 @@ func (f *finder) entry(path string) error {
 	return nil
 }
 
+// Base returns a path at or below which is all that Find finds by an absolute one, by its name: the path itself, or the directory that a pattern
+// begins in.
+func Base(path string) string {
+	path = filepath.Clean(path)
+	if at := strings.IndexAny(path, patternChars); at >= 0 {
+		return filepath.Dir(path[:at+1])
+	}
+	return path
+}
+
+// patternChars are in patterns, and may be in names.
+const patternChars = `*?[\`
+
 // isPattern reports whether a path that does not exist is taken for a pattern.
-func isPattern(path string) bool { return strings.ContainsAny(path, `*?[\`) }
+func isPattern(path string) bool { return strings.ContainsAny(path, patternChars) }
 
 // escape returns the pattern that matches just s.
 func escape(s string) string {

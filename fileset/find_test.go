@@ -452,6 +452,16 @@ func TestRemembersLittle(t *testing.T) {
 	}
 }
 
+func TestBase(t *testing.T) {
+	for path, want := range map[string]string{
+		"/": "/", "/a": "/a", "/a/b/": "/a/b", "/a//b/../c": "/a/c", "/*": "/", "/a/*": "/a", "/a/b*c/d": "/a", "/a/[bc]": "/a", `/a/\*`: "/a", "/a/b?": "/a", "/a/*/../b": "/a/b",
+	} {
+		if got := Base(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}
+
 // countdown is a context that ends after it has been asked a number of times, as
 // whoever searches should do again and again.
 type countdown struct {
