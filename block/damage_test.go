@@ -3,6 +3,8 @@ package block
 import (
 	"bytes"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -112,6 +114,33 @@ func TestFlippedBitAndKill(t *testing.T) {
 		s = opened(t, config)
 		if i, err := s.Stat(1); err != nil || i.Whole != (at < 0) || i.Length != want {
 			t.Errorf("at %d: %+v, %v", at, i, err)
+		}
+	}
+}
+
+// TestSyncedAndDecayed: of a block that is written a bit flips of what was synced, and the process ends. What is before it is left, and that the rest is lost is told.
+func TestSyncedAndDecayed(t *testing.T) {
+	for _, flip := range []bool{false, true} {
+		mem := vfs.NewMem(1<<24, 1)
+		var log bytes.Buffer
+		config := Config{Dirs: []string{"/a"}, FS: mem}
+		s := opened(t, config)
+		w := mustCreate(t, s, Block{1, 1}, 1, page)
+		must(t, errors.Join(w.Write(pattern(700), 0), w.Sync(), w.Write(pattern(1000)[700:], 700), w.Sync())) // only with the second one is the first certain
+		mem.Kill()
+		mem.Restart(false)
+		want := int64(1000)
+		if flip {
+			want = Chunk
+			mem.Flip(s.volumes[0].path(1), s.volumes[0].dataAt(600), 3)
+		}
+		config.Log = slog.New(slog.NewTextHandler(&log, nil))
+		s = opened(t, config)
+		if i, err := s.Stat(1); err != nil || i.State != Waiting || i.Length != want {
+			t.Errorf("flipped %v: %+v, %v", flip, i, err)
+		}
+		if strings.Contains(log.String(), "synced=700 left=512") != flip {
+			t.Errorf("flipped %v: it is told: %s", flip, &log)
 		}
 	}
 }

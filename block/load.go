@@ -272,6 +272,7 @@ var stateOf = map[kind]State{final: Final, writing: Waiting, copying: Temporary}
 func (s *Store) adopt(r *replica) error {
 	r.io.Lock()
 	defer r.io.Unlock()
+	var ill error // why what was durable of it cannot be read
 	switch r.head.kind {
 	case gone:
 		return nil
@@ -283,7 +284,7 @@ func (s *Store) adopt(r *replica) error {
 			// What is before that may be all there is anywhere. Nothing is changed behind it: it may be read another time.
 			r.whole, r.visible = false, good
 			if good.length <= r.head.settled.length {
-				r.damaged, r.visible = true, r.head.settled
+				r.damaged, r.visible, ill = true, r.head.settled, err
 			}
 		} else if err != nil {
 			return err
@@ -305,9 +306,18 @@ func (s *Store) adopt(r *replica) error {
 		if err == nil && old != nil {
 			err = choose(s, r, old)
 		}
-		if err != errOther {
-			return err
+		if err == errOther {
+			continue
 		}
+		if err == nil && ill != nil {
+			s.mu.Lock()
+			info, known := r.info(), s.blocks[r.head.block] == r
+			s.mu.Unlock()
+			if known {
+				tell(s, info, ill)
+			}
+		}
+		return err
 	}
 }
 

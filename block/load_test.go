@@ -147,9 +147,15 @@ func TestUnreadableWhileWritten(t *testing.T) {
 			bad := s.blocks[1].head.offset + s.volumes[0].dataAt(c.bad)
 			mem.Kill()
 			mem.Restart(false)
-			faulty := config
+			faulty, told := config, make(chan Info, 2)
 			faulty.FS = &vfs.Faulty{FS: mem, Fail: badPages(bad)}
+			faulty.Damaged = func(i Info, _ error) { told <- i }
 			s = opened(t, faulty)
+			if c.damaged {
+				if i := <-told; i.ID != 1 || i.State != Waiting || !i.Damaged || s.Volumes()[0].Damaged != 1 {
+					t.Errorf("%+v is told of", i)
+				}
+			}
 			i, err := s.Stat(1)
 			if err != nil || i.State != Waiting || i.Whole || i.Length != c.want || i.Damaged != c.damaged {
 				t.Fatalf("%+v, %v", i, err)

@@ -31,6 +31,9 @@ func (s *Store) salvage(r *replica) (good mark, all bool, err error) {
 			return err
 		}
 		s.at("salvage.erased")
+		if had := r.head.settled.length; good.length < had {
+			s.Log.Error("a block has lost some of what was synced: it is not on the disk as it was written", "block", r.head.block, "disk", r.file.v.dir, "synced", had, "left", good.length)
+		}
 		err = s.put(r, h, func(next *header) {
 			next.kind, next.mark, next.durable, next.settled = writing, good, good, good
 			if r.file.v.back {
@@ -168,10 +171,15 @@ func (s *Store) report(r *replica, cause error) {
 	info := r.info()
 	s.mu.Unlock()
 	if first {
-		s.Log.Error("a replica is damaged", "block", info.ID, "disk", info.Dir, "cause", cause)
-		if s.Damaged != nil {
-			go s.Damaged(info, cause)
-		}
+		tell(s, info, cause)
+	}
+}
+
+// tell tells of a damaged replica.
+func tell(s *Store, info Info, cause error) {
+	s.Log.Error("a replica is damaged", "block", info.ID, "disk", info.Dir, "cause", cause)
+	if s.Damaged != nil {
+		go s.Damaged(info, cause)
 	}
 }
 

@@ -459,7 +459,8 @@ func (s *Store) Blocks() []Info {
 	return all
 }
 
-// Number is how many replicas there are, those of disks that are out of use included.
+// Number returns of how many blocks a replica is known in its place, in use or on a disk that is out of use. One that is only behind (Behind) is not
+// counted, nor a second one of a block, such as a copy that is being made beside another.
 func (s *table) Number() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -76,7 +76,9 @@ func (s service) Fence(ctx context.Context, q *wire.FenceRequest) (*wire.FenceRe
 	return &wire.FenceResponse{Copy: c}, said(err)
 }
 
-// nothing says that there is no copy, if that is known.
+// nothing returns the answer that there is no copy of a block here, or the reason why that is not known: one may be on a disk that is out of use or was
+// never seen, or in a part of one that cannot be read. Of a disk that is out of use any generation is a reason, also an older one than is recorded: after a
+// start without that disk nobody would know which it has, and the answer would be the same.
 func (k *Keeper) nothing(id int64) (*wire.BlockCopy, error) {
 	if i, err := block.Behind(k.n.Blocks, id); err != nil {
 		return nil, fmt.Errorf("block %d is in %s: %w", id, i.Dir, err)
