@@ -68,7 +68,7 @@ func expand(pattern string) ([]string, error) {
 	return done, nil
 }
 
-// slashedBraces takes apart a pattern at the first outer braces with a slash inside.
+// slashedBraces takes apart a pattern at the first outer braces with a slash inside. As Hadoop does it, what is in them loses a \ before each character.
 func slashedBraces(p string) (before string, alternatives []string, after string, err error) {
 	depth, open, part, slash := 0, 0, 0, false
 	for i := 0; i < len(p); i++ {
@@ -85,14 +85,14 @@ func slashedBraces(p string) (before string, alternatives []string, after string
 			slash = slash || depth > 0
 		case ',':
 			if depth == 1 {
-				alternatives, part = append(alternatives, p[part:i]), i+1
+				alternatives, part = append(alternatives, unescaped(p[part:i])), i+1
 			}
 		case '}':
 			if depth == 0 {
 				continue
 			}
 			if depth--; depth == 0 && slash {
-				return p[:open], append(alternatives, p[part:i]), p[i+1:], nil
+				return p[:open], append(alternatives, unescaped(p[part:i])), p[i+1:], nil
 			}
 		}
 	}
@@ -100,6 +100,21 @@ func slashedBraces(p string) (before string, alternatives []string, after string
 		return "", nil, "", badPattern("there is no } for a {")
 	}
 	return "", nil, "", nil
+}
+
+// unescaped takes away a \ before each character.
+func unescaped(p string) string {
+	if strings.IndexByte(p, '\\') < 0 {
+		return p
+	}
+	b := make([]byte, 0, len(p))
+	for i := 0; i < len(p); i++ {
+		if p[i] == '\\' {
+			i++ // there is one: it was looked for
+		}
+		b = append(b, p[i])
+	}
+	return string(b)
 }
 
 // newGlob reads the pattern of one name.

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -81,9 +84,9 @@ func TestExpand(t *testing.T) {
 		"{a/b,c/d,{e,f}}":        {"a/b", "c/d", "{e,f}"},
 		"{a/b,c/d}{e,f}":         {"a/b{e,f}", "c/d{e,f}"},
 		"{a,b}/{b,{c/d,e/f}}":    {"{a,b}/b", "{a,b}/c/d", "{a,b}/e/f"},
-		`{a,b}/{c/\d}`:           {`{a,b}/c/\d`},
+		`{a,b}/{c/\d}`:           {`{a,b}/c/d`},
 		`/\{a/b\}`:               {`/\{a/b\}`},
-		`/{x\,y/z,w}`:            {`/x\,y/z`, "/w"},
+		`/{x\,y/z,w\\*}\*`:       {`/x,y/z\*`, `/w\*\*`},
 		"/{day1,day2}/*":         {"/{day1,day2}/*"},
 		"/{day1/a,day2}/{b/c,d}": {"/day1/a/b/c", "/day1/a/d", "/day2/b/c", "/day2/d"},
 	} {
@@ -136,10 +139,9 @@ func TestGlobEnds(t *testing.T) {
 	}
 }
 
-// TestGlobIsHadoops asks Hadoop's own GlobPattern about random patterns and names. What
-// Hadoop does to \ before a letter, and to what is special inside of [], is left out: it
-// lets them through to an expression where they mean something else.
-func TestGlobIsHadoops(t *testing.T) {
+// hadoop has Hadoop say what it makes of lines, as testdata/Globs.java has them.
+func hadoop(t *testing.T, lines []string) (answers []string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("no Java in short tests")
 	}
@@ -148,45 +150,174 @@ func TestGlobIsHadoops(t *testing.T) {
 	if len(jars) == 0 || err != nil {
 		t.Skip("there is no Hadoop to ask; make java gathers it:", err)
 	}
-	random := rand.New(rand.NewPCG(1, 2))
-	pieces := strings.Split("a b c ab - ! ^ ] , . } $ ( + | 日 \\* \\\\ \\{ \\] \\( * * ? [ab] [^a] [!bc] [a-c] [^a-b] [-a] [a-] []a] [a { {a, {b,c} {,a} , } }", " ")
-	text := strings.Split("a a b b c d ab - ! ^ ] , . } { * \\ $ ( + | 日", " ")
-	some := func(from []string) string {
-		var b strings.Builder
-		for range random.IntN(6) {
-			b.WriteString(from[random.IntN(len(from))])
-		}
-		return b.String()
-	}
-	var lines []string
-	for range 20000 {
-		lines = append(lines, some(pieces)+"\t"+some(text))
-	}
-	cmd := exec.Command(java, "-cp", filepath.Join(filepath.Dir(jars[0]), "*"), "-Dfile.encoding=UTF-8", "testdata/Globs.java")
+	cmd := exec.Command(java, "-cp", filepath.Join(filepath.Dir(jars[0]), "*"), "-Dfile.encoding=UTF-8", "-Dsun.jnu.encoding=UTF-8", "testdata/Globs.java")
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // for names of files
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n"))
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	answers := strings.Split(strings.TrimSpace(string(out)), "\n")
+	answers = strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if err != nil || len(answers) != len(lines) {
 		t.Fatalf("%d answers, %v\n%s", len(answers), err, &stderr)
 	}
+	return answers
+}
+
+// some joins up to most pieces.
+func some(random *rand.Rand, most int, from []string) string {
+	var b strings.Builder
+	for range random.IntN(most + 1) {
+		b.WriteString(from[random.IntN(len(from))])
+	}
+	return b.String()
+}
+
+// TestGlobIsHadoops asks Hadoop's own GlobPattern about random patterns and names. What
+// Hadoop does to \ before a letter, and to what is special inside of [], is left out: it
+// lets them through to an expression where they mean something else.
+func TestGlobIsHadoops(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pieces := strings.Split("a b c ab - ! ^ ] , . } $ ( + | 日 \\* \\\\ \\{ \\] \\( * * ? [ab] [^a] [!bc] [a-c] [^a-b] [-a] [a-] []a] [a { {a, {b,c} {,a} , } }", " ")
+	text := strings.Split("a a b b c d ab - ! ^ ] , . } { * \\ $ ( + | 日", " ")
+	var lines []string
+	for range 20000 {
+		lines = append(lines, "matches\t"+some(random, 5, pieces)+"\t"+some(random, 5, text))
+	}
 	count := map[string]int{}
-	for i, line := range lines {
-		pattern, name, _ := strings.Cut(line, "\t")
-		ok, err := matches(pattern, name)
+	for i, answer := range hadoop(t, lines) {
+		field := strings.Split(lines[i], "\t")
+		ok, err := matches(field[1], field[2])
 		ours := fmt.Sprint(ok)
 		if err != nil {
 			ours = "error"
 		}
-		if ours != answers[i] {
-			t.Errorf("%q and %q: %s, Hadoop says %s (%v)", pattern, name, ours, answers[i], err)
+		if ours != answer {
+			t.Errorf("%q and %q: %s, Hadoop says %s (%v)", field[1], field[2], ours, answer, err)
 		}
 		count[ours]++
 	}
 	if count["true"] < 500 || count["false"] < 500 || count["error"] < 500 {
 		t.Errorf("%v answers are not worth much", count)
 	}
+}
+
+// TestExpandIsHadoops asks Hadoop's own GlobExpander what random patterns stand for. It passes a { without a } on, at which GlobPattern fails.
+func TestExpandIsHadoops(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	pieces := strings.Split("a b 日 / / / { { { } } } , , , {a/b,c} {a,b} \\{ \\} \\, \\/ \\\\ * }{", " ")
+	var lines []string
+	for range 20000 {
+		lines = append(lines, "expand\t/"+some(random, 12, pieces))
+	}
+	usable := func(patterns string) bool {
+		return patterns != "error" && !slices.ContainsFunc(strings.FieldsFunc(patterns, func(c rune) bool { return c == '/' || c == '\t' }), func(name string) bool {
+			_, err := newGlob(name)
+			return err != nil
+		})
+	}
+	several, bad := 0, 0
+	for i, answer := range hadoop(t, lines) {
+		pattern := strings.TrimPrefix(lines[i], "expand\t")
+		got, err := expand(pattern)
+		ours := strings.Join(got, "\t")
+		if err != nil {
+			ours = "error"
+			bad++
+		}
+		if len(got) > 1 {
+			several++
+		}
+		if ours != answer && (usable(ours) || usable(answer)) {
+			t.Errorf("%q: %q, Hadoop says %q (%v)", pattern, ours, answer, err)
+		}
+	}
+	if several < 500 || bad < 500 {
+		t.Errorf("%d patterns stand for several, %d are bad: not worth much", several, bad)
+	}
+}
+
+// TestFindIsHadoops has Hadoop look up random patterns in a tree, as an input format does it that goes below directories. Left out is what is named without *, ?, [ or {:
+// Find finds it where it is hidden, too; and .. beside {a/b}, of which Hadoop takes a part away.
+func TestFindIsHadoops(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	root := t.TempDir()
+	names := []string{"a", "b", "_a", ".b", "x[1]", "{a}", "a,b", "日"}
+	for _, one := range names {
+		for _, two := range names {
+			for _, three := range names[:4] {
+				at := filepath.Join(root, one, two+".d", three)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, nil, 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.WriteFile(filepath.Join(root, one, two), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	server := httptest.NewServer(localTree{})
+	defer server.Close()
+	c := newClient(t, Options{NameNodes: []string{server.URL}, User: "u"})
+	pieces := strings.Split("a b ab _a .b x\\[1\\] \\{a\\} a\\,b 日 * * * ? [ab]* [^a]* _* .* {a,b} {a/b,b} {a/*,_a/b,b} {_a,a}/b a.d *.d *d {a,b}.d .d / / / / // . ..", " ")
+	var lines []string
+	for len(lines) < 1500 {
+		p := "/" + some(random, 7, pieces)
+		if strings.ContainsAny(strings.NewReplacer(`\[`, "", `\{`, "").Replace(p), "*?{[") && !(strings.Contains(p, "..") && strings.Contains(p, "{a/")) {
+			lines = append(lines, "find\t"+root+"\t"+p)
+		}
+	}
+	hits, bad := 0, 0
+	for i, answer := range hadoop(t, lines) {
+		pattern := strings.Split(lines[i], "\t")[2]
+		found, problems := search(t, c, root+pattern)
+		for k := range found {
+			found[k] = strings.TrimPrefix(found[k], root)
+		}
+		slices.Sort(found)
+		ours := strings.Join(found, "\t")
+		if errors.Is(problems[root+pattern], errPattern) {
+			ours = "error"
+			bad++
+		}
+		if ours != answer {
+			t.Errorf("%q: %q, Hadoop says %q (%v)", pattern, ours, answer, problems)
+		}
+		if len(found) > 0 {
+			hits++
+		}
+	}
+	if hits < 150 {
+		t.Errorf("%d patterns of %d mean something, %d are bad: not worth much", hits, len(lines), bad)
+	}
+}
+
+// localTree answers as a name node that has this machine's files.
+type localTree struct{}
+
+func (localTree) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	at := strings.TrimPrefix(r.URL.Path, "/webhdfs/v1")
+	info, err := os.Stat(at)
+	if err != nil {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"RemoteException":{"exception":"FileNotFoundException","message":"none"}}`)
+		return
+	}
+	status := func(name string, dir bool) string {
+		return fmt.Sprintf(`{"pathSuffix":%q,"permission":"755","type":%q}`, name, map[bool]string{false: "FILE", true: "DIRECTORY"}[dir])
+	}
+	if r.URL.Query().Get("op") == "GETFILESTATUS" {
+		fmt.Fprintf(w, `{"FileStatus":%s}`, status("", info.IsDir()))
+		return
+	}
+	all := []string{status("", false)}
+	if info.IsDir() {
+		all = nil
+		list, _ := os.ReadDir(at)
+		for _, e := range list {
+			all = append(all, status(e.Name(), e.IsDir()))
+		}
+	}
+	fmt.Fprintf(w, `{"DirectoryListing":{"partialListing":{"FileStatuses":{"FileStatus":[%s]}},"remainingEntries":0}}`, strings.Join(all, ","))
 }
 
 // escape returns the pattern that matches just s.

@@ -99,7 +99,7 @@ func (f *finder) path(p string) error {
 	any := false
 	for _, pattern := range patterns {
 		var one bool
-		if one, err = f.pattern(pattern); err != nil {
+		if one, err = f.pattern(pattern, pattern == p); err != nil {
 			break
 		}
 		any = any || one
@@ -114,8 +114,8 @@ func (f *finder) path(p string) error {
 }
 
 // pattern finds what matches a pattern without slashes in braces, and reports whether
-// anything does.
-func (f *finder) pattern(pattern string) (any bool, err error) {
+// anything does. named: a path named it, and no braces.
+func (f *finder) pattern(pattern string, named bool) (any bool, err error) {
 	var parts []glob
 	for name := range strings.SplitSeq(path.Clean(pattern), "/") {
 		if name == "" {
@@ -127,12 +127,12 @@ func (f *finder) pattern(pattern string) (any bool, err error) {
 		}
 		parts = append(parts, g)
 	}
-	return f.match("/", parts)
+	return f.match("/", parts, named)
 }
 
 // match finds what matches patterns of names below a directory: the root, or one that
-// has matched.
-func (f *finder) match(dir string, parts []glob) (any bool, err error) {
+// has matched. named: until now it is named, and so may be hidden.
+func (f *finder) match(dir string, parts []glob, named bool) (any bool, err error) {
 	at := dir
 	for len(parts) > 0 && parts[0].names == nil {
 		at, parts = path.Join(at, parts[0].literal), parts[1:]
@@ -140,7 +140,7 @@ func (f *finder) match(dir string, parts []glob) (any bool, err error) {
 	if len(parts) == 0 {
 		info, err := f.c.Stat(f.ctx, at)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), dir != "/" && hidden(path.Base(at)):
+		case errors.Is(err, fs.ErrNotExist), !named && hidden(path.Base(at)):
 			return false, nil
 		case err != nil:
 			return true, f.problem(at, err)
@@ -162,7 +162,7 @@ func (f *finder) match(dir string, parts []glob) (any bool, err error) {
 		one, sub := false, path.Join(at, info.Name)
 		switch {
 		case len(parts) > 1 && info.Dir:
-			one, err = f.match(sub, parts[1:])
+			one, err = f.match(sub, parts[1:], false)
 		case len(parts) == 1 && !hidden(info.Name):
 			one, err = true, f.root(sub, info)
 		}
