@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -78,7 +77,7 @@ func TestAbsentConsumer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("the other consumer is dealt nothing")
 	}
 	if err := saved.drain(0); err != nil {
@@ -496,9 +495,7 @@ func TestFullDiskWhileAnAttemptFails(t *testing.T) {
 		}
 		ended <- err
 	}()
-	for p.undealt(info.ID) > 0 {
-		runtime.Gosched()
-	}
+	testkit.Await(t, "all else to be dealt", func() bool { return p.undealt(info.ID) == 0 })
 	swap(whole)
 	if err := <-ended; err != errEnd {
 		t.Fatal(err)
@@ -787,7 +784,12 @@ func TestWrittenAnew(t *testing.T) {
 		if err := c.next(nil); err != nil {
 			t.Fatal(err)
 		}
-		c.disconnect() // nothing is read ahead any more
+		c.disconnect()
+		testkit.Await(t, "nothing to be read ahead any more", func() bool {
+			p.e.mu.Lock()
+			defer p.e.mu.Unlock()
+			return p.e.streams[reads.ID].deal.Present() == 0 && p.e.scans.Scans() == 0
+		})
 		p.write("f", lines(rng, 4<<20, 100))
 		for _, c := range []*client{p.client(waits.ID, 0, 1), c} {
 			if err := c.drain(0); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "written anew") {
@@ -960,7 +962,11 @@ func TestLease(t *testing.T) {
 			broken := make(chan os.Signal, 1)
 			signal.Notify(broken, unix.SIGIO)
 			defer signal.Stop(broken)
-			if _, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+			testkit.Await(t, "a lease", func() bool { // none is given as long as the engine has the file open
+				_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+				return err != unix.EAGAIN
+			})
+			if err != nil {
 				t.Skipf("no leases here: %v", err)
 			}
 			var owner sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +22,9 @@ import (
 	"headrace/stream/protocol"
 	"headrace/stream/source"
 )
+
+// patience is how long a test waits at most for what must happen: the machine may be busy.
+const patience = 5 * time.Minute
 
 // fakeCache says that a chosen part of every file is in memory.
 type fakeCache struct {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 	"headrace/disk"
 	"headrace/fileset"
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 	"headrace/pagecache"
 	"headrace/stream/deal"
 	"headrace/stream/protocol"
@@ -54,7 +54,7 @@ func TestDiskIsFreeWhileConsumersWait(t *testing.T) {
 	c.hold()
 	defer c.disconnect()
 	// The first record came during a turn at the disk, and the second one does not fit.
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	turn, err := p.reader(path).Begin(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestBatchOnTwoDisks(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.drain(0) }()
 	<-waits
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	turn, err := p.reader(there).Begin(ctx)
 	if err != nil {
@@ -135,18 +135,18 @@ func TestReadAheadKeepsAllMemory(t *testing.T) {
 	c.got, c.path, c.open = [][]byte{longRecords(1, 1<<20)[:10]}, []string{large}, []bool{false}
 	ended := make(chan error, 1)
 	go func() { ended <- c.drain(0) }()
-	for ready := false; !ready; runtime.Gosched() {
+	testkit.Await(t, "the small ones to have memory", func() bool {
 		p.e.mu.Lock()
-		ready = p.e.streams[info.ID].deal.Ready() > 0 // the small ones have memory
-		p.e.mu.Unlock()
-	}
+		defer p.e.mu.Unlock()
+		return p.e.streams[info.ID].deal.Ready() > 0
+	})
 	close(open)
 	select {
 	case err := <-ended:
 		if got := len(joined([]*client{c})); err != nil || int64(got) != info.Bytes {
 			t.Errorf("got %d bytes, want %d: %v", got, info.Bytes, err)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Error("it gets nothing")
 	}
 }
@@ -222,7 +222,7 @@ func TestMoreConsumersThanMemory(t *testing.T) {
 						select {
 						case <-have:
 							return false
-						case <-time.After(time.Minute):
+						case <-time.After(patience):
 							return true
 						}
 					}, 0)
@@ -318,9 +318,7 @@ func TestNumberOfAnotherDevice(t *testing.T) {
 		through <- true
 	}
 	go drain(a, mine)
-	for p.scans() == 0 {
-		runtime.Gosched()
-	}
+	testkit.Await(t, "a scan", func() bool { return p.scans() > 0 })
 	go drain(b, yours)
 	<-joins
 	turn.End(0)
@@ -474,9 +472,8 @@ func TestNothingOfOthersInSharedMemory(t *testing.T) {
 
 // withoutScans waits until nothing is read any more.
 func (p *place) withoutScans() {
-	for p.t.Context().Err() == nil && p.scans() > 0 {
-		runtime.Gosched()
-	}
+	p.t.Helper()
+	testkit.Await(p.t, "the end of all scans", func() bool { return p.scans() == 0 })
 }
 
 // scans returns how many files are being read.

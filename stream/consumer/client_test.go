@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -18,12 +19,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"headrace/internal/testkit"
 	"headrace/stream/protocol"
 )
 
+// testContext ends when something hangs, and not before: the machine may be busy.
 func testContext(t testing.TB) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -554,12 +557,11 @@ func TestDialGivesUp(t *testing.T) {
 	must(t, err)
 	defer dgram.Close()
 	for _, path := range []string{dir + "/dgram", dir + "/" + strings.Repeat("x", 200)} {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx := testContext(t)
 		_, err := connect(ctx, path, Options{Stream: "s", Attempt: 1})
 		if err == nil || ctx.Err() != nil {
 			t.Errorf("%s: %v", path, err)
 		}
-		cancel()
 	}
 }
 
@@ -644,8 +646,7 @@ func TestNonsense(t *testing.T) {
 					}
 				}
 			})
-			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-			defer cancel()
+			ctx := testContext(t)
 			c, err := connect(ctx, path, Options{Stream: "s", Attempt: 1})
 			if err == nil {
 				defer c.Close()
@@ -742,9 +743,8 @@ func TestClientLeaks(t *testing.T) {
 	}
 	c.Disconnect()
 	d.await("the end of the connection", func() bool { return len(d.links) == 0 })
-	if n := count(); n != before {
-		t.Errorf("%d descriptors are open, %d were before", n, before)
-	}
+	// The dealer closes a socket when it has also done with writing to it.
+	testkit.Await(t, fmt.Sprint("no more descriptors than ", before), func() bool { return count() <= before })
 }
 
 // The daemon's memory may be swapped for another with the same number while

@@ -116,8 +116,8 @@ func (r *runner) run(socket string, o Options) int {
 		once.Do(func() { r.say("the daemon does not answer (%v); waiting for it", err) })
 	}
 	r.client = open(socket, o)
-	followStops(r.client)
 	r.followSignals()
+	followStops(r.client) // as the last: who sees its handler knows that the others are there
 
 	w, err := r.client.await(ctx)
 	var end outcome

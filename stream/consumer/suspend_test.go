@@ -58,8 +58,8 @@ func holds(t testing.TB, pid int) (list []string) {
 // awaitStopped waits until all threads of a process are stopped.
 func awaitStopped(t testing.TB, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		all := true
+	testkit.Await(t, "the process to stop", func() (all bool) {
+		all = true
 		err := procFS.ThreadStates(pid, func(_ int, state byte) bool {
 			all = linux.Stopped(state)
 			return all
@@ -67,18 +67,13 @@ func awaitStopped(t testing.TB, pid int) {
 		if err != nil && !linux.Gone(err) {
 			t.Fatal(err)
 		}
-		if all {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the process does not stop")
-		}
-		time.Sleep(time.Millisecond)
-	}
+		return all
+	})
 }
 
 // suspend does what the supervisor of a task does (package proc/shim). It returns
-// whether the handler of the runner was ready within the grace.
+// whether the handler of the runner was ready within the grace, and still when it was stopped: who is
+// slow to stop it may find that it has taken that for called off.
 func (r *running) suspend(grace time.Duration) (ready bool) {
 	r.t.Helper()
 	pid := r.cmd.Process.Pid
@@ -98,8 +93,12 @@ func (r *running) suspend(grace time.Duration) (ready bool) {
 	}
 	r.try(unix.SIGSTOP)
 	awaitStopped(r.t, pid)
-	return ready && !r.over()
+	return ready && !r.over() && !catches(r.t, pid, unix.SIGTSTP)
 }
+
+// oftenEnough is how often a test stops a runner at most: if the machine is so slow that the runner gets on with nothing in between, it
+// is to come to an end all the same.
+const oftenEnough = 100
 
 func (r *running) over() bool {
 	st, err := procFS.Stat(r.cmd.Process.Pid)
@@ -151,11 +150,9 @@ func TestSuspend(t *testing.T) {
 	want, g := string(d.expected(d.all())), newGate(t)
 	run := start(t, d.listen(), slowCatTo(len(want)/2, g, 64<<10, 3*time.Millisecond)...)
 	run.awaitOutput("ready")
+	testkit.Await(t, "it to hold something", func() bool { return len(holds(t, run.cmd.Process.Pid)) > 0 })
 	times := 0
-	for !run.over() {
-		if times == 0 && len(holds(t, run.cmd.Process.Pid)) == 0 {
-			continue // it has just started
-		}
+	for n := 0; !run.over() && (n < oftenEnough || times < 2); n++ {
 		if run.suspend(20 * time.Second) {
 			if times++; times == 2 {
 				g.open(t)
@@ -191,6 +188,7 @@ func TestSuspendIsQuick(t *testing.T) {
 	in, out := testkit.Pipes(t, echo)
 	testkit.Start(t, echo)
 	var took, busy []time.Duration // busy: what a word to another process and back takes meanwhile
+	ready := 0
 	for range 12 {
 		begin := time.Now()
 		if _, err := in.Write([]byte("x")); err != nil {
@@ -201,8 +199,8 @@ func TestSuspendIsQuick(t *testing.T) {
 		}
 		busy = append(busy, time.Since(begin))
 		begin = time.Now()
-		if !run.suspend(20 * time.Second) {
-			t.Fatal("it was not ready")
+		if run.suspend(5 * time.Second) {
+			ready++
 		}
 		took = append(took, time.Since(begin))
 		run.signal(unix.SIGCONT)
@@ -212,8 +210,8 @@ func TestSuspendIsQuick(t *testing.T) {
 	slices.Sort(took)
 	slices.Sort(busy)
 	t.Logf("stopped after %v (median), %v at most; an echo took %v (median)", took[6], took[11], busy[6])
-	if took[6] > 500*time.Millisecond+20*busy[6] {
-		t.Errorf("being stopped took %v (median), an echo %v", took[6], busy[6])
+	if took[6] > 500*time.Millisecond+20*busy[6] || ready < 7 {
+		t.Errorf("being stopped took %v (median), an echo %v; it was ready %d times", took[6], busy[6], ready)
 	}
 	run.signal(unix.SIGTERM)
 	run.wait()
@@ -278,7 +276,7 @@ func TestSuspendFiles(t *testing.T) {
 	run := start(t, d.listen(), "sh", "-c", `echo $1; grep SigIgn /proc/self/status; sleep 0.002
 		[ $1 != /file15 ] || until [ -e "$0" ]; do sleep 0.01; done`, string(g))
 	times := 0
-	for !run.over() {
+	for n := 0; !run.over() && (n < oftenEnough || times < 2); n++ {
 		if run.suspend(20 * time.Second) {
 			if times++; times == 2 {
 				g.open(t)
@@ -286,8 +284,8 @@ func TestSuspendFiles(t *testing.T) {
 			if held := holds(t, run.cmd.Process.Pid); len(held) > 0 {
 				t.Fatalf("suspended it holds %q", held)
 			}
-			run.signal(unix.SIGCONT)
 		}
+		run.try(unix.SIGCONT)
 		breathe(r)
 	}
 	if code := run.wait(); code != 0 || times < 2 {
@@ -332,7 +330,7 @@ func TestRunProperty(t *testing.T) {
 			runs = append(runs, run)
 			chance := rand.New(rand.NewPCG(seed, uint64(i)))
 			wg.Go(func() {
-				for !run.over() {
+				for n := 0; !run.over() && n < oftenEnough; n++ {
 					run.torment(chance)
 				}
 			})
