@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,20 +34,30 @@ func oneSample(ctx context.Context, client wireconnect.DataServiceClient, interv
 func TestDisks(t *testing.T) {
 	b := newBed(t)
 	b.start()
-	known, err := new(disk.Devices).Disks()
-	if err != nil {
-		t.Fatal(err)
+	disks := func() []disk.Device {
+		t.Helper()
+		known, err := new(disk.Devices).Disks()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return known
 	}
+	before := disks()
 	s, err := oneSample(b.ctx(), b.client, 0.1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	after := disks()
+	known := slices.DeleteFunc(before, func(d disk.Device) bool { return !slices.Contains(after, d) }) // others of this machine may come and go
 	if s.Interval < 0.09 || s.AtMs == 0 {
 		t.Errorf("interval %v at %d", s.Interval, s.AtMs)
 	}
 	got := map[string]*wire.Disk{}
 	for _, d := range s.Disks {
 		got[d.Name] = d
+	}
+	if len(known) == 0 && len(after) > 0 {
+		t.Error("no disk has stayed what it was")
 	}
 	for _, d := range known {
 		m := got[d.Name]

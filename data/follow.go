@@ -45,6 +45,7 @@ type Follower struct {
 	files   int
 	bytes   int64
 	busy    bool
+	within  time.Duration // followTime, but for tests
 	// filesOf and bytesOf are what users have of it, with what is being looked up.
 	filesOf, bytesOf *budget.Budget
 }
@@ -83,7 +84,7 @@ func (f *Files) NewFollower() *Follower {
 		return budget.Ordinary(what, all/followedParts, all-all/followedParts)
 	}
 	return &Follower{
-		reading: f.reading, sets: map[string]*followed{}, fresh: map[uint32][]*followed{}, looking: map[uint32]bool{},
+		reading: f.reading, sets: map[string]*followed{}, fresh: map[uint32][]*followed{}, looking: map[uint32]bool{}, within: followTime,
 		filesOf: part("followed files", maxFollowed), bytesOf: part("bytes of followed files", maxFollowedBytes),
 	}
 }
@@ -171,7 +172,7 @@ func (f *Follower) lookUp(ctx context.Context) {
 		}()
 	}
 	f.mu.Unlock()
-	timeout := time.NewTimer(followTime)
+	timeout := time.NewTimer(f.within)
 	defer timeout.Stop()
 	for range users {
 		select {

@@ -20,8 +20,8 @@ import (
 	"headrace/wire/wireconnect"
 )
 
-// patience is how long a test waits for something that must happen.
-const patience = time.Minute
+// patience is how long a test waits for something that must happen, on a machine that may be busy.
+const patience = 5 * time.Minute
 
 // bed has one daemon's files after the other on the same state.
 type bed struct {
@@ -68,7 +68,7 @@ func (b bucket) Update(do func(*bolt.Bucket) error) error {
 
 func openBucket(t *testing.T, path string) bucket {
 	t.Helper()
-	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: time.Second})
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,6 +144,13 @@ func (b *bed) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
 	b.t.Cleanup(cancel)
 	return ctx
+}
+
+// follower makes one that waits until all is found, however slow the machine is.
+func (b *bed) follower() *Follower {
+	f := b.files.NewFollower()
+	f.within = patience
+	return f
 }
 
 func (b *bed) calls() datatest.Calls { return datatest.Calls{T: b.t, Client: b.client} }

@@ -1,6 +1,7 @@
 package blocks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ type line struct {
 	// The last call that has failed, without an answer.
 	failed time.Time
 	err    error
+	within time.Duration // lineTime, but for tests
 }
 
 // lineTime is how long an answer may take.
@@ -48,10 +50,11 @@ func (l *line) ask(ctx context.Context, address, pool string, block uint64) (ext
 func (l *line) call(ctx context.Context, address string, q *wire.ExtentRequest, a *wire.ExtentResponse) (owner uint32, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.failed) < lineTime {
+	within := cmp.Or(l.within, lineTime)
+	if time.Since(l.failed) < within {
 		return 0, l.err
 	}
-	in, cancel := context.WithTimeout(ctx, lineTime)
+	in, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	protocol := string(wire.File_dfsblocks_proto.Services().ByName("LocalBlocks").FullName())
 	for fresh := false; ; {
