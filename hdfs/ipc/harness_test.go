@@ -114,7 +114,7 @@ func raw(t testing.TB, address string, bytes ...byte) net.Conn {
 	if _, err := c.Write(bytes); err != nil {
 		t.Fatal(err)
 	}
-	c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	c.SetReadDeadline(time.Now().Add(2 * time.Minute)) // the machine may be busy
 	return c
 }
 

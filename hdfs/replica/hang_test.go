@@ -55,6 +55,7 @@ func TestVolumeHangs(t *testing.T) {
 
 	fail()
 	testkit.Await(t, "the kernel to answer", func() bool { return v.volumes[0].line.silent() == nil })
+	v.volumes[0].line.patience = time.Hour
 	wantError(t, "a disk that fails", v.Check(t.Context())[bad.dir], ErrVolume, "not connected")
 	if r, err := v.Find(t.Context(), testBlock); err != nil {
 		t.Error(err)

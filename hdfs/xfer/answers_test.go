@@ -50,7 +50,9 @@ func TestAnswersGoOutAtOnce(t *testing.T) {
 		"nothing is due": {io.MultiReader(part(0), part(1), part(2), part(3)), [][]int64{{0}, {1}, {2}, {3}}},
 	} {
 		to := &noted{}
-		n := &node{c: &conn{s: &Server{}, net: &accept.Member{Conn: to}}, w: &memoryWriter{m: newMemory(), r: &replica{}}, acks: make(chan ack, 4)}
+		w := &memoryWriter{m: newMemory(), r: &replica{}}
+		w.r.writer = w
+		n := &node{c: &conn{s: &Server{}, net: &accept.Member{Conn: to}}, w: w, acks: make(chan ack, 4)}
 		if c.next != nil {
 			n.next = &mirror{net: to, r: bufio.NewReader(c.next)}
 		}

@@ -380,7 +380,7 @@ func FuzzSplice(f *testing.F) {
 // FuzzConnection sends any bytes to a server.
 func FuzzConnection(f *testing.F) {
 	a := start(f, &Server{Limits: Limits{Operation: time.Second, Receive: time.Second, Answer: time.Second, Connect: 10 * time.Millisecond}}, nil)
-	put(f, block(1), []byte("abc"), a)
+	a.memory.replicas[1] = &replica{stamp: stamp, data: []byte("abc"), sums: AppendSums(nil, []byte("abc")), final: true}
 	f.Add(append([]byte{0, version, byte(OpWriteBlock)}, message(f, setup0(block(7)))...))
 	f.Add(append([]byte{0, version, byte(OpReadBlock)}, message(f, &pb.OpReadBlockProto{Header: Header(block(1), "c", nil), Offset: proto.Uint64(0), Len: proto.Uint64(3)})...))
 	f.Fuzz(func(t *testing.T, b []byte) {

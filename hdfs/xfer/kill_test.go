@@ -145,7 +145,7 @@ func killedWrite(t *testing.T, nodes []*dataNode, victim int, data []byte) (buil
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(30 * time.Second))
+	nc.SetDeadline(time.Now().Add(patience))
 	p, err := Write(nc, setup(block(1), pb.OpWriteBlockProto_PIPELINE_SETUP_CREATE, nodes...))
 	if err != nil {
 		e, ok := errors.AsType[*Error](err)

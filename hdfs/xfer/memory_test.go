@@ -18,6 +18,9 @@ import (
 	"headrace/hdfs/pb"
 )
 
+// patience is how long a test waits at most for what must happen, on a machine that may be busy.
+const patience = 5 * time.Minute
+
 // memory is a Store in memory. It is strict: it refuses what the interfaces do not allow.
 type memory struct {
 	mu       sync.Mutex
@@ -169,6 +172,9 @@ func (w *memoryWriter) Acked(n int64) {
 func (w *memoryWriter) Finalize(context.Context) error {
 	w.m.mu.Lock()
 	defer w.m.mu.Unlock()
+	if w.r.writer != w {
+		return errors.New("another one writes this by now")
+	}
 	w.r.final = !w.copy
 	return nil
 }
@@ -217,6 +223,8 @@ func start(t testing.TB, s *Server, listener func(net.Listener) net.Listener) *d
 	d.info = &pb.DatanodeInfoProto{Id: &pb.DatanodeIDProto{IpAddr: proto.String(a.IP.String()), HostName: proto.String("localhost"),
 		DatanodeUuid: proto.String(a.String()), XferPort: proto.Uint32(uint32(a.Port)), InfoPort: proto.Uint32(0), IpcPort: proto.Uint32(0)}}
 	s.Store = d.memory
+	orDefault(&s.Limits.Operation, patience)
+	orDefault(&s.Limits.Next, patience)
 	s.init()
 	if listener != nil {
 		l = listener(l)
@@ -241,7 +249,7 @@ func (d *dataNode) dial(t testing.TB) net.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(30 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	t.Cleanup(func() { c.Close() })
 	return c
 }

@@ -29,12 +29,12 @@ type Limits struct {
 	// Memory is for packets that are larger than usual (256 KB), in bytes: of all addresses (512 MB), and of one (128 MB). Who sends
 	// more of them at a time is disconnected.
 	Memory, AddressMemory int64
-	// Operation is how long a client may take until it says what it wants (10 s; 4 s after another operation),
+	// Operation is how long a client may take until it says what it wants (10 s), Next the same after another operation (4 s),
 	// Receive how long to send the next packet (8 min: clients that have nothing to write send a heartbeat every half of a
 	// timeout that is theirs to choose, dfs.client.socket-timeout), Send how long to take one (8 min: a reader may be slow).
 	// Connect is how long the next node may take to be connected to (60 s), Answer how long to answer a packet, and 5 s more
 	// for each after it, and how long a client to say that it has read (60 s).
-	Operation, Receive, Send, Connect, Answer, Stalled time.Duration
+	Operation, Next, Receive, Send, Connect, Answer, Stalled time.Duration
 }
 
 func orDefault[T int | int64 | time.Duration](v *T, d T) {
@@ -42,9 +42,6 @@ func orDefault[T int | int64 | time.Duration](v *T, d T) {
 		*v = d
 	}
 }
-
-// keepAlive is how long a client may take for its next operation.
-const keepAlive = 4 * time.Second
 
 // PerNode is how much longer an answer may take for each node that it passes: each is to hear who is to blame before it gives up the next one.
 const PerNode = 5 * time.Second
@@ -87,6 +84,7 @@ func (s *Server) init() {
 		orDefault(&s.Limits.Memory, 512<<20)
 		orDefault(&s.Limits.AddressMemory, 128<<20)
 		orDefault(&s.Limits.Operation, 10*time.Second)
+		orDefault(&s.Limits.Next, 4*time.Second)
 		orDefault(&s.Limits.Receive, 8*time.Minute)
 		orDefault(&s.Limits.Send, 8*time.Minute)
 		orDefault(&s.Limits.Connect, time.Minute)
@@ -197,7 +195,7 @@ func (c *conn) deadlines(receive, send time.Duration) {
 // serve serves one operation after the other.
 func (c *conn) serve() error {
 	c.r = bufio.NewReaderSize(c.net, 8<<10)
-	for wait := c.s.Limits.Operation; ; wait = min(keepAlive, c.s.Limits.Operation) {
+	for wait := c.s.Limits.Operation; ; wait = min(c.s.Limits.Next, c.s.Limits.Operation) {
 		c.deadlines(wait, c.s.Limits.Send)
 		op, err := readOp(c.r)
 		if errors.Is(err, errSASL) {
