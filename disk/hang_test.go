@@ -213,6 +213,7 @@ func TestSilentServer(t *testing.T) {
 	s := disk.Impatient(patience)
 	dev := disk.Device{ID: 1 << 40, Name: "0:99", Mount: dir, FSType: "fuse"}
 	var inside, failed atomic.Int64
+	began := time.Now()
 	var all sync.WaitGroup
 	for i := range readers {
 		all.Go(func() {
@@ -231,7 +232,6 @@ func TestSilentServer(t *testing.T) {
 			}
 		})
 	}
-	began := time.Now()
 	testkit.Await(t, "five to hang", func() bool { h := s.Hangs(); return len(h) == 1 && len(h[0].Hanging) >= 5 })
 	n := inside.Load()
 	most := int64(2) // tries double the silence, which was patience long at first

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/testkit"
 )
 
 // Loop attaches image, a file, to a loop device and returns its node, open for
@@ -100,11 +102,15 @@ func Mount(t testing.TB, source, fsType, options string) string {
 	if err := unix.Mount(source, dir, fsType, 0, options); err != nil {
 		t.Skipf("mount %s: %v", fsType, err)
 	}
+	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) }) // if it is still there
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil && !errors.Is(err, unix.EINVAL) {
-			t.Errorf("unmount %s: %v", dir, err)
-			unix.Unmount(dir, unix.MNT_DETACH)
-		}
+		testkit.Await(t, "the end of all that looks into "+dir, func() bool { // others of this machine may look at whatever is mounted
+			err := unix.Unmount(dir, 0)
+			if err != nil && err != unix.EBUSY && err != unix.EINVAL {
+				t.Errorf("unmount %s: %v", dir, err)
+			}
+			return err != unix.EBUSY
+		})
 	})
 	return dir
 }

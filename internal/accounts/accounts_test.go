@@ -50,8 +50,13 @@ func machine(t *testing.T, nsswitch, script string) *Database {
 			t.Fatal(err)
 		}
 	}
-	return New(dir, filepath.Join(dir, "getent"))
+	d := New(dir, filepath.Join(dir, "getent"))
+	d.patience, d.glance = patience, patience
+	return d
 }
+
+// patience is how long getent may take on a machine that may be busy.
+const patience = 5 * time.Minute
 
 // asked returns how often the script was asked a question; "": anything.
 func asked(t *testing.T, d *Database, question string) (n int) {
@@ -200,7 +205,9 @@ func TestInPath(t *testing.T) {
 	d := machine(t, nss, directory)
 	dir := filepath.Dir(d.program)
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	if a, err := New(dir, "").User("remote"); a.UID != 70001 || err != nil {
+	d = New(dir, "")
+	d.patience = patience
+	if a, err := d.User("remote"); a.UID != 70001 || err != nil {
 		t.Error(a, err)
 	}
 }
@@ -333,7 +340,6 @@ func TestBounded(t *testing.T) {
 // who are known nor the groups of local ones, nor whom the kernel tells of.
 func TestMadeUpNames(t *testing.T) {
 	d := machine(t, nss, strings.Replace(directory, "*) exit 2", `"passwd made"*) cd "$(dirname "$0")" && echo >began && exec cat hold ;;`+"\n*) exit 2", 1))
-	d.patience = time.Minute
 	pipe := func(name string) *os.File {
 		t.Helper()
 		path := filepath.Join(filepath.Dir(d.program), name)

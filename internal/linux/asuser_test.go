@@ -150,11 +150,11 @@ func TestAsUserIsOutOfReach(t *testing.T) {
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
+	defer process.Wait()
+	defer process.Process.Kill()
 	if could := reached(process.Process.Pid, process.Process.Pid); strings.Count(could, "\n") != len(reaches) {
 		t.Errorf("what the user can do to a process of the same user:\n%s", could)
 	}
-	process.Process.Kill()
-	process.Wait()
 }
 
 // reachEnv names the process and the thread that the test binary is to reach, as a user.

@@ -12,7 +12,7 @@ func TestKillAndWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A zombie has ended: nobody needs to wait for it.
-	if err := KillAndWait(cmd.Process.Pid, 10*time.Second); err != nil {
+	if err := KillAndWait(cmd.Process.Pid, 2*time.Minute); err != nil {
 		t.Error(err)
 	}
 	if st, err := ProcFS("").Stat(cmd.Process.Pid); err != nil || !Dead(st.State) {
