@@ -277,7 +277,7 @@ func TestFetchRenews(t *testing.T) {
 	renewed := make(chan struct{}, 1)
 	p.open = func(ctx context.Context, name string) error {
 		p.open = nil
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		for range 3 {
 			select {

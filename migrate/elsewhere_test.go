@@ -22,7 +22,7 @@ import (
 )
 
 // goesOn counts in a file in its working directory and on standard output, with a
-// file open that its scheduler has localized.
+// file open that its scheduler has localized. The last numbers come when there is the file that it is told of, so that a test may be slow.
 const goesOn = `
 import os, sys, time
 f, data = open("count", "w"), open("data")
@@ -30,6 +30,7 @@ for n in range(60):
     f.write("%d\n" % n); f.flush()
     print(n, flush=True)
     time.sleep(0.05)
+    while n == 30 and not os.path.exists(sys.argv[1]): time.sleep(0.01)
 print(data.read(), open("data").read(), os.getcwd(), flush=True)
 sys.exit(9)
 `
@@ -52,9 +53,9 @@ func testElsewhere(t *testing.T, p blob.Place) {
 	m := newMachine(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	local := filepath.Join(m.dir, "local")
+	local, goOn := filepath.Join(m.dir, "local"), filepath.Join(m.dir, "go")
 	layout(t, local, "container_1/data@"+filepath.Join(local, "filecache/10/data"), "filecache/10/data")
-	spec := proc.Spec{ID: "a1", Argv: []string{"python3", "-c", goesOn}, Cwd: filepath.Join(local, "container_1"), Umask: 0o22,
+	spec := proc.Spec{ID: "a1", Argv: []string{"python3", "-c", goesOn, goOn}, Cwd: filepath.Join(local, "container_1"), Umask: 0o22,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "LANG=C.UTF-8"}, UID: uint32(os.Getuid()), GID: uint32(os.Getgid())}
 	task, err := m.rt.Start(ctx, spec)
 	if err != nil {
@@ -119,6 +120,9 @@ func testElsewhere(t *testing.T, p blob.Place) {
 	}
 	if err := claim.Remove(ctx); err != nil {
 		t.Error(err)
+	}
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	select {
 	case <-restored.Exited():

@@ -58,8 +58,9 @@ type fakeManager struct {
 	ends    map[string]float64
 }
 
+// newManager has an address where no connection of others takes the port while it is stopped.
 func newManager(t *testing.T) *fakeManager {
-	f := &fakeManager{t: t, addr: "127.0.0.1:0", changed: make(chan struct{})}
+	f := &fakeManager{t: t, addr: "127.0.0.45:0", changed: make(chan struct{})}
 	f.start()
 	t.Cleanup(f.stop)
 	return f

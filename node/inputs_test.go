@@ -130,7 +130,7 @@ func (b *countedBlocks) Abandoned(silent time.Duration) bool {
 // TestAbandoned: where no report is taken for long blocks are let go, and then everything is told.
 func TestAbandoned(t *testing.T) {
 	f, a := newFakeInputs(t)
-	a.cfg.Unclaimed = 200 * time.Millisecond
+	a.cfg.Unclaimed = 2 * time.Second
 	blocks := &countedBlocks{}
 	ctx, cancel := context.WithCancel(t.Context())
 	var working sync.WaitGroup

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"headrace/wire"
 	"headrace/wire/wireconnect"
@@ -48,9 +47,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call, done := context.WithTimeout(ctx, 10*time.Second)
-	defer done()
-	if _, err := known.Containers(call, &wire.ContainersRequest{}); err != nil {
+	if _, err := known.Containers(ctx, &wire.ContainersRequest{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -78,8 +78,12 @@ func newCluster(t testing.TB, dir string, groups []uint64, tick time.Duration) *
 			},
 			Send: func(m Message) { c.drivers[m.To.Node()-1].Deliver(m) },
 			Leader: func(g, _ uint64, leader Replica) {
-				if leader == members[i] {
-					c.leaders <- [2]uint64{g, uint64(i)}
+				if leader != members[i] {
+					return
+				}
+				select {
+				case c.leaders <- [2]uint64{g, uint64(i)}:
+				default: // nobody reads any more, and on a busy machine there is one after the other
 				}
 			}})
 		if err != nil {

@@ -58,6 +58,23 @@ func describe(about []any) string {
 	return b.String()
 }
 
+// Longer tries what is to happen within a limit, or what a limit is not to end, with a short one and then with longer ones: on a machine
+// that is busy a short one may be over before anything was done. What fails with each fails the test.
+func Longer(t testing.TB, limit time.Duration, try func(limit time.Duration) error) {
+	t.Helper()
+	const longest = 15 * time.Second
+	for ; ; limit *= 4 {
+		err := try(limit)
+		if err == nil {
+			return
+		}
+		if limit >= longest {
+			t.Fatalf("with %v: %v", limit, err)
+		}
+		t.Logf("with %v, which is not the last: %v", limit, err)
+	}
+}
+
 // NoLeaks checks, after everything that is cleaned up later than it is called for,
 // that there are no more goroutines than now.
 func NoLeaks(t testing.TB) {

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -16,6 +17,7 @@ type fakeTest struct {
 }
 
 func (f *fakeTest) Helper()                     {}
+func (f *fakeTest) Logf(string, ...any)         {}
 func (f *fakeTest) Cleanup(do func())           { f.cleanup = do }
 func (f *fakeTest) Deadline() (time.Time, bool) { return time.Now().Add(time.Second), true }
 func (f *fakeTest) Fatalf(format string, args ...any) {
@@ -62,5 +64,20 @@ func TestNoLeaks(t *testing.T) {
 	NoLeaks(f)
 	if f.cleanup(); f.said != "" || runtime.NumGoroutine() > before {
 		t.Errorf("no leak: %q", f.said)
+	}
+}
+
+func TestLonger(t *testing.T) {
+	f := &fakeTest{}
+	n := 0
+	if said := f.run(func() { Longer(f, time.Second, func(time.Duration) error { n++; return nil }) }); said != "" || n != 1 {
+		t.Errorf("what is so at once was tried %d times: %q", n, said)
+	}
+	var limits []time.Duration
+	said := f.run(func() {
+		Longer(f, time.Second, func(limit time.Duration) error { limits = append(limits, limit); return errors.New("never") })
+	})
+	if said != "with 16s: never" || fmt.Sprint(limits) != "[1s 4s 16s]" {
+		t.Errorf("%q after %v", said, limits)
 	}
 }

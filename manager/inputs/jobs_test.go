@@ -282,7 +282,7 @@ func TestLookUpsAreBounded(t *testing.T) {
 		select {
 		case err := <-refused:
 			wantCode(t, "much that waits", err, connect.CodeResourceExhausted, "bytes of paths")
-		case <-time.After(20 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("all that waits is held")
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 )
 
 // named makes files and returns how they are named, in another order than that of their names.
@@ -79,7 +78,7 @@ func TestSideBySide(t *testing.T) {
 	}
 	var mu sync.Mutex
 	waiting, together := map[string]int{}, map[string]chan struct{}{}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for _, op := range []string{"GETFILESTATUS", "GET_BLOCK_LOCATIONS"} {
 		together[op] = make(chan struct{})
