@@ -795,7 +795,7 @@ func TestOneApplicationAlone(t *testing.T) {
 	for range maxPerApplication {
 		<-far.entered
 	}
-	ctx, cancel := context.WithTimeout(b.ctx(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx(), patience)
 	defer cancel()
 	if _, err := b.host.Application(ctx, &wire.ApplicationRequest{Scheduler: "yarn", Application: "application_1"}); err != nil {
 		t.Fatalf("another application: %v", err)

@@ -210,7 +210,7 @@ func holdSearches(socket string) string {
 }
 
 // many makes n calls at a time and tells how many went well and how the rest were
-// refused.
+// refused. It waits for ten seconds, and longer for the first refusal: what has not been asked for by then takes nothing.
 func many(n int, call func() error) string {
 	var mu sync.Mutex
 	codes := map[string]int{}
@@ -229,9 +229,19 @@ func many(n int, call func() error) string {
 	}
 	over := make(chan struct{})
 	go func() { wg.Wait(); close(over) }()
-	select {
-	case <-over:
-	case <-time.After(10 * time.Second):
+	refused := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return codes[connect.CodeResourceExhausted.String()] > 0
+	}
+	for begun, waits := time.Now(), true; waits; {
+		select {
+		case <-over:
+			waits = false
+		case <-time.After(100 * time.Millisecond):
+			waited := time.Since(begun)
+			waits = waited < 10*time.Second || !refused() && waited < patience
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -476,11 +486,11 @@ func residentOf(t *testing.T, pid int) int64 {
 }
 
 // answers asks for the tasks as root, as headrace ps does, with a connection of its own each time, and returns how long the best of
-// some attempts has taken: the machine may be busy with something else.
-func answers(t *testing.T, socket string, during string) (best time.Duration) {
+// some attempts has taken, of as many as come in a minute until one is good enough: the machine may be busy with something else.
+func answers(t *testing.T, socket string, during string, enough time.Duration) (best time.Duration) {
 	t.Helper()
 	best = patience
-	for range 5 {
+	for first, n := time.Now(), 0; n < 5 || best > enough && time.Since(first) < time.Minute; n++ {
 		client := wireconnect.NewTaskServiceClient(wire.NewHTTPClient(socket), wire.BaseURL)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		began := time.Now()
@@ -498,7 +508,8 @@ func answers(t *testing.T, socket string, during string) (best time.Duration) {
 // wantAnswers checks that answers come within a second, or ten times what they took before if the machine is that busy.
 func wantAnswers(t *testing.T, socket string, during string, before time.Duration) {
 	t.Helper()
-	if best := answers(t, socket, during); best > max(time.Second, 10*before) {
+	enough := max(time.Second, 10*before)
+	if best := answers(t, socket, during, enough); best > enough {
 		t.Errorf("%s: root is answered after %v, %v before", during, best, before)
 	}
 }
@@ -517,14 +528,14 @@ func TestHostileClients(t *testing.T) {
 		runs = append(runs, fmt.Sprintf("run sleep 100%d", i))
 	}
 	asUser(t, 4001, socket, runs...)
-	calm := answers(t, socket, "at first")
+	calm := answers(t, socket, "at first", time.Second)
 	const bound = 300 << 20 // without limits it is more than 1 GB, after seconds
 	for name := range attacks {
 		if name == "sockets" || name == "metrics" {
 			continue // of tests of their own
 		}
 		t.Run(name, func(t *testing.T) {
-			before, calm := residentOf(t, m.cmd.Process.Pid), answers(t, socket, "before")
+			before, calm := residentOf(t, m.cmd.Process.Pid), answers(t, socket, "before", time.Second)
 			note, end := startAttack(t, 4001, socket, name)
 			wantAnswers(t, socket, name, calm)
 			if got := asUser(t, 4002, socket, "list"); len(got) != 1 || got[0] != "" { // has no tasks
@@ -542,12 +553,19 @@ func TestHostileClients(t *testing.T) {
 			if name == "consumers" {
 				m.killJobs()
 			}
+			untilServed(t, 4001, socket)
 		})
 	}
 	wantAnswers(t, socket, "afterwards", calm)
 	if got := asUser(t, 4001, socket, "run true"); !strings.HasPrefix(got[0], "t") {
 		t.Errorf("the user that had attacked gets %q afterwards", got)
 	}
+}
+
+// untilServed waits until a user whose attack is over is served again: the daemon may be slow to notice how much has gone.
+func untilServed(t *testing.T, uid uint32, socket string) {
+	t.Helper()
+	testkit.Await(t, "room for a user's requests", func() bool { return !strings.Contains(asUser(t, uid, socket, "list")[0], "resource_exhausted") })
 }
 
 // killJobs kills all tasks that are a part of a job.
@@ -578,7 +596,7 @@ func TestManyLargeEnvironments(t *testing.T) {
 	m := newMachine(t, policy.Wait)
 	m.launch()
 	socket := wire.SocketPath(m.cfg.StateDir)
-	before, calm := residentOf(t, m.cmd.Process.Pid), answers(t, socket, "at first")
+	before, calm := residentOf(t, m.cmd.Process.Pid), answers(t, socket, "at first", time.Second)
 	env := []string{"PATH=/usr/bin:/bin"}
 	for i := range 15 {
 		env = append(env, fmt.Sprintf("LARGE%d=%s", i, strings.Repeat("x", 120<<10)))
@@ -623,7 +641,7 @@ func TestCommandsOfAllTogether(t *testing.T) {
 	b.cfg.SpecBytes = 5000
 	b.start()
 	socket := wire.SocketPath(b.cfg.StateDir)
-	calm := answers(t, socket, "at first")
+	calm := answers(t, socket, "at first", time.Second)
 	half := "run " + strings.Repeat("x", 3000)
 	first := asUser(t, 4001, socket, half)[0]
 	if got := asUser(t, 4002, socket, half); got[0] != "resource_exhausted" {
@@ -670,6 +688,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		}
 	}
 	end()
+	untilServed(t, 4001, socket)
 	_, end = startAttack(t, 4001, socket, "watches")
 	defer end()
 	if got := asUser(t, 4001, socket, "wait x"); got[0] != "resource_exhausted" {
@@ -718,31 +737,39 @@ func TestSlowBodyIsGivenUp(t *testing.T) {
 func TestAnswersOutliveTheirRequests(t *testing.T) {
 	b := newBed(t, policy.Cost)
 	b.start()
-	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	for _, client := range []func(socket string) *http.Client{h2, wire.NewHTTPClient} {
+		testkit.Longer(t, 300*time.Millisecond, func(limit time.Duration) error { return watchLongerThan(b, client, limit) })
+	}
+}
+
+// watchLongerThan has a client watch for longer than a request has to come in, or a message to be fetched.
+func watchLongerThan(b *bed, client func(socket string) *http.Client, limit time.Duration) error {
+	socket, err := net.Listen("unix", filepath.Join(b.t.TempDir(), "s"))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	front := newFront(b.daemon.host.s.handler(), &b.daemon.cfg)
-	const short = 300 * time.Millisecond
-	front.BodyTime, front.AnswerTime = short, short
-	srv := front.Server(t.Context())
+	front.BodyTime, front.AnswerTime = limit, limit
+	srv := front.Server(b.t.Context())
 	go srv.Serve(serve.NewPeers(&accept.Listener{Listener: socket}, defaultUserConnections))
 	defer srv.Close()
-	for _, client := range []*http.Client{h2(socket.Addr().String()), wire.NewHTTPClient(socket.Addr().String())} {
-		watch, err := wireconnect.NewTaskServiceClient(client, wire.BaseURL).Watch(b.ctx(), &wire.WatchRequest{})
-		if err != nil || !watch.Receive() {
-			t.Fatal(err, watch.Err())
-		}
-		time.Sleep(3 * short)
-		id := string(b.run(headrace.Normal, held))
-		for told := false; !told; {
-			if !watch.Receive() {
-				t.Fatalf("the watch ended: %v", watch.Err())
-			}
-			told = slices.ContainsFunc(watch.Msg().Tasks, func(task *wire.Task) bool { return task.Id == id })
-		}
-		watch.Close()
+	watch, err := wireconnect.NewTaskServiceClient(client(socket.Addr().String()), wire.BaseURL).Watch(b.ctx(), &wire.WatchRequest{})
+	if err != nil {
+		return err
 	}
+	defer watch.Close()
+	if !watch.Receive() {
+		return fmt.Errorf("the watch does not begin: %w", watch.Err())
+	}
+	time.Sleep(3 * limit)
+	id := string(b.run(headrace.Normal, held))
+	for told := false; !told; {
+		if !watch.Receive() {
+			return fmt.Errorf("the watch ended: %w", watch.Err())
+		}
+		told = slices.ContainsFunc(watch.Msg().Tasks, func(task *wire.Task) bool { return task.Id == id })
+	}
+	return nil
 }
 
 // TestShortOfDescriptors takes all descriptors of the daemon away by connections to
@@ -754,13 +781,13 @@ func TestShortOfDescriptors(t *testing.T) {
 	m.nofile = 200
 	m.launch()
 	socket := wire.SocketPath(m.cfg.StateDir)
-	calm := answers(t, socket, "at first")
+	calm := answers(t, socket, "at first", time.Second)
 	_, end := startAttack(t, 4001, socket, "sockets")
 	testkit.Await(t, "195 descriptors of the daemon", func() bool { return descriptorsOf(t, m.cmd.Process.Pid) >= 195 })
 	wantAnswers(t, socket, "without descriptors", calm)
 	end()
 	path := m.records(1000)
-	ids := m.readers(path)
+	ids := m.readers(path, copies)
 	for _, id := range ids {
 		m.awaitState(headrace.TaskID(id), headrace.Done)
 	}
@@ -793,7 +820,7 @@ func TestMetricsAreNotHeld(t *testing.T) {
 	m.flags, m.nofile = []string{"--metrics", addr}, 200
 	m.launch()
 	socket := wire.SocketPath(m.cfg.StateDir)
-	calm := answers(t, socket, "at first")
+	calm := answers(t, socket, "at first", time.Second)
 	note, end := startAttack(t, 4001, socket, "metrics")
 	defer end()
 	wantAnswers(t, socket, note, calm)

@@ -19,17 +19,29 @@ func TestRealKillIsPricedWithInput(t *testing.T) {
 	const size = 64 << 20
 	dir := testkit.OpenDir(t)
 	stays, goes := testkit.File(t, dir, "stays", size, 0o644), testkit.File(t, dir, "goes", size, 0o644)
-	testkit.DropFile(t, stays)
 	m.launch()
-	load := func(path string) headrace.TaskID {
+	begin := func(path string) headrace.TaskID {
 		id := m.run(headrace.Low, func(q *wire.RunRequest) {
-			q.Argv = []string{"/bin/sh", "-c", `cat "$0" >/dev/null; touch "$0.read"; exec sleep 1000`, path}
+			q.Argv = []string{"/bin/sh", "-c", `until [ -e "$0.go" ]; do sleep 0.01; done; cat "$0" >/dev/null; touch "$0.read"; exec sleep 1000`, path}
 			q.Env, q.Cpus, q.Input = []string{"PATH=/usr/bin:/bin"}, 0.5, &wire.Input{Paths: []string{path}, NoWarm: true}
 		})
-		m.awaitFile(path + ".read")
+		m.awaitState(id, headrace.Running)
 		return id
 	}
-	cheap, dear := load(stays), load(goes)
+	cheap, dear := begin(stays), begin(goes)
+	for m.get(dear).SinceMs-m.get(cheap).SinceMs > 500 { // on a busy machine: it would have run for longer than it takes to read the file
+		for _, id := range []headrace.TaskID{cheap, dear} {
+			if _, err := m.tasks.Kill(m.ctx(), &wire.VerbRequest{Id: string(id), Grace: 0.001}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cheap, dear = begin(stays), begin(goes)
+	}
+	testkit.DropFile(t, stays)
+	for _, path := range []string{stays, goes} {
+		m.write(path+".go", "")
+		m.awaitFile(path + ".read")
+	}
 	if m.measured(cheap); m.get(cheap).Usage.ReadBytes < size {
 		t.Skip("what a task reads from this file system is not counted in /proc/PID/io")
 	}

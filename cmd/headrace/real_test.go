@@ -42,7 +42,7 @@ func TestReal(t *testing.T) {
 		Setup:               func(env *testscript.Env) error { return setupReal(env, bin) },
 		Condition:           realCondition,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"status": clitest.Status, "start": cmdStart, "printed": cmdPrinted, "interrupt": cmdInterrupt, "finish": cmdFinish,
+			"status": clitest.Status, "start": cmdStart, "printed": cmdPrinted, "wrote": cmdWrote, "interrupt": cmdInterrupt, "finish": cmdFinish,
 			"daemon": cmdDaemon,
 		},
 	})

@@ -219,5 +219,5 @@ time.sleep(1000)`, ready)
 
 // Without root there are no namespaces, and nothing to checkpoint; the rest works.
 func TestAsOrdinaryUser(t *testing.T) {
-	testkit.AsOrdinaryUser(t, "TestKilled", "short", "timeout=2m", "run=ExitCodes|Output|Limits|Signals|Killed|Terminated|Without|TooLate|Crashes|Receive")
+	testkit.AsOrdinaryUser(t, "TestKilled", "short", "timeout=30m", "run=ExitCodes|Output|Limits|Signals|Killed|Terminated|Without|TooLate|Crashes|Receive")
 }

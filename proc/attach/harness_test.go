@@ -190,7 +190,7 @@ func (w *world) attachWith(change func(*exec.Cmd), argv ...string) *container {
 	if change != nil {
 		change(c.cmd)
 	}
-	c.cmd.WaitDelay = 10 * time.Second // whatever else holds the pipes
+	c.cmd.WaitDelay = time.Minute // whatever else holds the pipes
 	w.must(c.cmd.Start())
 	go func() {
 		c.cmd.Wait() // how it ended is in ProcessState

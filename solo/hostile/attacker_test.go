@@ -37,7 +37,7 @@ type attacker struct {
 }
 
 // slow is how long a request may take that is answered once.
-const slow = 30 * time.Second
+const slow = time.Minute
 
 func attackMain(in io.Reader, out io.Writer) int {
 	b, err := readBriefing(in)
