@@ -220,7 +220,7 @@ func TestSuspendedStaysSo(t *testing.T) {
 			task := w.start(s)
 			w.awaitOutput(task, "ready")
 			best := time.Hour
-			for nth := range 3 {
+			for nth := 0; nth < 3 || !frozen && best > time.Second && nth < 20; nth++ { // a busy machine may take that long, not always
 				_, err := task.Suspend(w.ctx, 0)
 				w.must(err)
 				before := w.cpu(task)

@@ -1,6 +1,6 @@
 # expiring.py PIDFILE has timers that tell by a signal, each once: that of setitimer(2), and of
 # timer_create(2) one for each real-time signal. It says "armed N" when all of a round
-# are, and "round N" with what has come, and how often, when all have had the time to. A SIGUSR1 counts too.
+# are, and "round N" with what has come, and how often, when there is a file PIDFILE.N and all have had the time to. A SIGUSR1 counts too.
 import ctypes, os, signal, struct, sys, time
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -39,6 +39,8 @@ for n, alarm in enumerate([0.06, 0.1, 0.15, 0.22, 0.32, 0.45]):
         if not info:
             break
         came[info.si_signo] = came.get(info.si_signo, 0) + 1
+    while not os.path.exists("%s.%d" % (sys.argv[1], n)):
+        time.sleep(0.01)
     time.sleep(0.7)  # longer than any of the timers
     while info := signal.sigtimedwait(waited, 0):
         came[info.si_signo] = came.get(info.si_signo, 0) + 1
