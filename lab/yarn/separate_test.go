@@ -253,7 +253,7 @@ func TestMemoryOfMachines(t *testing.T) {
 	for i := range c.Nodes() {
 		kills = append(kills, cgroup.Group{Memory: c.MemoryGroup(i)}.OOMKills())
 	}
-	if kills[0] != 1 || kills[1] != 0 {
-		t.Errorf("processes killed for lack of memory on each machine: %v, want 1 and 0", kills)
+	if kills[0] == 0 || kills[1] != 0 { // the kernel may kill another of that command while the first is slow to end
+		t.Errorf("processes killed for lack of memory on each machine: %v, want some and none", kills)
 	}
 }

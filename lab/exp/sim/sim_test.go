@@ -355,12 +355,18 @@ func TestQuickCalibration(t *testing.T) {
 			continue
 		}
 		x := runs[0]
-		if name == "kill" && (x.Live.Kills != 1 || x.Sim.Kills != 1) || name == "checkpoint" && (x.Live.Checkpoints != 1 || x.Sim.Checkpoints != 1) {
-			t.Errorf("%s: live did %s, simulated %s", name, x.Live.did(), x.Sim.did())
-		}
 		// How long it took live depends on what else the machine does.
 		if len(x.Live.Sojourns) != 2 || x.Live.Makespan < slices.Max(x.Live.Sojourns) {
 			t.Errorf("%s: live %+v", name, x.Live)
+			continue
+		}
+		did := func(c Calibrated) bool {
+			return (name != "kill" || c.Kills == 1) && (name != "checkpoint" || c.Checkpoints == 1)
+		}
+		// Where the urgent one came last of all, and the other one was over or about to be, on a busy machine, nobody had to leave.
+		met := x.Live.Sojourns[0] > x.Live.Makespan-x.Live.Sojourns[1]+0.25
+		if met && !did(x.Live) || !did(x.Sim) {
+			t.Errorf("%s: live did %s, simulated %s", name, x.Live.did(), x.Sim.did())
 		}
 		if work := res.Calibration.work(); len(x.Sim.Sojourns) != 2 || x.Sim.Makespan < work-1e-6 || x.Sim.Makespan > 3*work {
 			t.Errorf("%s: simulated %+v with %g s of work", name, x.Sim, work)
