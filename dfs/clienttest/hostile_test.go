@@ -113,10 +113,23 @@ func TestIdleAndGarbage(t *testing.T) {
 		a.Body.Close()
 		return time.Since(began), nil
 	}
-	usual, err := answered()
-	if err != nil {
-		t.Fatal(err)
+	// asks waits for an answer that is as a test says: shaking hands may take longer than nodes wait for it where the machine is busy.
+	asks := func(what string, is func(took time.Duration) bool) (took time.Duration) {
+		t.Helper()
+		testkit.Await(t, what, func() bool {
+			var err error
+			took, err = answered()
+			if errors.Is(err, peer.ErrUnheard) && strings.Contains(err.Error(), "has not answered within") {
+				return false
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			return is(took)
+		}, &took)
+		return took
 	}
+	whatever := func(time.Duration) bool { return true }
+	usual := asks("an answer", whatever)
 	pid := ownerOf(t, filepath.Join(dir, "fs"))
 	before := resident(t, pid)
 	var open []net.Conn
@@ -164,25 +177,14 @@ func TestIdleAndGarbage(t *testing.T) {
 			}
 		}
 	}
-	var took time.Duration
-	testkit.Await(t, "a client to be answered almost as soon as without them", func() bool {
-		took, err = answered()
-		if errors.Is(err, peer.ErrUnheard) && strings.Contains(err.Error(), "has not answered within") { // shaking hands takes long where the machine is busy
-			return false
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		return took < max(time.Second, 20*usual)
-	}, &took, &err)
+	took := asks("a client to be answered almost as soon as without them", func(took time.Duration) bool { return took < max(time.Second, 20*usual) })
 	if grown := resident(t, pid) - before; grown > 400<<20 {
 		t.Errorf("the node has grown by %d MB", grown>>20)
 	} else {
-		t.Logf("answered in %v; the node has grown by %d MB, from %d", took, grown>>20, before>>20)
+		t.Logf("answered in %v beside %d connections; the node has grown by %d MB, from %d", took, 4*idleEach-closed.Load(), grown>>20, before>>20)
 	}
 	testkit.Await(t, "connections that say nothing to be closed", func() bool { return closed.Load() == 4*idleEach }, &closed)
-	if _, err := answered(); err != nil {
-		t.Error(err)
-	}
+	asks("an answer in the end", whatever)
 }
 
 // secretOf reads a token file.

@@ -389,7 +389,13 @@ var draws = []struct {
 		}
 		return o
 	}},
-	{2, func(k *knowing) meta.Op { return &meta.RemoveCacheDirective{ID: k.rand.Int64N(8)} }},
+	{2, func(k *knowing) meta.Op {
+		o := &meta.RemoveCacheDirective{ID: k.rand.Int64N(8)}
+		if there, _, err := k.CacheDirectives(0, meta.CacheFilter{}); err == nil && len(there) > 0 && k.rand.IntN(4) > 0 {
+			o.ID = there[k.rand.IntN(len(there))].ID
+		}
+		return o
+	}},
 	{2, func(k *knowing) meta.Op { return &meta.Sweep{Most: 1 + k.rand.IntN(4)} }},
 	{1, func(k *knowing) meta.Op {
 		o := &meta.Collected{}

@@ -364,7 +364,7 @@ func (w *world) changeRing(p *process) {
 	case w.rand.IntN(5) == 0:
 		e = []ring.Event{ring.Weigh{Node: p.name, Weight: uint32(1 + w.rand.IntN(3))}, ring.Level{}, ring.Abandon{Segments: segments()},
 			ring.Confirm{Node: p.name, Epoch: l.known.View().Table.Epoch(), Segments: segments()}, ring.Lost{Node: p.name, Segments: segments()}}[w.rand.IntN(5)]
-		if _, is := e.(ring.Level); is && w.now%2 == 0 {
+		if _, is := e.(ring.Level); is && w.now%2 == 0 || w.rolling != nil && w.now%4 == 0 { // few of those that are updated come to allow it
 			if rack := (ring.Rack{Node: p.name, Rack: fmt.Sprint(w.now % 3)}); l.known.View().Allows(rack) {
 				e = rack
 			}

@@ -207,7 +207,7 @@ func TestBulkKeepsNothing(t *testing.T) {
 		p.Handle("/from", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RemoteAddr, " ", r.Proto) }))
 	})
 	from := func(c *http.Client) string {
-		r, err := c.Get("https://" + b.Addr().String() + "/from")
+		r, err := again(func() (*http.Response, error) { return c.Get("https://" + b.Addr().String() + "/from") })
 		if err != nil {
 			t.Fatal(err)
 		}

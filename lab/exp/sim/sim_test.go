@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
@@ -339,6 +340,19 @@ func TestAgain(t *testing.T) {
 // Two tasks, live with the real daemon and simulated.
 func TestQuickCalibration(t *testing.T) {
 	labtest.NeedRoot(t)
+	// On a busy machine the first task may be over before the urgent one comes, live or as it was measured alone.
+	var did string
+	for range 5 {
+		if did = calibrateQuickly(t); did == "" || t.Failed() {
+			return
+		}
+		t.Log(did)
+	}
+	t.Error(did)
+}
+
+// calibrateQuickly fails for what is always so, and returns what else is wrong.
+func calibrateQuickly(t *testing.T) (did string) {
 	o := simTest(t, simCalibration)
 	o.Repeats, o.Programs = 1, labtest.BuiltPrograms(t)
 	start := time.Now()
@@ -355,23 +369,19 @@ func TestQuickCalibration(t *testing.T) {
 			continue
 		}
 		x := runs[0]
+		if name == "kill" && (x.Live.Kills != 1 || x.Sim.Kills != 1) || name == "checkpoint" && (x.Live.Checkpoints != 1 || x.Sim.Checkpoints != 1) {
+			did += fmt.Sprintf("%s: live did %q, simulated %q. ", name, x.Live.did(), x.Sim.did())
+		}
 		// How long it took live depends on what else the machine does.
 		if len(x.Live.Sojourns) != 2 || x.Live.Makespan < slices.Max(x.Live.Sojourns) {
 			t.Errorf("%s: live %+v", name, x.Live)
-			continue
 		}
-		did := func(c Calibrated) bool {
-			return (name != "kill" || c.Kills == 1) && (name != "checkpoint" || c.Checkpoints == 1)
-		}
-		// Where the urgent one came last of all, and the other one was over or about to be, on a busy machine, nobody had to leave.
-		met := x.Live.Sojourns[0] > x.Live.Makespan-x.Live.Sojourns[1]+0.25
-		if met && !did(x.Live) || !did(x.Sim) {
-			t.Errorf("%s: live did %s, simulated %s", name, x.Live.did(), x.Sim.did())
-		}
-		if work := res.Calibration.work(); len(x.Sim.Sojourns) != 2 || x.Sim.Makespan < work-1e-6 || x.Sim.Makespan > 3*work {
-			t.Errorf("%s: simulated %+v with %g s of work", name, x.Sim, work)
+		work, last := res.Calibration.work(), res.Calibration.Tasks[1].Submit
+		if len(x.Sim.Sojourns) != 2 || x.Sim.Makespan < work-1e-6 || x.Sim.Makespan > last+3*work {
+			t.Errorf("%s: simulated %+v with %g s of work, the last of it after %g s", name, x.Sim, work, last)
 		}
 	}
+	return did
 }
 
 func TestFirstTasks(t *testing.T) {
