@@ -3,12 +3,23 @@ package headrace.client;
 import java.io.IOException;
 import java.net.URI;
 import java.util.Arrays;
+import java.util.function.Consumer;
+import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 
 /** For tests: local files as hdfs://c/.... */
 public class ClaimedFiles extends RawLocalFileSystem {
+    /** What comes before a file is read, of which it is told the path. */
+    public static volatile Consumer<String> opening = path -> { };
+
+    @Override
+    public FSDataInputStream open(Path path, int buffer) throws IOException {
+        opening.accept(path.toUri().getPath());
+        return super.open(path, buffer);
+    }
+
     @Override
     public URI getUri() {
         return URI.create("hdfs://c");

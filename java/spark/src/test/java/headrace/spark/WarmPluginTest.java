@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.codahale.metrics.Gauge;
+import headrace.client.Await;
 import headrace.client.ClaimedFiles;
 import headrace.client.UnixServer;
 import headrace.client.Warming;
@@ -23,6 +24,7 @@ import java.util.concurrent.ConcurrentSkipListSet;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.IntStream;
@@ -75,6 +77,7 @@ class WarmPluginTest {
 
     @AfterEach
     void tearDown() throws IOException {
+        ClaimedFiles.opening = path -> { };
         if (session != null) {
             session.stop();
         }
@@ -87,6 +90,7 @@ class WarmPluginTest {
             .config("spark.sql.shuffle.partitions", "2").config("spark.sql.warehouse.dir", dir.resolve("warehouse").toString())
             .config("spark.hadoop.fs.hdfs.impl", ClaimedFiles.class.getName())
             .config("spark.hadoop.headrace.node.socket", dir.resolve("s").toString())
+            .config("spark.hadoop.headrace.warm.patience", "5m") // however busy the machine is
             .config("spark.plugins", WarmPlugin.class.getName());
         for (int i = 0; i < properties.length; i += 2) {
             builder = builder.config(properties[i], properties[i + 1]);
@@ -104,6 +108,21 @@ class WarmPluginTest {
 
     private String at(String name) {
         return "hdfs://c" + dir + "/" + name;
+    }
+
+    /** Has whoever reads a file wait until it was asked for: Spark tells of a job some time after it has begun, and what is over by then is not asked for. */
+    private void readsWhatWasAskedFor() {
+        readsOnce(path -> asked.contains(path.substring(dir.toString().length() + 1)));
+    }
+
+    private static void readsOnce(Predicate<String> may) {
+        ClaimedFiles.opening = path -> {
+            try {
+                Await.await(() -> may.test(path));
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+        };
     }
 
     /** What has been asked for up to the end of the application. */
@@ -124,8 +143,8 @@ class WarmPluginTest {
         });
         try {
             JavaSparkContext spark = new JavaSparkContext(start().sparkContext());
-            spark.textFile(write("first", "x\n")).count();
-            called.await(); // whatever comes now waits behind it
+            readsOnce(path -> called.getCount() == 0);
+            spark.textFile(write("first", "x\n")).count(); // whatever comes now waits behind it
             WeakReference<Object> second = counted(spark, write("second", "x\n"));
             while (second.get() != null) { // within the test's time
                 spark.parallelize(List.of(1)).count(); // Spark itself knows its last job for a while
@@ -159,7 +178,7 @@ class WarmPluginTest {
 
     @Test
     void aLargeTableIsAskedForOnce() throws Exception {
-        start("spark.hadoop.headrace.warm.patience", "60s");
+        start();
         for (String query : List.of("1", "2")) {
             WarmDriver.current().query(query, () -> files(0, 250_000));
         }
@@ -200,6 +219,7 @@ class WarmPluginTest {
         String file = write("a", "x\n");
         SparkSession spark = start();
         JavaSparkContext rdds = new JavaSparkContext(spark.sparkContext());
+        readsWhatWasAskedFor();
         Callable<Long> read = () -> query ? spark.read().text(file).count() : rdds.textFile(file).count();
         assertEquals(1, read.call());
         awaitAsked();
@@ -225,6 +245,7 @@ class WarmPluginTest {
         for (int i = 0; i < 3; i++) {
             assertEquals(1, spark.read().text(at("t")).join(spark.read().text(at("u")), "value").groupBy("value").count().collectAsList().size());
         }
+        readsWhatWasAskedFor();
         JavaRDD<String> lines = new JavaSparkContext(spark.sparkContext()).textFile(write("c", "x\n"));
         for (int i = 0; i < 3; i++) {
             assertEquals(1, lines.count());
@@ -248,8 +269,7 @@ class WarmPluginTest {
         write("t/day=2/b", "x\n");
         write("u/c", "x\nz\n");
         SparkSession spark = start("spark.sql.adaptive.enabled", "" + adaptive,
-            "spark.sql.sources.useV1SourceList", firstVersion, "spark.hadoop.headrace.warm.lead", "60",
-            "spark.hadoop.headrace.warm.patience", "60s");
+            "spark.sql.sources.useV1SourceList", firstVersion, "spark.hadoop.headrace.warm.lead", "5m");
         Dataset<Row> t = spark.read().text(at("t")).where("day = 2");
         Dataset<Row> joined = t.join(spark.read().text(at("u")), "value").groupBy("value").count();
         asked.clear(); // what Spark itself reads to know the tables
@@ -349,11 +369,12 @@ class WarmPluginTest {
         write("t/day=1/a", "x\n");
         write("t/day=2/b", "x\n");
         write("u/c", "2\n");
-        SparkSession spark = start("spark.hadoop.headrace.warm.patience", "60s");
+        SparkSession spark = start();
         Gauge<?> failed = gauge("warm.failed");
         spark.read().text(at("t")).createOrReplaceTempView("t");
         spark.read().text(at("u")).createOrReplaceTempView("u");
         asked.clear();
+        readsWhatWasAskedFor();
         assertEquals(1, spark.sql("select value from t where day = (select max(cast(value as int)) from u)").collectAsList().size());
         assertEquals(Set.of("t/day=2/b", "u/c"), askedInAll());
         assertEquals(0L, failed.getValue());
@@ -377,6 +398,7 @@ class WarmPluginTest {
         Dataset<Row> pruned = spark.sql("select t.value from t join u on t.day = cast(u.value as int) where u.value like '2%'");
         assertTrue(pruned.queryExecution().toString().contains("dynamicpruning"), pruned.queryExecution()::toString);
         asked.clear();
+        readsWhatWasAskedFor();
         assertEquals(1, pruned.collectAsList().size());
         assertEquals(Set.of("t/day=2/b", "u/c"), askedInAll());
     }
@@ -386,6 +408,7 @@ class WarmPluginTest {
         write("t/a", "x\n");
         write("t/b", "y\n");
         SparkSession spark = start("spark.sql.files.openCostInBytes", "1000000", "spark.sql.files.maxPartitionBytes", "1000000");
+        readsWhatWasAskedFor();
         assertEquals(1, spark.read().text(at("t")).limit(1).collectAsList().size());
         assertEquals(1, askedInAll().size());
     }
@@ -398,6 +421,7 @@ class WarmPluginTest {
         write("taken/d", "x\n");
         write("taken/e", "x\n");
         JavaSparkContext spark = new JavaSparkContext(start().sparkContext());
+        readsWhatWasAskedFor();
         assertEquals(1, spark.textFile(at("taken"), 2).take(1).size());
         long n = spark.textFile(at("old")).union(spark.newAPIHadoopFile(at("new"),
             org.apache.hadoop.mapreduce.lib.input.TextInputFormat.class, org.apache.hadoop.io.LongWritable.class,
@@ -427,7 +451,7 @@ class WarmPluginTest {
         CountDownLatch over = new CountDownLatch(1);
         node = new UnixServer(dir.resolve("s"), (in, out) -> over.await());
         String file = write("a", "x\n");
-        SparkSession spark = start("spark.hadoop.headrace.warm.patience", "5m");
+        SparkSession spark = start();
         for (int i = 0; i < 3; i++) {
             assertEquals(1, spark.read().text(file).count());
         }
@@ -442,7 +466,8 @@ class WarmPluginTest {
         node = new UnixServer(dir.resolve("s"), (in, out) -> over.await());
         write("t/a", "x\ny\n");
         write("u/b", "x\n");
-        SparkSession spark = start("spark.hadoop.headrace.warm.lead", "60", "spark.sql.autoBroadcastJoinThreshold", "-1");
+        SparkSession spark = start("spark.hadoop.headrace.warm.lead", "5m", "spark.hadoop.headrace.warm.patience", "200ms",
+            "spark.sql.autoBroadcastJoinThreshold", "-1");
         Dataset<Row> joined = spark.read().text(at("t")).join(spark.read().text(at("u")), "value").groupBy("value").count();
         assertEquals(1, joined.collectAsList().size());
         assertEquals(1L, gauge("warm.late").getValue());

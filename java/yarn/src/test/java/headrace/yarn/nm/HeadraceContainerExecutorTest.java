@@ -92,7 +92,7 @@ class HeadraceContainerExecutorTest {
     private Configuration configuration() {
         Configuration conf = new YarnConfiguration();
         conf.set("headrace.node.socket", dir.resolve("s").toString());
-        conf.setInt("headrace.node.timeout-ms", 30_000);
+        conf.setInt("headrace.node.timeout-ms", 300_000);
         conf.set(PROCESS_TREE, HeadraceProcessTree.class.getName());
         return conf;
     }
@@ -176,6 +176,7 @@ class HeadraceContainerExecutorTest {
 
     @Test
     void aClassThatCannotBeLinkedKeepsNoContainerFromStarting() throws Exception {
+        assertThrows(LinkageError.class, Unlinkable::use); // the first error does not name it
         LaunchWrapper wrapper = new LaunchWrapper(announcement -> List.of("/opt/shim"), id -> {
             Unlinkable.use();
             return null;

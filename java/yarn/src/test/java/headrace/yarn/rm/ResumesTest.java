@@ -49,16 +49,18 @@ class ResumesTest {
             Resumes resumes = new Resumes(manager, TestScheduler.HURRIED);
             ApplicationAttemptId attempt = ApplicationAttemptId.newInstance(ApplicationId.newInstance(1, 1), 1);
             List<Suspension> all = new ArrayList<>();
+            long began = System.nanoTime();
             for (int i = 1; i <= 100; i++) {
                 Suspension s = new Suspension(ContainerId.newContainerId(attempt, i), Phase.RESUMING, 1);
                 resumes.deliver(s, true);
                 assertNotEquals(0, s.undeliveredMs, "the time begins when it is to be told");
                 all.add(s);
             }
+            long took = System.nanoTime() - began;
             while (all.stream().anyMatch(s -> s.calling)) { // one after the other it would be five minutes
                 Thread.sleep(5);
             }
-            assertTrue(calls.get() <= 3, calls + " calls");
+            assertTrue(calls.get() <= 3 + took / 3_000_000_000L, calls + " calls"); // those that come after a silence are called again
             assertTrue(all.stream().noneMatch(s -> s.delivered));
 
             Suspension s = all.get(0);
