@@ -12,22 +12,26 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"headrace/internal/linux"
 )
 
-// attaching is what Attach knows of a disk. Only who calls that uses it.
+// attaching is what Attach knows of a disk. Only who calls that uses it, but for refuses, which Store.mu guards.
 type attaching struct {
 	asked   chan answer // what VERSION says, while it is being read
 	closing bool        // the files are being closed by which nobody else could unmount the disk
 	closed  atomic.Bool // they are
 	away    bool        // the disk was not there since it was taken out, or when the store was opened
 	empty   bool        // that an empty one is in its place was told
+	refuses error       // see Volume.Unwritable
 }
 
 // answer is what a VERSION has in it.
 type answer struct {
 	content string
 	err     error
-	empty   bool // another disk than what is above it is there, with nothing in it
+	empty   bool  // another disk than what is above it is there, with nothing in it
+	refuses error // it cannot be written, and is not full
 }
 
 // askTime is how long Attach waits for a disk.
@@ -48,6 +52,9 @@ func Attach(s *Store) (back []string) {
 				v.takeOut(ErrNotMounted)
 				v.away = true
 			}
+			s.mu.Lock()
+			v.refuses = said.refuses
+			s.mu.Unlock()
 		case errors.Is(said.err, os.ErrNotExist):
 			v.away = true
 			v.letGo()
@@ -72,7 +79,11 @@ func (v *volume) ask() (a answer, known bool) {
 		v.asked = make(chan answer, 1)
 		go func(to chan<- answer) {
 			b, err := readFile(v.fs, filepath.Join(v.dir, "VERSION"), os.O_RDONLY)
-			to <- answer{string(b), err, errors.Is(err, os.ErrNotExist) && emptyDisk(v.dir)}
+			refuses := linux.Writable(filepath.Join(v.dir, "files"))
+			if !errors.Is(refuses, os.ErrPermission) && !errors.Is(refuses, unix.EROFS) {
+				refuses = nil
+			}
+			to <- answer{string(b), err, errors.Is(err, os.ErrNotExist) && emptyDisk(v.dir), refuses}
 		}(v.asked)
 	}
 	late := time.NewTimer(askTime)

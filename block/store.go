@@ -483,6 +483,8 @@ type Volume struct {
 	Replicas, Used, Damaged int64
 	// Cause is why it is out of use, nil if it is not.
 	Cause error
+	// Unwritable is why nothing can be made on it, though it is in use, as of the last Attach: no right to. That it is full Room says.
+	Unwritable error
 	// Identified: it has said what it is, or was made.
 	Identified bool
 	// Unseen is why its replicas are not known, so that ErrNotFound does not say that there are none: it could not be used from the start, or since it
@@ -505,7 +507,7 @@ func (s *Store) Volumes() []Volume {
 		}
 		all[i] = Volume{Dir: v.dir, Cause: err, Identified: v.identified, Unseen: v.unseen, Gaps: gaps, Replicas: v.replicas, Used: v.used, Room: Room{Out: err != nil || v.late.Load() != 0, Total: total, Free: free - v.promised, Writers: v.writers}}
 		if err == nil {
-			all[i].Damaged = v.damaged
+			all[i].Damaged, all[i].Unwritable = v.damaged, v.refuses
 		}
 		s.mu.Unlock()
 	}

@@ -34,9 +34,10 @@ type Node struct {
 	Blocks   *block.Store
 	Keeper   *Keeper
 
-	lock io.Closer
-	db   *bolt.DB
-	news news
+	lock       io.Closer
+	db         *bolt.DB
+	news       news
+	unwritable unwritable
 	// unclosed and left have upkeep look for blocks to be recovered, and for what was deleted.
 	unclosed, left chan struct{}
 
@@ -74,6 +75,7 @@ func Open(c Config) (*Node, error) {
 	n.running.Go(n.recoverBlocks)
 	n.running.Go(n.keepIndex)
 	n.running.Go(n.attachDisks)
+	n.running.Go(func() { n.rounds(attachInterval, nil, func() { lookAtDirectories(n) }) })
 	n.running.Go(n.Keeper.keep)
 	n.running.Go(n.Keeper.verifyCopies)
 	n.running.Go(n.tellMemory)

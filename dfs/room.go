@@ -21,7 +21,12 @@ type Room struct {
 	Failed []FailedDisk
 	// Homeless is how many blocks of segments that are to be here had no room when they were tried last: those whose places are kept, and damaged ones, are not among them.
 	Homeless int
+	// Unwritable are directories in use that cannot be written any more.
+	Unwritable []UnwritableDir
 }
+
+// UnwritableDir is a directory of a node that cannot be written, with what that means, the reason, and what to do.
+type UnwritableDir struct{ Dir, Cause string }
 
 // FailedDisk is a disk of a node that is out of use, with the reason.
 type FailedDisk struct{ Dir, Cause string }
@@ -32,7 +37,7 @@ type Gap struct {
 	block.Gap
 }
 
-// mostGaps is how many gaps, and how many failed disks, a node tells others of.
+// mostGaps is how many gaps, failed disks and directories that cannot be written a node tells others of.
 const mostGaps = 20
 
 // Room returns that of the disks that are in use, and tells which are not. It does not look at the blocks.
@@ -53,6 +58,8 @@ func (n *Node) Room() (r Room) {
 			r.SomeGaps = append(r.SomeGaps, Gap{v.Dir, g})
 		}
 	}
+	r.Unwritable = n.unwritable.all()
+	r.Unwritable = r.Unwritable[:min(len(r.Unwritable), mostGaps)]
 	if n.Keeper != nil {
 		r.Homeless = int(n.Keeper.homeless.Load())
 	}
@@ -64,6 +71,9 @@ func (r Room) Wire() *wire.RingRoom {
 	w := &wire.RingRoom{Capacity: r.Capacity, Used: r.Used, Remaining: r.Remaining, Blocks: uint64(r.Blocks), Gaps: uint64(r.Gaps), Homeless: uint64(r.Homeless)}
 	for _, d := range r.Failed {
 		w.Failed = append(w.Failed, &wire.RingDisk{Dir: strings.ToValidUTF8(d.Dir, "?"), Cause: strings.ToValidUTF8(d.Cause, "?")})
+	}
+	for _, d := range r.Unwritable {
+		w.Unwritable = append(w.Unwritable, &wire.RingDisk{Dir: strings.ToValidUTF8(d.Dir, "?"), Cause: strings.ToValidUTF8(d.Cause, "?")})
 	}
 	for _, g := range r.SomeGaps {
 		cause := "unknown"
@@ -81,6 +91,9 @@ func RoomFrom(w *wire.RingRoom) Room {
 	for _, d := range w.GetFailed()[:min(len(w.GetFailed()), mostGaps)] {
 		r.Failed = append(r.Failed, FailedDisk{d.GetDir(), d.GetCause()})
 	}
+	for _, d := range w.GetUnwritable()[:min(len(w.GetUnwritable()), mostGaps)] {
+		r.Unwritable = append(r.Unwritable, UnwritableDir{d.GetDir(), d.GetCause()})
+	}
 	for _, g := range w.GetSomeGaps()[:min(len(w.GetSomeGaps()), mostGaps)] {
 		r.SomeGaps = append(r.SomeGaps, Gap{g.GetDir(), block.Gap{File: g.GetFile(), From: g.GetFrom(), To: g.GetTo(), Cause: errors.New(g.GetCause())}})
 	}
@@ -93,7 +106,7 @@ func (r Room) Full() bool { return r.Capacity == 0 || r.Remaining < r.Capacity/2
 // Plus adds another node's.
 func (r Room) Plus(o Room) Room {
 	return Room{r.Capacity + o.Capacity, r.Used + o.Used, r.Remaining + o.Remaining, r.Blocks + o.Blocks, r.Gaps + o.Gaps, slices.Concat(r.SomeGaps, o.SomeGaps),
-		slices.Concat(r.Failed, o.Failed), r.Homeless + o.Homeless}
+		slices.Concat(r.Failed, o.Failed), r.Homeless + o.Homeless, slices.Concat(r.Unwritable, o.Unwritable)}
 }
 
 // RoomOf returns what is known of a node of the ring.

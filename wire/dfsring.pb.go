@@ -353,7 +353,9 @@ type RingRoom struct {
 	// Disks that are out of use.
 	Failed []*RingDisk `protobuf:"bytes,7,rep,name=failed,proto3" json:"failed,omitempty"`
 	// How many blocks are to be there for which there is no room.
-	Homeless      uint64 `protobuf:"varint,8,opt,name=homeless,proto3" json:"homeless,omitempty"`
+	Homeless uint64 `protobuf:"varint,8,opt,name=homeless,proto3" json:"homeless,omitempty"`
+	// Directories in use that cannot be written any more: what that means, the reason, and what to do.
+	Unwritable    []*RingDisk `protobuf:"bytes,9,rep,name=unwritable,proto3" json:"unwritable,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -444,11 +446,18 @@ func (x *RingRoom) GetHomeless() uint64 {
 	return 0
 }
 
+func (x *RingRoom) GetUnwritable() []*RingDisk {
+	if x != nil {
+		return x.Unwritable
+	}
+	return nil
+}
+
 type RingDisk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Its directory.
 	Dir string `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"`
-	// Why it is out of use.
+	// Why it is out of use, or cannot be written.
 	Cause         string `protobuf:"bytes,2,opt,name=cause,proto3" json:"cause,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1749,7 +1758,7 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
 	"\x05owner\x18\x02 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05group\x18\x03 \x01(\tR\x05group\x12\x10\n" +
-	"\x03key\x18\x04 \x01(\fR\x03key\"\x82\x02\n" +
+	"\x03key\x18\x04 \x01(\fR\x03key\"\xb9\x02\n" +
 	"\bRingRoom\x12\x1a\n" +
 	"\bcapacity\x18\x01 \x01(\x04R\bcapacity\x12\x12\n" +
 	"\x04used\x18\x02 \x01(\x04R\x04used\x12\x1c\n" +
@@ -1758,7 +1767,10 @@ const file_dfsring_proto_rawDesc = "" +
 	"\x04gaps\x18\x05 \x01(\x04R\x04gaps\x121\n" +
 	"\tsome_gaps\x18\x06 \x03(\v2\x14.headrace.v1.RingGapR\bsomeGaps\x12-\n" +
 	"\x06failed\x18\a \x03(\v2\x15.headrace.v1.RingDiskR\x06failed\x12\x1a\n" +
-	"\bhomeless\x18\b \x01(\x04R\bhomeless\"2\n" +
+	"\bhomeless\x18\b \x01(\x04R\bhomeless\x125\n" +
+	"\n" +
+	"unwritable\x18\t \x03(\v2\x15.headrace.v1.RingDiskR\n" +
+	"unwritable\"2\n" +
 	"\bRingDisk\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x14\n" +
 	"\x05cause\x18\x02 \x01(\tR\x05cause\"}\n" +
@@ -1903,36 +1915,37 @@ var file_dfsring_proto_depIdxs = []int32{
 	3,  // 1: headrace.v1.RingJoinResponse.file_system:type_name -> headrace.v1.RingFileSystem
 	6,  // 2: headrace.v1.RingRoom.some_gaps:type_name -> headrace.v1.RingGap
 	5,  // 3: headrace.v1.RingRoom.failed:type_name -> headrace.v1.RingDisk
-	0,  // 4: headrace.v1.RingBeatRequest.member:type_name -> headrace.v1.RingMember
-	4,  // 5: headrace.v1.RingBeatRequest.room:type_name -> headrace.v1.RingRoom
-	14, // 6: headrace.v1.RingPassResponse.exception:type_name -> headrace.v1.RingException
-	13, // 7: headrace.v1.RingPassResponse.not_leading:type_name -> headrace.v1.RingNotLeading
-	17, // 8: headrace.v1.RingResponse.nodes:type_name -> headrace.v1.RingNode
-	0,  // 9: headrace.v1.RingNode.member:type_name -> headrace.v1.RingMember
-	4,  // 10: headrace.v1.RingNode.room:type_name -> headrace.v1.RingRoom
-	1,  // 11: headrace.v1.RingService.Join:input_type -> headrace.v1.RingJoinRequest
-	7,  // 12: headrace.v1.RingService.Beat:input_type -> headrace.v1.RingBeatRequest
-	9,  // 13: headrace.v1.RingService.Ping:input_type -> headrace.v1.RingPingRequest
-	11, // 14: headrace.v1.RingService.Pass:input_type -> headrace.v1.RingPassRequest
-	15, // 15: headrace.v1.RingAdmin.Ring:input_type -> headrace.v1.RingRequest
-	18, // 16: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
-	19, // 17: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
-	20, // 18: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
-	22, // 19: headrace.v1.RingAdmin.Raise:input_type -> headrace.v1.RingRaiseRequest
-	2,  // 20: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
-	8,  // 21: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
-	10, // 22: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
-	12, // 23: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
-	16, // 24: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
-	21, // 25: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
-	21, // 26: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
-	21, // 27: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
-	23, // 28: headrace.v1.RingAdmin.Raise:output_type -> headrace.v1.RingRaiseResponse
-	20, // [20:29] is the sub-list for method output_type
-	11, // [11:20] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	5,  // 4: headrace.v1.RingRoom.unwritable:type_name -> headrace.v1.RingDisk
+	0,  // 5: headrace.v1.RingBeatRequest.member:type_name -> headrace.v1.RingMember
+	4,  // 6: headrace.v1.RingBeatRequest.room:type_name -> headrace.v1.RingRoom
+	14, // 7: headrace.v1.RingPassResponse.exception:type_name -> headrace.v1.RingException
+	13, // 8: headrace.v1.RingPassResponse.not_leading:type_name -> headrace.v1.RingNotLeading
+	17, // 9: headrace.v1.RingResponse.nodes:type_name -> headrace.v1.RingNode
+	0,  // 10: headrace.v1.RingNode.member:type_name -> headrace.v1.RingMember
+	4,  // 11: headrace.v1.RingNode.room:type_name -> headrace.v1.RingRoom
+	1,  // 12: headrace.v1.RingService.Join:input_type -> headrace.v1.RingJoinRequest
+	7,  // 13: headrace.v1.RingService.Beat:input_type -> headrace.v1.RingBeatRequest
+	9,  // 14: headrace.v1.RingService.Ping:input_type -> headrace.v1.RingPingRequest
+	11, // 15: headrace.v1.RingService.Pass:input_type -> headrace.v1.RingPassRequest
+	15, // 16: headrace.v1.RingAdmin.Ring:input_type -> headrace.v1.RingRequest
+	18, // 17: headrace.v1.RingAdmin.Drain:input_type -> headrace.v1.RingDrainRequest
+	19, // 18: headrace.v1.RingAdmin.Fill:input_type -> headrace.v1.RingFillRequest
+	20, // 19: headrace.v1.RingAdmin.Remove:input_type -> headrace.v1.RingRemoveRequest
+	22, // 20: headrace.v1.RingAdmin.Raise:input_type -> headrace.v1.RingRaiseRequest
+	2,  // 21: headrace.v1.RingService.Join:output_type -> headrace.v1.RingJoinResponse
+	8,  // 22: headrace.v1.RingService.Beat:output_type -> headrace.v1.RingBeatResponse
+	10, // 23: headrace.v1.RingService.Ping:output_type -> headrace.v1.RingPingResponse
+	12, // 24: headrace.v1.RingService.Pass:output_type -> headrace.v1.RingPassResponse
+	16, // 25: headrace.v1.RingAdmin.Ring:output_type -> headrace.v1.RingResponse
+	21, // 26: headrace.v1.RingAdmin.Drain:output_type -> headrace.v1.RingChangeResponse
+	21, // 27: headrace.v1.RingAdmin.Fill:output_type -> headrace.v1.RingChangeResponse
+	21, // 28: headrace.v1.RingAdmin.Remove:output_type -> headrace.v1.RingChangeResponse
+	23, // 29: headrace.v1.RingAdmin.Raise:output_type -> headrace.v1.RingRaiseResponse
+	21, // [21:30] is the sub-list for method output_type
+	12, // [12:21] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_dfsring_proto_init() }

@@ -57,6 +57,7 @@ var (
 	namesFreeDesc = desc("names_free_bytes", "What is free on the disk with the names and their log.")
 	namesSizeDesc = desc("names_size_bytes", "The size of that disk.")
 	outDesc       = desc("disk_out", "1: the disk is out of use.", "dir")
+	readOnlyDesc  = desc("directory_unwritable", "1: the directory cannot be written any more; the log and headrace dfs ring say why, and what to do.", "dir")
 	damagedDesc   = desc("copies_damaged", "Copies here that cannot be read as they were written, and are not replaced yet.")
 	homelessDesc  = desc("blocks_without_room", "Blocks of segments that are to be here and for which there was no room when they were tried last; not those whose places are kept, nor damaged ones.")
 	waitingDesc   = desc("disk_readers_waiting", "Readers that wait for their turn at a device.", "device")
@@ -100,7 +101,15 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	gauge(damagedDesc, float64(damaged))
-	gauge(homelessDesc, float64(n.Room().Homeless))
+	room := n.Room()
+	gauge(homelessDesc, float64(room.Homeless))
+	unwritable := map[string]float64{n.Config.Dir: 0, n.Config.Run: 0}
+	for _, d := range room.Unwritable {
+		unwritable[d.Dir] = 1
+	}
+	for dir, is := range unwritable {
+		gauge(readOnlyDesc, is, dir)
+	}
 	if free, size, err := vfs.Space(n.Config.Dir); err == nil {
 		gauge(namesFreeDesc, float64(free))
 		gauge(namesSizeDesc, float64(size))

@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -62,9 +63,10 @@ func TestPages(t *testing.T) {
 		return a.StatusCode, a.Header, string(b)
 	}
 	for path, want := range map[string][]string{
-		"/":        {"It leads the names", s.node.Identity.Pool, s.node.Identity.Node, "<tr><th>Files open<td>1"},
-		"/metrics": {"headrace_dfs_leads 1\n", "headrace_dfs_files_open 1\n", "headrace_dfs_blocks 1\n", `headrace_dfs_web_seconds_count{op="CREATE"} 2`, "headrace_dfs_raft_voters 1\n", "headrace_dfs_blocks_missing 0\n", `headrace_dfs_ring_nodes{state="up"} 1`},
-		"/jmx":     {`"State": "active"`, `"BlocksTotal": 1`},
+		"/": {"It leads the names", s.node.Identity.Pool, s.node.Identity.Node, "<tr><th>Files open<td>1"},
+		"/metrics": {"headrace_dfs_leads 1\n", "headrace_dfs_files_open 1\n", "headrace_dfs_blocks 1\n", `headrace_dfs_web_seconds_count{op="CREATE"} 2`, "headrace_dfs_raft_voters 1\n", "headrace_dfs_blocks_missing 0\n", `headrace_dfs_ring_nodes{state="up"} 1`,
+			fmt.Sprintf("headrace_dfs_directory_unwritable{dir=%q} 0\n", s.node.Config.Dir)},
+		"/jmx": {`"State": "active"`, `"BlocksTotal": 1`},
 	} {
 		status, h, text := get(path)
 		if status != http.StatusOK || strings.Contains(text, "secret") {

@@ -3,6 +3,7 @@ package testkit
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -41,4 +42,21 @@ func ComingDisk(t testing.TB) (dir string, mount, detach func(), unmount func() 
 	}
 	t.Cleanup(func() { unix.Unmount(dir, unix.MNT_DETACH) })
 	return dir, mount, detach, func() error { return unix.Unmount(dir, 0) }
+}
+
+// ReadOnly lets nobody write what is in a directory, by its name, until the function is called that it returns. Where that cannot be done the test is skipped.
+func ReadOnly(t testing.TB, dir string) (end func()) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("a directory that cannot be written any more needs the right to mount: run it as root")
+	}
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		t.Skip("a directory that cannot be written any more needs the right to mount:", err)
+	}
+	end = sync.OnceFunc(func() { unix.Unmount(dir, unix.MNT_DETACH) })
+	t.Cleanup(end)
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	return end
 }

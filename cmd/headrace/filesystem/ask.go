@@ -113,7 +113,9 @@ type Status struct {
 	// FailedDisks are out of use, Homeless are blocks for which a node has no room; headrace dfs ring says which, and what can be done.
 	FailedDisks int    `json:"failedDisks"`
 	Homeless    uint64 `json:"homeless"`
-	SafeMode    bool   `json:"safeMode"`
+	// Unwritable are directories that nodes cannot write any more.
+	Unwritable int  `json:"unwritable"`
+	SafeMode   bool `json:"safeMode"`
 	// Version is the one in force, Versions are those that nodes understand.
 	Version  uint32        `json:"version"`
 	Versions []NodeVersion `json:"versions"`
@@ -152,6 +154,7 @@ func (a verbs) status(c asker, fs string) error {
 		s.Gaps += n.Gaps
 		s.FailedDisks += len(n.Failed)
 		s.Homeless += n.Homeless
+		s.Unwritable += len(n.Unwritable)
 		if n.Differs {
 			s.Differing++
 		}
@@ -175,6 +178,9 @@ func (a verbs) status(c asker, fs string) error {
 	}
 	if s.FailedDisks > 0 {
 		title += fmt.Sprintf(", %d disks are out of use: headrace dfs ring says which", s.FailedDisks)
+	}
+	if s.Unwritable > 0 {
+		title += fmt.Sprintf(", %d directories cannot be written any more: headrace dfs ring says which", s.Unwritable)
 	}
 	if s.Homeless > 0 {
 		title += fmt.Sprintf(", no room for %d blocks where they are to be: headrace dfs ring says what can be done", s.Homeless)

@@ -42,8 +42,9 @@ of more, and is to get some yet while nodes come or go. Down is a node that was 
 heard for some seconds: nothing is moved for it. Out is one that is not expected
 back: others have taken over.
 
-On its standard error it names disks that nodes do not use, and nodes that have no room
-for all that is to be there, with what can be done.`,
+On its standard error it names disks that nodes do not use, directories that they cannot
+write any more, and nodes that have no room for all that is to be there, with what can
+be done.`,
 		Example: `  headrace dfs ring
   headrace dfs ring --format json | jq -r '.nodes[] | select(.state != "up").name'`,
 		Args:              cli.Takes(0, 0, ""),
@@ -102,6 +103,15 @@ type Node struct {
 	Failed []FailedDisk `json:"failed"`
 	// Homeless is how many blocks are to be there for which it has no room.
 	Homeless uint64 `json:"homeless"`
+	// Unwritable are its directories that cannot be written any more.
+	Unwritable []Directory `json:"unwritable"`
+}
+
+// Directory is one that a node cannot write.
+type Directory struct {
+	Dir string `json:"dir"`
+	// Cause is what that means, the reason, and what to do.
+	Cause string `json:"cause"`
 }
 
 // FailedDisk is a disk that a node does not use.
@@ -128,7 +138,7 @@ func ringOf(w *wire.RingResponse) Ring {
 	for _, n := range w.Nodes {
 		m, room := n.GetMember(), n.GetRoom()
 		r.Nodes = append(r.Nodes, Node{m.GetName(), n.State, n.Leaving, n.Leads, n.Votes, n.Differs, n.Version, hostPort(m.GetHost(), m.GetRpcPort()), hostPort(m.GetHost(), m.GetPeerPort()),
-			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent, room.GetGaps(), gapsOf(room.GetSomeGaps()), failedOf(room.GetFailed()), room.GetHomeless()})
+			m.GetRack(), n.Owns, n.Holds, n.Fills, room.GetCapacity(), room.GetUsed(), room.GetRemaining(), room.GetBlocks(), n.Silent, room.GetGaps(), gapsOf(room.GetSomeGaps()), failedOf(room.GetFailed()), room.GetHomeless(), unwritableOf(room.GetUnwritable())})
 	}
 	return r
 }
@@ -149,6 +159,14 @@ func failedOf(all []*wire.RingDisk) []FailedDisk {
 	return disks
 }
 
+func unwritableOf(all []*wire.RingDisk) []Directory {
+	dirs := []Directory{}
+	for _, d := range all {
+		dirs = append(dirs, Directory{d.GetDir(), d.GetCause()})
+	}
+	return dirs
+}
+
 // called is a node, for people.
 func (n Node) called() string { return fmt.Sprintf("node %s (%s)", shortName(n.Name), n.Address) }
 
@@ -159,6 +177,16 @@ func (r Ring) failed() (lines []string) {
 			dir := cli.OneLine(d.Disk)
 			lines = append(lines, fmt.Sprintf("%s, disk %s: it is out of use (%s); what it had is made anew from other copies, if there are any; headrace dfs fsck names the files of which there are none. Mount it again, or put another in its place, and start the node once with --new-disk %[2]s",
 				n.called(), dir, cli.OneLine(d.Cause)))
+		}
+	}
+	return lines
+}
+
+// unwritable are lines for people about directories that nodes cannot write any more.
+func (r Ring) unwritable() (lines []string) {
+	for _, n := range r.Nodes {
+		for _, d := range n.Unwritable {
+			lines = append(lines, fmt.Sprintf("%s, directory %s: it cannot be written any more: %s", n.called(), cli.OneLine(d.Dir), cli.OneLine(d.Cause)))
 		}
 	}
 	return lines
@@ -256,7 +284,7 @@ func (a verbs) showRing(w *wire.RingResponse) error {
 	if err := a.Table(t); err != nil {
 		return err
 	}
-	a.Notes(append(r.failed(), r.homeless()...))
+	a.Notes(slices.Concat(r.failed(), r.unwritable(), r.homeless()))
 	return nil
 }
 

@@ -19,6 +19,16 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// TestUnwritable: a directory that a node cannot write is named with what is said of it, on one line.
+func TestUnwritable(t *testing.T) {
+	r := ringOf(&wire.RingResponse{Nodes: []*wire.RingNode{{Member: &wire.RingMember{Name: "aaaaaaaaaa", Host: "10.1.2.4", RpcPort: 8020},
+		Room: &wire.RingRoom{Unwritable: []*wire.RingDisk{{Dir: "/d\n", Cause: "the node ends: read-only file system: mount it again"}}}}, {}}})
+	if said := r.unwritable(); len(said) != 1 || !strings.HasPrefix(said[0], "node aaaaaaaa (10.1.2.4:8020), directory /d") || strings.Contains(said[0], "\n") ||
+		!strings.HasSuffix(said[0], "any more: the node ends: read-only file system: mount it again") {
+		t.Errorf("%q", said)
+	}
+}
+
 // TestDirectoryIsTold: of a directory of a disk that cannot be listed it is said that files of all paths may lack a copy.
 func TestDirectoryIsTold(t *testing.T) {
 	r := ringOf(&wire.RingResponse{Nodes: []*wire.RingNode{{Member: &wire.RingMember{Name: "aaaaaaaaaa"},
