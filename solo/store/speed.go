@@ -85,7 +85,8 @@ func learnBandwidth(known float64, bytes int64, net, gross time.Duration) float6
 	return Average(known, float64(bytes)/net.Seconds())
 }
 
-// Average moves an average towards a new sample; the first one is taken as it is.
+// Average moves an average towards a new sample; the first one is taken as it is. It keeps nothing: what the daemon has learned of each store, of swap and
+// of each task's dumps are numbers of their own.
 func Average(average, sample float64) float64 {
 	if average == 0 {
 		return sample
