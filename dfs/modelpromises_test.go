@@ -448,7 +448,8 @@ func newModel(seed uint64, f modelFault, counts map[string]int) *model {
 // TestBlockOnThreeNodes has writers write a block to three nodes. These die and lose power at any step, within any operation of their disks and
 // several at once; bits flip, and sectors cannot be read; of those that have two disks one fails, hangs, is full, is not mounted, is there again, or is replaced; pipelines are built anew, with others; copies are made beside what is there, and end late;
 // writers die, and the block is recovered, cut and gone on with. What was acknowledged is there while one of the nodes has lost nothing, what
-// was synced always, no byte is another than was written, and what is damaged is replaced.
+// was synced also when all have lost power, no byte is another than was written, and what is damaged is replaced. Of a copy that was damaged, or whose disk was replaced, nothing
+// is promised, though it was synced and the block was closed, until all of it was read or it was made again (hurt): a good one elsewhere has to be found, also when its disk is away.
 func TestBlockOnThreeNodes(t *testing.T) {
 	n := *modelSeeds
 	if testing.Short() {
