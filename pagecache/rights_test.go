@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
+	"headrace/internal/testkit"
 )
 
 const mib = 1 << 20
@@ -298,10 +299,8 @@ func memoryCgroup(t *testing.T, limit int) string {
 		if os.Mkdir(dir, 0o700) != nil {
 			continue
 		}
-		t.Cleanup(func() {
-			if err := os.Remove(dir); err != nil {
-				t.Error(err)
-			}
+		t.Cleanup(func() { // who was in it may be on its way out yet
+			testkit.Await(t, "the cgroup to be removed", func() bool { return os.Remove(dir) == nil })
 		})
 		if err := os.WriteFile(filepath.Join(dir, v[1]), []byte(strconv.Itoa(limit)), 0); err == nil {
 			return dir

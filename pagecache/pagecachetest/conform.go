@@ -86,13 +86,24 @@ func (t *trial) file(size int64) *os.File {
 		}
 	}
 	err = linux.Control(f, func(fd int) error {
-		return errors.Join(unix.Fsync(fd), unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM), unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED))
+		err := errors.Join(unix.Fsync(fd), unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM))
+		for range evictions {
+			err = errors.Join(err, unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED))
+			if n, _ := linux.MappedPages(fd, 0, size); n == 0 || err != nil {
+				break
+			}
+			runtime.Gosched()
+		}
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
+
+// evictions is how often is tried to have all leave memory: what the kernel has in use for a moment, to move it for example, stays the first time.
+const evictions = 100
 
 func (t *trial) must(err error) {
 	t.Helper()
@@ -108,18 +119,23 @@ func (t *trial) want(f *os.File, r pagecache.Range, want int64) {
 	}
 }
 
-// empty has all of a range leave that may, and wants so much to be left. What the kernel has
-// in use for a moment, to move it for example, stays the first time.
+// empty has all of a range leave that may, and wants so much to be left of it.
 func (t *trial) empty(f *os.File, r pagecache.Range, want int64) {
 	t.Helper()
-	for range 100 {
+	t.evictUntil(f, r, r, want)
+	t.want(f, r, want)
+}
+
+// evictUntil has a range leave until of all that was wanted no more is left.
+func (t *trial) evictUntil(f *os.File, r, all pagecache.Range, want int64) {
+	t.Helper()
+	for range evictions {
 		t.must(t.c.Evict(f, r))
-		if got, err := t.c.Resident(f, r); got <= want || err != nil {
+		if got, err := t.c.Resident(f, all); got <= want || err != nil {
 			break
 		}
 		runtime.Gosched()
 	}
-	t.want(f, r, want)
 }
 
 func (t *trial) resident() {
@@ -235,7 +251,7 @@ func (t *trial) twice() {
 	t.refresh()
 	t.watching(b, mib)
 	t.must(b.Close())
-	t.must(c.Evict(f, pagecache.Range{Len: mib}))
+	t.empty(f, pagecache.Range{Len: mib}, 0)
 	again, err := c.Watch(f)
 	t.must(err)
 	defer again.Close()
@@ -262,7 +278,7 @@ func (t *trial) evict() {
 		{all, 0},
 	} {
 		fill()
-		t.must(c.Evict(f, x.r))
+		t.evictUntil(f, x.r, all, x.want)
 		if n, err := c.Resident(f, all); n != x.want || err != nil {
 			t.Errorf("after %v was evicted %d bytes are resident (%v), want %d", x.r, n, err, x.want)
 		}
