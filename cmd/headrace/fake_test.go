@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -37,6 +38,7 @@ type fakeDaemon struct {
 	follows  int               // how many Watch and Logs streams there may be at a time; 0: any number
 	patience time.Duration     // how long what is written of an answer may take to be fetched; 0: for ever
 	cut      chan struct{}     // gets one when an answer took longer
+	wasCut   atomic.Bool       // from then on the patience is a minute: a busy machine would take more than that little again and again
 	attempt  string            // which logs there are
 	lastRun  *wire.RunRequest
 	lastVerb *wire.VerbRequest
@@ -149,8 +151,13 @@ func (i *impatient) Write(p []byte) (n int, err error) {
 
 func (i *impatient) within(do func(*http.ResponseController) error) {
 	control := http.NewResponseController(i.ResponseWriter)
-	control.SetWriteDeadline(time.Now().Add(i.f.patience))
+	patience := i.f.patience
+	if i.f.wasCut.Load() {
+		patience = time.Minute
+	}
+	control.SetWriteDeadline(time.Now().Add(patience))
 	if do(control) != nil {
+		i.f.wasCut.Store(true)
 		select {
 		case i.f.cut <- struct{}{}:
 		default:
