@@ -109,6 +109,7 @@ type departure struct {
 func depart(t *testing.T, j *jobs, name string, f framework) *departure {
 	t.Helper()
 	d := &departure{framework: f, c: j.c, steps: must(j.c.NewSteps(name, 60, 100*time.Millisecond))(t)}
+	hold(t, d.steps, 20)
 	d.application = d.start(t, name, d.steps)
 	t.Cleanup(func() {
 		// What a failed test leaves would be in the way of others.
@@ -116,7 +117,7 @@ func depart(t *testing.T, j *jobs, name string, f framework) *departure {
 			d.c.KillApp(context.Background(), d.application)
 		}
 	})
-	holdAfter(t, d.steps, 20)
+	awaitSteps(t, d.steps, 20)
 	var urgent []*job
 	for i := range 2 {
 		urgent = append(urgent, j.start(t, ShellJob{Name: fmt.Sprint(name, "-urgent", i), Queue: "high", Memory: almostAll}, 6000))

@@ -67,8 +67,8 @@ func smallFileSystem(t *testing.T, options string) string {
 
 // The room is there, but hardly a file can be made.
 func giveWayWithoutFiles(t *testing.T, j *jobs, _ gate, _ string) {
-	low := j.start(t, ShellJob{Name: "low-files", Queue: "low", Memory: 2048}, 60)
-	low.awaitSteps(t, 10)
+	low := j.startHeld(t, ShellJob{Name: "low-files", Queue: "low", Memory: 2048}, 60, 10)
+	low.standStill(t, 10)
 	high := j.start(t, ShellJob{Name: "high-files", Queue: "high", Memory: 1024}, 10)
 	suspendedInstead(t, low, high, "checkpoint", "suspend")
 }
@@ -105,7 +105,7 @@ func giveWayWithoutRoom(t *testing.T, j *jobs, _ gate, _ string) {
 func (j *jobs) startBig(t *testing.T, name string, bytes int64) *job {
 	t.Helper()
 	script := fmt.Sprintf("import subprocess, sys; x = bytes([1]) * %d; sys.exit(subprocess.call(sys.argv[1:]))", bytes)
-	big := j.start(t, ShellJob{Name: name, Queue: "low", Memory: 2048, Command: "python3 -c '" + script + "' %s"}, 60)
+	big := j.startHeld(t, ShellJob{Name: name, Queue: "low", Memory: 2048, Command: "python3 -c '" + script + "' %s"}, 60, 1)
 	err := j.c.AwaitTasks(within(t, patience), "a container to have changed much memory", patience, func(tasks []*wire.Task) bool {
 		return slices.ContainsFunc(tasks, func(task *wire.Task) bool { return task.State == "running" && task.Usage.GetDirty() >= bytes })
 	})
@@ -133,6 +133,7 @@ func fillUp(t *testing.T, path string, left int64) {
 func suspendedInstead(t *testing.T, low, high *job, want ...string) {
 	t.Helper()
 	id := awaitState(t, low.c, "suspended", 1)[0]
+	low.goOn(t)
 	high.finished(t)
 	low.finished(t)
 	idle(t, low.c)

@@ -45,14 +45,18 @@ func (j *jobs) start(t *testing.T, s ShellJob, count int) *job {
 	return j.submit(t, s, must(j.c.NewSteps(s.Name, count, 100*time.Millisecond))(t))
 }
 
-// startHeld starts a job that stands still after its first step, until goOn.
-func (j *jobs) startHeld(t *testing.T, s ShellJob, count int) *job {
+// startHeld starts a job whose tasks stand still when each has done a step, until goOn.
+func (j *jobs) startHeld(t *testing.T, s ShellJob, count, step int) *job {
 	t.Helper()
 	steps := must(j.c.NewSteps(s.Name, count, 100*time.Millisecond))(t)
-	if err := steps.Hold(); err != nil {
-		t.Fatal(err)
-	}
+	hold(t, steps, step)
 	return j.submit(t, s, steps)
+}
+
+// standStill returns when all tasks of a job do that was started held at a step.
+func (j *job) standStill(t *testing.T, step int) {
+	t.Helper()
+	j.awaitSteps(t, j.tasks*step)
 }
 
 func (j *job) goOn(t *testing.T) {
@@ -164,16 +168,17 @@ func fourRounds(t *testing.T, j *jobs) {
 // however long that takes to come. It returns the task of its container.
 func giveWayAgain(t *testing.T, j *jobs, name string, rounds, lowSteps, highSteps int) *wire.Task {
 	t.Helper()
-	low := j.start(t, ShellJob{Name: name, Queue: "low", Memory: 2048}, lowSteps)
+	const first, apart = 5, 8
+	low := j.startHeld(t, ShellJob{Name: name, Queue: "low", Memory: 2048}, lowSteps, first)
 	for round := range rounds {
-		low.awaitSteps(t, round*8+5)
-		if err := low.steps.Hold(); err != nil {
-			t.Fatal(err)
+		if round > 0 {
+			hold(t, low.steps, first+round*apart)
 		}
+		low.standStill(t, first+round*apart)
 		high := j.start(t, ShellJob{Name: fmt.Sprint(name, round), Queue: "high", Memory: 1024}, highSteps)
 		high.finished(t)
-		low.goOn(t)
 	}
+	low.goOn(t)
 	low.finished(t)
 	idle(t, j.c)
 	all := must(low.steps.Attempts())(t)["0"]
@@ -193,8 +198,8 @@ func endWhileGivingWay(t *testing.T, j *jobs) {
 
 // An application gives way to another of its queue that has a higher priority.
 func byPriority(t *testing.T, j *jobs) {
-	low := j.start(t, ShellJob{Name: "lesser", Queue: "high", Priority: 1, Containers: 2, Memory: 1024}, 60)
-	holdAfter(t, low.steps, 20)
+	low := j.startHeld(t, ShellJob{Name: "lesser", Queue: "high", Priority: 1, Containers: 2, Memory: 1024}, 60, 10)
+	low.standStill(t, 10)
 	high := j.start(t, ShellJob{Name: "greater", Queue: "high", Priority: 9, Memory: 1024}, 20)
 	id := awaitState(t, j.c, "suspended", 1)[0]
 	// The manager hears of containers from nodes, and of the priorities of applications from the ResourceManager.
@@ -221,8 +226,8 @@ func byPriority(t *testing.T, j *jobs) {
 // A user suspends a container: the scheduler has its room, and the container goes on
 // when the user says so and there is room.
 func suspendedByUser(t *testing.T, j *jobs) {
-	low := j.start(t, ShellJob{Name: "held", Queue: "low", Memory: 2048}, 40)
-	low.awaitSteps(t, 10)
+	low := j.startHeld(t, ShellJob{Name: "held", Queue: "low", Memory: 2048}, 40, 10)
+	low.standStill(t, 10)
 	id := must(low.steps.Attempts())(t)["0"][0].Container
 	client := wire.NewHTTPClient(j.c.machines[0].socket())
 	defer client.CloseIdleConnections()
@@ -234,6 +239,7 @@ func suspendedByUser(t *testing.T, j *jobs) {
 		t.Errorf("the user's container is %s, held %v", task.State, task.Held)
 	}
 	must(tasks.Resume(t.Context(), &wire.VerbRequest{Id: id}))(t)
+	low.goOn(t)
 	low.finished(t)
 	idle(t, j.c)
 }
@@ -241,7 +247,7 @@ func suspendedByUser(t *testing.T, j *jobs) {
 // YARN's limit on the memory of a container is kept by what its processes use below
 // the supervisor.
 func tooMuchMemory(t *testing.T, j *jobs) {
-	s := ShellJob{Name: "hungry", Queue: "low", Memory: 128, Command: "python3 -c 'import time; x = bytes([1]) * 300000000; time.sleep(60)'"}
+	s := ShellJob{Name: "hungry", Queue: "low", Memory: 128, Command: "python3 -c 'import time; x = bytes([1]) * 300000000; time.sleep(3600)'"}
 	if err := j.Submit(s); err != nil {
 		t.Fatal(err)
 	}
@@ -272,8 +278,8 @@ func TestLostNode(t *testing.T) {
 	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Nodes: 2,
 		Properties: map[string]string{"yarn.nm.liveness-monitor.expiry-interval-ms": "4000"}})
 	j := startJobs(t, c)
-	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024}, 60)
-	holdAfter(t, low.steps, 40)
+	low := j.startHeld(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024}, 60, 10)
+	low.standStill(t, 10)
 	high := j.start(t, ShellJob{Name: "high", Queue: "high", Containers: 2, Memory: 1024}, 6000)
 	lost := nodeOf(t, c, awaitState(t, c, "suspended", 2)[0])
 	if err := errors.Join(c.KillNM(lost), c.KillNode(lost)); err != nil {

@@ -165,12 +165,11 @@ func awaitSteps(t *testing.T, s Steps, n int) {
 	}
 }
 
-// holdAfter returns when so many are done. The tasks end only after goOn, however long
+// hold has each task of a job stand still when it has done a step. They end only after goOn, however long
 // the client of the job takes that they are to give way to.
-func holdAfter(t *testing.T, s Steps, n int) {
+func hold(t *testing.T, s Steps, step int) {
 	t.Helper()
-	awaitSteps(t, s, n)
-	if err := s.Hold(); err != nil {
+	if err := s.Hold(step); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -253,7 +252,7 @@ func idle(t *testing.T, c *Cluster) {
 		t.Error(err)
 	}
 	// An application is counted out a moment before what its queue has of it is given back.
-	err := await(within(t, patience), "the cluster to be as it was", settleTime, func(ctx context.Context) (bool, error) {
+	err := await(within(t, patience), "the cluster to be as it was", patience, func(ctx context.Context) (bool, error) {
 		err := asBefore(ctx, c)
 		return err == nil, err
 	})

@@ -101,8 +101,8 @@ type fill struct {
 // low job is held.
 func giveWay(t *testing.T, j *jobs, name, state string) *fill {
 	t.Helper()
-	f := &fill{low: j.start(t, ShellJob{Name: name + "-low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps)}
-	holdAfter(t, f.low.steps, 20)
+	f := &fill{low: j.startHeld(t, ShellJob{Name: name + "-low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps, 10)}
+	f.low.standStill(t, 10)
 	f.high = j.start(t, ShellJob{Name: name + "-high", Queue: "high", Memory: 1024}, 6000)
 	f.gave = awaitState(t, j.c, state, 1)
 	f.high.awaitSteps(t, 5)
@@ -148,8 +148,8 @@ func suspended(t *testing.T, j *jobs) {
 }
 
 func suspendInPlace(t *testing.T, j *jobs) {
-	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps)
-	holdAfter(t, low.steps, 20)
+	low := j.startHeld(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps, 10)
+	low.standStill(t, 10)
 	high := j.start(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 20)
 	awaitState(t, j.c, "suspended", 1)
 	low.goOn(t)
@@ -162,8 +162,9 @@ func suspendInPlace(t *testing.T, j *jobs) {
 func suspendDistributedShell(t *testing.T, j *jobs) {
 	c := j.c
 	s := must(c.NewSteps("ds-low", lowSteps, 100*time.Millisecond))(t)
+	hold(t, s, 10)
 	low := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds-low", Queue: "low", Containers: 2, Memory: 896, Command: s.Command()}))(t), c, s}
-	holdAfter(t, s, 20)
+	low.awaitSteps(t, 20)
 	high := j.start(t, ShellJob{Name: "ds-high", Queue: "high", Memory: 1792}, 10)
 	for _, id := range awaitState(t, c, "suspended", 2) {
 		if strings.HasSuffix(id, "_000001") {
@@ -217,7 +218,7 @@ func killSuspended(t *testing.T, j *jobs) {
 	f.high.kill(t)
 	idle(t, j.c)
 	// The daemon writes the end down a moment after the last process has gone.
-	err := j.c.AwaitTasks(within(t, patience), "all tasks to have ended", settleTime, func(tasks []*wire.Task) bool {
+	err := j.c.AwaitTasks(within(t, patience), "all tasks to have ended", patience, func(tasks []*wire.Task) bool {
 		return !slices.ContainsFunc(tasks, func(task *wire.Task) bool { return task.EndedMs == 0 })
 	})
 	if err != nil {
@@ -264,8 +265,8 @@ func processesOf(t *testing.T, c *Cluster, container string) []string {
 // The plug-ins without Headrace: stock preemption, and nobody warns twice.
 func withoutDaemons(t *testing.T, j *jobs) {
 	c := j.c
-	low := j.start(t, ShellJob{Name: "low-alone", Queue: "low", Containers: 4, Memory: 512}, 60)
-	holdAfter(t, low.steps, 80) // so at least 20 in those that are killed
+	low := j.startHeld(t, ShellJob{Name: "low-alone", Queue: "low", Containers: 4, Memory: 512}, 60, 20)
+	low.standStill(t, 20) // so at least 20 in those that are killed
 	j.start(t, ShellJob{Name: "high-alone", Queue: "high", Containers: 3, Memory: 512}, 10).finished(t)
 	low.goOn(t)
 	if e := must(j.Await(within(t, patience), low.name, "finished"))(t); !e.Good {

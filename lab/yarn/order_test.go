@@ -41,8 +41,8 @@ func TestOrder(t *testing.T) {
 func observeOnly(t *testing.T, j *jobs) {
 	log := j.c.logFile("rm")
 	before := logSize(log)
-	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60)
-	holdAfter(t, low.steps, 40)
+	low := j.startHeld(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, 60, 20)
+	low.standStill(t, 20)
 	high := j.start(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 5)
 	high.finished(t)
 	low.goOn(t)
@@ -75,7 +75,7 @@ type pair struct {
 func startPair(t *testing.T, j *jobs, name string) *pair {
 	t.Helper()
 	const shorter = 4 // seconds
-	p := &pair{job: j.startHeld(t, ShellJob{Name: name, Queue: "low", Containers: 2, Memory: 1024}, 2)}
+	p := &pair{job: j.startHeld(t, ShellJob{Name: name, Queue: "low", Containers: 2, Memory: 1024}, 2, 1)}
 	p.awaitSteps(t, 2)
 	p.older, p.newer = p.containers(t)[0], p.containers(t)[1]
 	client := wire.NewHTTPClient(j.c.machines[0].socket())

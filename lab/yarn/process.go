@@ -16,7 +16,7 @@ import (
 
 // endTime is how long a process gets to end, after it was asked to or killed. Daemons of
 // Hadoop give what they do at their end 30 s.
-const endTime = 45 * time.Second
+const endTime = 2 * time.Minute
 
 // A process is a daemon of a cluster, or a client. Its output goes to a file, which
 // is continued when the same daemon is started again.

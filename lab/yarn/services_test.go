@@ -80,8 +80,9 @@ func (s *Services) said(t *testing.T, app, text string, want int) {
 func serviceInPlace(t *testing.T, j *jobs, s *Services, state string) {
 	const instances = 2
 	steps := must(j.c.NewSteps("service-"+state, 40, 100*time.Millisecond))(t)
+	hold(t, steps, 10)
 	app := s.steps(t, "service-"+state, instances, steps)
-	holdAfter(t, steps, 20)
+	awaitSteps(t, steps, 20)
 	high := j.start(t, ShellJob{Name: "high-" + state, Queue: "high", Containers: 2, Memory: almostAll}, 10)
 	awaitState(t, j.c, state, instances)
 	goOn(t, steps)

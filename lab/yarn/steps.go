@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"headrace/internal/linux"
 )
 
 // Steps is the work of a job's tasks: each does so many steps, one after the other,
@@ -34,7 +36,7 @@ for ((step = 1; step <= $2; step++)); do
   echo "$step $EPOCHREALTIME" >> "$file"
   echo "$step"
   echo "$step" >> "${logs%%,*}/journal"
-  while [ -e "$1.hold" ]; do sleep 0.05; done
+  while [ -e "$1.hold" ] && read -r from < "$1.hold" && ((step >= from)); do sleep 0.05; done 2>/dev/null
 done
 `
 
@@ -54,8 +56,11 @@ func (in *installation) NewSteps(job string, count int, each time.Duration) (Ste
 // script returns one for each job: a shell reads it while it runs.
 func (s Steps) script() string { return s.Dir + ".sh" }
 
-// Hold has tasks stand still after each step until GoOn, also after the last.
-func (s Steps) Hold() error { return os.WriteFile(s.holdFile(), nil, 0o644) }
+// Hold has each task stand still when it has done a step, or one that comes later, until GoOn; also after the last. Tasks that stand still already go
+// on to that step.
+func (s Steps) Hold(step int) error {
+	return linux.ReplaceFile(s.holdFile(), fmt.Appendln(nil, step), 0o644)
+}
 
 // GoOn lets tasks go on, if they are held.
 func (s Steps) GoOn() error { return os.RemoveAll(s.holdFile()) }

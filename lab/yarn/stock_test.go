@@ -63,11 +63,11 @@ func stockKill(t *testing.T, j *jobs) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	low := j.start(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024}, lowSteps)
-	holdAfter(t, low.steps, 80) // so at least 20 in the three that are killed
+	low := j.startHeld(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024}, lowSteps, 20)
+	low.standStill(t, 20) // so at least 20 in the three that are killed
 	var high []*job
 	for i := range 3 {
-		high = append(high, j.startHeld(t, ShellJob{Name: fmt.Sprint("high", i), Queue: "high", Memory: 1024}, 2))
+		high = append(high, j.startHeld(t, ShellJob{Name: fmt.Sprint("high", i), Queue: "high", Memory: 1024}, 2, 1))
 	}
 	preempted := func() (n int) {
 		for _, e := range must(j.Events(low.name))(t) {
@@ -168,7 +168,7 @@ func leftovers(t *testing.T, c *Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Stop()
+	err = c.stopWithin(15 * time.Second)
 	if err == nil || !strings.Contains(err.Error(), "sleep 600") {
 		t.Errorf("stop: %v; want that a process was left", err)
 	}

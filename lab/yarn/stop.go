@@ -19,16 +19,18 @@ import (
 )
 
 // settleTime is how long containers get to end after their application was killed.
-const settleTime = 15 * time.Second
+const settleTime = 3 * time.Minute
 
 // Stop ends the applications as YARN does it, then the daemons, and removes the
 // directory. What is left then, processes or mounts, is ended too, and is an error:
 // it should have gone with its application. Stop may be called again.
-func (c *Cluster) Stop() error {
+func (c *Cluster) Stop() error { return c.stopWithin(settleTime) }
+
+func (c *Cluster) stopWithin(limit time.Duration) error {
 	if c.stopped() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	err := c.settle(ctx)
 	// Hadoop's daemons take seconds to end, and there is nothing for them to do.

@@ -66,13 +66,13 @@ func killEach(t *testing.T, j *jobs, g gate, states ...string) {
 // state. No step may be lost or done twice.
 func survive(t *testing.T, j *jobs, g gate, d daemon, state string) {
 	c, name := j.c, d.name+"-"+state
-	low := j.startHeld(t, ShellJob{Name: "low-" + name, Queue: "low", Memory: 2048, Command: g.command(state)}, 6)
+	low := j.startHeld(t, ShellJob{Name: "low-" + name, Queue: "low", Memory: 2048, Command: g.command(state)}, 6, 1)
 	low.awaitSteps(t, 1)
 	if state == "running" {
 		d.dies(t, c, g, awaitDoing(t, c, state), state)
 	}
 	g.close(t, state)
-	high := j.startHeld(t, ShellJob{Name: "high-" + name, Queue: "high", Memory: 1024}, 4)
+	high := j.startHeld(t, ShellJob{Name: "high-" + name, Queue: "high", Memory: 1024}, 4, 1)
 	parked := state == "suspended" || state == "checkpointed"
 	var gave string
 	switch {
@@ -200,15 +200,15 @@ func (g gate) criu(t *testing.T) string {
 
 // An application is killed while a container of it is on storage only.
 func killCheckpointed(t *testing.T, j *jobs) {
-	low := j.start(t, ShellJob{Name: "low-killed", Queue: "low", Memory: 2048}, 300)
-	holdAfter(t, low.steps, 5)
+	low := j.startHeld(t, ShellJob{Name: "low-killed", Queue: "low", Memory: 2048}, 300, 5)
+	low.standStill(t, 5)
 	high := j.start(t, ShellJob{Name: "high-killed", Queue: "high", Memory: 1024}, 300)
 	awaitState(t, j.c, "checkpointed", 1)
 	low.kill(t)
 	high.kill(t)
 	idle(t, j.c)
 	// They are removed beside all else, a moment after the end is recorded.
-	err := await(within(t, patience), "the checkpoints to be removed", settleTime, func(context.Context) (bool, error) {
+	err := await(within(t, patience), "the checkpoints to be removed", patience, func(context.Context) (bool, error) {
 		entries, err := os.ReadDir(j.c.machines[0].stateDir() + "/checkpoints")
 		entries = slices.DeleteFunc(entries, marksStore)
 		if err == nil && len(entries) > 0 {

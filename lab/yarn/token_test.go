@@ -6,8 +6,8 @@ import "testing"
 // preempts as it would without Headrace. It says so once.
 func wrongToken(t *testing.T, j *jobs) {
 	c := j.c
-	low := j.start(t, ShellJob{Name: "low-stranger", Queue: "low", Containers: 4, Memory: 512}, 60)
-	holdAfter(t, low.steps, 60)
+	low := j.startHeld(t, ShellJob{Name: "low-stranger", Queue: "low", Containers: 4, Memory: 512}, 60, 15)
+	low.standStill(t, 15)
 	j.start(t, ShellJob{Name: "high-stranger", Queue: "high", Containers: 3, Memory: 512}, 10).finished(t)
 	low.goOn(t)
 	if e := must(j.Await(within(t, patience), low.name, "finished"))(t); !e.Good {

@@ -60,8 +60,8 @@ func TestTwoMachines(t *testing.T) {
 
 // A container of each machine gives way, and goes on there.
 func inPlaceOnBoth(t *testing.T, j *jobs, state string) {
-	low := j.start(t, ShellJob{Name: "low-" + state, Queue: "low", Containers: 2, Memory: 2048}, 40)
-	holdAfter(t, low.steps, 20)
+	low := j.startHeld(t, ShellJob{Name: "low-" + state, Queue: "low", Containers: 2, Memory: 2048}, 40, 10)
+	low.standStill(t, 10)
 	high := j.start(t, ShellJob{Name: "high-" + state, Queue: "high", Containers: 2, Memory: 1536}, 10)
 	on := map[int]bool{}
 	for _, id := range awaitState(t, j.c, state, 2) {
@@ -135,8 +135,8 @@ func endWhenAsked(t *testing.T, j *jobs, name string) {
 // A machine is lost with suspended containers, which start again on the other.
 func loseMachine(t *testing.T, j *jobs) {
 	c := j.c
-	low := j.start(t, ShellJob{Name: "low-lost", Queue: "low", Containers: 2, Memory: 2048}, 40)
-	holdAfter(t, low.steps, 10)
+	low := j.startHeld(t, ShellJob{Name: "low-lost", Queue: "low", Containers: 2, Memory: 2048}, 40, 5)
+	low.standStill(t, 5)
 	high := j.start(t, ShellJob{Name: "high-lost", Queue: "high", Memory: 1024}, 6000)
 	suspended := awaitState(t, c, "suspended", 1)[0]
 	lost := nodeOf(t, c, suspended)

@@ -100,14 +100,18 @@ func (w *warming) ask(t *testing.T, job, path string) (*wire.InputsStatus, error
 // begin returns when some of a cold file is in memory and some is not.
 func (w *warming) begin(t *testing.T, job, path string) {
 	t.Helper()
-	for i := range w.c.Nodes() {
-		must(0, w.c.DropDisk(i))(t)
+	for range 20 {
+		for i := range w.c.Nodes() {
+			must(0, w.c.DropDisk(i))(t)
+		}
+		must(w.ask(t, job, path))(t)
+		w.await(t, job, func(s *wire.InputsStatus) bool { return s.Warmed > 0 })
+		if s := w.standing(t, job); s.Left > 0 {
+			return
+		}
+		w.letGo(t, job) // the machine has stood still meanwhile
 	}
-	must(w.ask(t, job, path))(t)
-	w.await(t, job, func(s *wire.InputsStatus) bool { return s.Warmed > 0 })
-	if s := w.standing(t, job); s.Left == 0 {
-		t.Fatalf("%s is over before anything is killed: %v", job, s)
-	}
+	t.Fatalf("%s is always over before anything is killed", job)
 }
 
 // standing returns how it stands with the input of a job; nil: it is not known.
