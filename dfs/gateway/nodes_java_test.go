@@ -33,7 +33,7 @@ func javaClient(t testing.TB, rpc string, properties map[string]string) *hdfstes
 func TestHadoopAndNodesThatAreKilled(t *testing.T) {
 	c := startCluster(t, 5)
 	leader := c.leading()
-	j := javaClient(t, leader.rpc, map[string]string{"dfs.blocksize": "4194304", "dfs.replication": "3", "dfs.client.socket-timeout": "5000"})
+	j := javaClient(t, leader.rpc, map[string]string{"dfs.blocksize": "4194304", "dfs.replication": "3", "dfs.client.socket-timeout": "60000"})
 	dir := t.TempDir()
 	data := make([]byte, 48<<20)
 	rand.NewChaCha8([32]byte{9}).Read(data)
