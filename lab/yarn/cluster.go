@@ -50,10 +50,11 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 
 func newCluster(in *installation) *Cluster {
 	conf := &config{installation: in}
-	c := &Cluster{config: conf, clients: &clients{config: conf}}
+	c := &Cluster{config: conf}
 	for i := range in.o.Nodes {
 		c.machines = append(c.machines, &machine{config: conf, index: i, host: fmt.Sprint(in.network, i+2)})
 	}
+	c.clients = &clients{config: conf, machines: c.machines}
 	c.headraceDaemons = &headraceDaemons{config: conf, machines: c.machines}
 	c.resourceManager = &resourceManager{config: conf, machines: c.machines, http: &http.Client{Timeout: 10 * time.Second, Transport: in.Transport()}}
 	if in.o.HDFS != nil {

@@ -49,8 +49,9 @@ const exampleDriver = "org.apache.hadoop.examples.ExampleDriver"
 // A Run is an application and the client that has submitted it and waits for it, a
 // process of its own.
 type Run struct {
-	client *process
-	out    string // the file with the client's standard output
+	client   *process
+	out      string // the file with the client's standard output
+	machines machines
 }
 
 // Shell runs a job by our own application master, which takes no room in the cluster
@@ -119,8 +120,9 @@ const clientHeap = 128
 // knows nothing of.
 type clients struct {
 	*config
-	mu  sync.Mutex
-	all []*process
+	machines machines
+	mu       sync.Mutex
+	all      []*process
 }
 
 // start starts a command that submits an application.
@@ -128,7 +130,7 @@ func (c *clients) start(name string, cmd *exec.Cmd) (*Run, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	base := fmt.Sprintf("client%d-%s", len(c.all), name)
-	r := &Run{out: filepath.Join(c.Dir, "log", base+".out")}
+	r := &Run{out: filepath.Join(c.Dir, "log", base+".out"), machines: c.machines}
 	out, err := os.Create(r.out)
 	if err != nil {
 		return nil, err
@@ -172,13 +174,14 @@ func (r *Run) Wait(ctx context.Context) (int, error) {
 	return r.client.cmd.ProcessState.ExitCode(), nil
 }
 
-// Succeed waits, and fails unless the client has ended with 0.
+// Succeed waits, and fails unless the client has ended with 0. The error has in it what the application's containers have said.
 func (r *Run) Succeed(ctx context.Context) error {
 	code, err := r.Wait(ctx)
 	if err != nil || code == 0 {
 		return err
 	}
-	return r.client.problem()
+	app, _ := r.ID(ctx) // there may be none
+	return fmt.Errorf("%w%s", r.client.problem(), r.machines.Said(app))
 }
 
 // Ended reports whether the client has ended.
