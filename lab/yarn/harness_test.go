@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"math"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -243,6 +244,23 @@ func (s Steps) complete(t *testing.T, tasks int) {
 			t.Errorf("task %s has done %d of %d steps", task, best, s.Count)
 		}
 	}
+}
+
+// managerMetrics returns what the manager says of itself. Who needs ten seconds to ask is not answered: it is asked again.
+func managerMetrics(t *testing.T, c *Cluster) (text string) {
+	t.Helper()
+	must(0, await(within(t, patience), "wait for the manager's metrics", patience, func(ctx context.Context) (bool, error) {
+		q := must(http.NewRequestWithContext(ctx, http.MethodGet, c.managerURL()+"/metrics", nil))(t)
+		answer, err := c.client().Do(q)
+		if err != nil {
+			return false, nil
+		}
+		defer answer.Body.Close()
+		b, err := io.ReadAll(answer.Body)
+		text = string(b)
+		return err == nil && answer.StatusCode == http.StatusOK, nil
+	}))(t)
+	return text
 }
 
 // idle fails unless the cluster's accounting is as before any application.

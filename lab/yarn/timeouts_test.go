@@ -3,9 +3,7 @@ package yarn
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,11 +179,7 @@ func timeoutOfMapReduce(t *testing.T, c *Cluster) {
 	}
 	lost := startHeld(t, c, "lost", 1, hold, without)
 	const taken, refused = `headrace_manager_progress_total{result="taken"} `, `headrace_manager_progress_total{result="refused"} `
-	told := func() string {
-		metrics := must(http.Get(c.managerURL() + "/metrics"))(t)
-		defer metrics.Body.Close()
-		return string(must(io.ReadAll(metrics.Body))(t))
-	}
+	told := func() string { return managerMetrics(t, c) }
 	// Their masters tell how far they are as long as they run, and the manager believes it.
 	must(0, await(within(t, patience), "wait for the manager to be told of progress", patience, func(context.Context) (bool, error) {
 		return strings.Contains(told(), taken), nil

@@ -6,8 +6,6 @@ import (
 	"crypto/md5"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -274,12 +272,10 @@ func (s *stricken) seesAgain(t *testing.T, spark *held) {
 // gauge returns what the manager says of itself.
 func (s *stricken) gauge(t *testing.T, name string) int {
 	t.Helper()
-	answer := must(s.c.client().Get(s.c.managerURL() + "/metrics"))(t)
-	defer answer.Body.Close()
-	text := string(must(io.ReadAll(answer.Body))(t))
+	text := managerMetrics(t, s.c)
 	m := regexp.MustCompile(`(?m)^headrace_manager_` + name + ` (\d+)$`).FindStringSubmatch(text)
-	if answer.StatusCode != http.StatusOK || m == nil {
-		t.Fatalf("the manager says nothing of %s: %s\n%s", name, answer.Status, text)
+	if m == nil {
+		t.Fatalf("the manager says nothing of %s:\n%s", name, text)
 	}
 	return must(strconv.Atoi(m[1]))(t)
 }
