@@ -74,10 +74,29 @@ func (j *jobs) submit(t *testing.T, s ShellJob, steps Steps) *job {
 	t.Cleanup(func() {
 		// What a failed test leaves would be in the way of others.
 		if t.Failed() {
+			started.tell(t)
 			started.end()
 		}
 	})
 	return started
+}
+
+// tell logs what has become of a job, and what its scheduler has said of it.
+func (j *job) tell(t *testing.T) {
+	events, err := j.Events(j.name)
+	t.Logf("%s: %v", j.name, err)
+	app := ""
+	for _, e := range events {
+		app = e.Application
+		t.Logf("%s %s %s on %s: %d %s", time.UnixMilli(e.AtMs).Format(time.TimeOnly), e.Event, e.Container, e.Node, e.Exit, e.Diagnostics)
+	}
+	log, err := os.ReadFile(j.c.logFile("rm"))
+	t.Logf("of %s the ResourceManager says: %v", app, err)
+	for line := range strings.Lines(string(log)) {
+		if app != "" && strings.Contains(line, strings.TrimPrefix(app, "application_")) && (strings.Contains(line, "headrace") || strings.Contains(line, "reempt")) {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
 }
 
 func (j *job) awaitSteps(t *testing.T, n int) {
