@@ -88,14 +88,25 @@ func (m *Stores) There(ctx context.Context, dirs ...string) error {
 			}
 			return id, err
 		})
-		switch {
-		case errors.Is(err, fs.ErrNotExist) || err == nil && id != k.id:
-			return notThere(dir)
-		case err != nil:
-			return fmt.Errorf("%w: checkpoint store %s: %w", proc.ErrNotNow, dir, err)
+		if err == nil && id != k.id {
+			err = fs.ErrNotExist
+		}
+		if err != nil {
+			return Unusable(dir, err)
 		}
 	}
 	return nil
+}
+
+// Unusable returns why a store cannot be used now of which a look has failed, as it may at any point of it: proc.ErrNotNow.
+func Unusable(dir string, err error) error {
+	switch {
+	case errors.Is(err, proc.ErrNotNow):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return notThere(dir)
+	}
+	return fmt.Errorf("%w: checkpoint store %s: %w", proc.ErrNotNow, dir, err)
 }
 
 // Ask asks a file system that may not answer, for Patience at most. An earlier question with the key that is

@@ -156,9 +156,10 @@ func (a *Stores) take(s *Store, f found) {
 	was, away := a.ID(s.Dir), a.Away(s.Dir)
 	if f.err != nil {
 		s.free = 0
-		a.Set(s.Dir, was, f.err)
-		if away == nil || away.Error() != f.err.Error() {
-			a.daemon.Log.Error("a checkpoint store cannot be used; what is in it waits", "store", s.Name, "err", f.err)
+		err := presence.Unusable(s.Dir, f.err)
+		a.Set(s.Dir, was, err)
+		if away == nil || away.Error() != err.Error() {
+			a.daemon.Log.Error("a checkpoint store cannot be used; what is in it waits", "store", s.Name, "err", err)
 		}
 		if away == nil {
 			a.daemon.Changed()

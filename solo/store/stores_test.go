@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"headrace"
 	"headrace/internal/linux"
+	"headrace/proc"
 	"headrace/proc/checkpoint"
 	"headrace/solo/journal"
 	"headrace/solo/presence"
@@ -81,6 +83,35 @@ func TestWatch(t *testing.T) {
 	watch(1, 0)
 	if a.Away(dir) != nil || a.ID(dir) != id {
 		t.Errorf("when it is back it is %s, %v", a.ID(dir), a.Away(dir))
+	}
+}
+
+// TestGoneInTheMiddleOfALook: a store that goes while it is looked at is not there, as one that has gone before.
+func TestGoneInTheMiddleOfALook(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	if _, err := checkpoint.Mark(dir); err != nil {
+		t.Fatal(err)
+	}
+	a, mail := newStores(t, linux.Clock, dir)
+	look := func() {
+		a.Watch(func(string) []headrace.TaskID { return nil })
+		(<-mail)()
+	}
+	look()
+	if away := a.Away(dir); away != nil {
+		t.Fatal(away)
+	}
+	a.Space = func(string) int64 {
+		if err := os.Rename(dir, dir+".mounted"); err != nil {
+			t.Error(err)
+		}
+		return -1
+	}
+	look()
+	for _, away := range []error{a.Away(dir), a.There(t.Context(), dir)} {
+		if !errors.Is(away, proc.ErrNotNow) || !strings.Contains(away.Error(), "is its file system mounted?") {
+			t.Errorf("it is away: %v", away)
+		}
 	}
 }
 
