@@ -10,7 +10,26 @@ import (
 
 // lostLock returns a process with a POSIX lock that could not be had to take it again. A restore loses such locks on files that
 // the process has mapped (package supplement); it is not looked which those are.
+//
+// The list of locks is read only if there is such a process: for that the kernel waits until all processors have passed a
+// quiet point (an RCU grace period), 10 to 20 ms in which the task stands still.
 func lostLock(tree []linux.Stat) (*Loss, error) {
+	deaf := map[int]error{} // those that cannot be had to; nil, or why it is not known
+	for _, p := range tree {
+		if linux.Dead(p.State) {
+			continue
+		}
+		can, err := linux.CanCallAs(p.PID)
+		if linux.Gone(err) {
+			continue // it has just ended
+		}
+		if !can {
+			deaf[p.PID] = err
+		}
+	}
+	if len(deaf) == 0 {
+		return nil, nil
+	}
 	text, err := os.ReadFile("/proc/locks")
 	if linux.Gone(err) { // a kernel without locks
 		return nil, nil
@@ -20,17 +39,11 @@ func lostLock(tree []linux.Stat) (*Loss, error) {
 	}
 	holders := lockHolders(string(text))
 	for _, p := range tree {
-		if !holders[p.PID] || linux.Dead(p.State) {
-			continue
-		}
-		can, err := linux.CanCallAs(p.PID)
-		if linux.Gone(err) {
-			continue // it has just ended
-		}
-		if err != nil {
+		switch err, is := deaf[p.PID]; {
+		case !is || !holders[p.PID]:
+		case err != nil:
 			return nil, err
-		}
-		if !can {
+		default:
 			return &Loss{PID: p.PID, Comm: p.Comm, Passing: true, Has: "a POSIX lock (fcntl), which a restore could lose, since its program is one of 32 bits, " +
 				"or has unmapped the kernel's vdso; try again when it has no lock"}, nil
 		}
