@@ -160,11 +160,7 @@ func TestStrays(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Now: c.Now, Upkeep: time.Hour, Reconcile: time.Hour})
 	defer closeNode(t, n)
 	keep := write(t, n, "/keep", "kept")
-	testkit.Await(t, "the first look to be over", func() bool {
-		n.Keeper.mu.Lock()
-		defer n.Keeper.mu.Unlock()
-		return len(n.Keeper.fills.has) > 0 // it comes before
-	})
+	judged(t, n)
 	w := must[*block.Writer](t)(n.Blocks.Create(block.Block{ID: 7, Stamp: 1}, 9, 1<<20, false))
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

@@ -156,11 +156,7 @@ func TestOvertakes(t *testing.T) {
 // TestHeldTakesLong: a node that is asked what it has by somebody who does not wait long enough has the answer for the next one.
 func TestHeldTakesLong(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour, Reconcile: time.Hour})
-	testkit.Await(t, "its own first look", func() bool {
-		n.Keeper.mu.Lock()
-		defer n.Keeper.mu.Unlock()
-		return len(n.Keeper.fills.has) > 0
-	})
+	judged(t, n)
 	n.Keeper.all.settling.Lock() // no segments are listed
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -226,6 +222,8 @@ func TestLookWhileDeleting(t *testing.T) {
 // reason is not hidden by that.
 func TestFullNodeSaysItOnce(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour, Reconcile: time.Hour})
+	n.stop() // it does not look itself
+	n.running.Wait()
 	const blocks = 2000
 	some := []filling{{Move: ring.Move{Segment: 1, From: "source"}}, {Move: ring.Move{Segment: 2, From: "source"}}, {Move: ring.Move{Segment: 3}}}
 	for i := range blocks {

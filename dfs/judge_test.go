@@ -44,10 +44,21 @@ func TestOnlyGoodCopyStays(t *testing.T) {
 	}
 }
 
+// judged waits until a node has had all its copies judged once, as it does when it has started.
+func judged(t testing.TB, n *Node) {
+	t.Helper()
+	testkit.Await(t, "the first look at all copies", func() bool {
+		n.Keeper.mu.Lock()
+		defer n.Keeper.mu.Unlock()
+		return len(n.Keeper.fills.has) > 0 // it comes after
+	})
+}
+
 // TestOldCopies: an old copy is to be replaced from nodes that are up, and from no others: each one that is not takes long to find out.
 func TestOldCopies(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Upkeep: time.Hour})
 	defer closeNode(t, n)
+	judged(t, n)
 	b := write(t, n, "/f", "some bytes")
 	other := Member{Name: "another", Storage: "s", Host: "127.0.0.1", Peer: 1}
 	if _, _, err := n.Admit(t.Context(), other); err != nil {
@@ -161,6 +172,7 @@ func TestGoodCopiesCount(t *testing.T) {
 // TestCopyComesBack: a good copy that comes back, as with its disk, counts from then on when nobody is there who counts; it stays when somebody is.
 func TestCopyComesBack(t *testing.T) {
 	n := open(t, Config{Dir: t.TempDir(), Peers: &counted{}, Upkeep: time.Hour, Reconcile: time.Hour})
+	judged(t, n)
 	b := write(t, n, "/f", "some bytes")
 	for _, name := range []string{"another", "third"} {
 		if _, _, err := n.Admit(t.Context(), Member{Name: name, Storage: "s", Host: "127.0.0.1", Peer: 1}); err != nil {
@@ -228,11 +240,7 @@ func TestOnlyCopyIsClosed(t *testing.T) {
 			}
 		}
 		n = open(t, Config{Dir: dir, Upkeep: time.Hour, Reconcile: time.Hour})
-		testkit.Await(t, "the first look at all copies", func() bool {
-			n.Keeper.mu.Lock()
-			defer n.Keeper.mu.Unlock()
-			return len(n.Keeper.fills.has) > 0
-		})
+		judged(t, n)
 		i := must[block.Info](t)(n.Blocks.Stat(int64(b.ID)))
 		if closed := i.State == block.Final; closed == damaged {
 			t.Errorf("damaged %v: %+v", damaged, i)

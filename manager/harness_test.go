@@ -219,6 +219,13 @@ func (m *machine) tryReport(results ...*wire.OrderResult) error {
 	return nil
 }
 
+// change has a machine say something else of itself from the next report on.
+func (m *machine) change(of func(*wire.NodeInfo)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of(m.info)
+}
+
 // keep reports until the function that it returns is called.
 func (m *machine) keep() (stop func()) {
 	over, ended := make(chan struct{}), make(chan struct{})

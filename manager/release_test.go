@@ -33,7 +33,7 @@ func TestRelease(t *testing.T) {
 	m := s.machine("n1", task("c1"))
 	defer m.keep()()
 	s.stays("c1", 1000, "no archive")
-	m.info.Archive = "/shared"
+	m.change(func(i *wire.NodeInfo) { i.Archive = "/shared" })
 	m.report()
 	s.stays("c1", 1000, "not known") // it runs
 	s.preempt("c1")
@@ -84,7 +84,7 @@ func TestReleaseDuringAnUpdate(t *testing.T) {
 	t.Cleanup(m.keep())
 	t.Cleanup(updated.keep())
 	s.stays("c1", 1000, "n2 has another version")
-	m.info.Version = "v2"
+	m.change(func(i *wire.NodeInfo) { i.Version = "v2" })
 	m.report()
 	if r := s.release("c1", 1000); !r.Ordered {
 		t.Errorf("when all are of one version: %v", r)
@@ -97,7 +97,7 @@ func leaving(t *testing.T, doing string) (*site, *machine, *wire.NodeOrder) {
 	k := task("c1")
 	k.State, k.Checkpoint = "checkpointed", &wire.CheckpointInfo{Store: "disk", TotalBytes: 1 << 20}
 	m := s.machine("n1", k)
-	m.info.Archive = "/shared"
+	m.change(func(i *wire.NodeInfo) { i.Archive = "/shared" })
 	m.report()
 	t.Cleanup(m.keep())
 	s.release("c1", 1000)
@@ -155,7 +155,7 @@ func TestReleaseFails(t *testing.T) {
 	held.State, held.Checkpoint, held.Held = "checkpointed", done.Checkpoint, true
 	m := s.machine("n1", done, held)
 	defer m.keep()()
-	m.info.Archive = "/shared"
+	m.change(func(i *wire.NodeInfo) { i.Archive = "/shared" })
 	m.report()
 	s.stays("c2", 1000, "holds")
 	if r := s.release("c1", 1000); !r.Ordered {

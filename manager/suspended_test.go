@@ -79,9 +79,7 @@ func TestSuspendedInMemory(t *testing.T) {
 	m.finish(m.order(), "")
 	s.until("c1", "checkpointed", func(c *wire.Container) bool { return c.State == "checkpointed" && c.Ordered == "" })
 
-	m.mu.Lock()
-	m.info.SwapFree, m.info.SwapTotal = 16*gb, 16*gb
-	m.mu.Unlock()
+	m.change(func(i *wire.NodeInfo) { i.SwapFree, i.SwapTotal = 16*gb, 16*gb })
 	o := m.order()
 	if o.Container != "c2" || verb(o) != "suspend" || o.PageOut == 0 {
 		t.Fatalf("with swap: %v", o)

@@ -150,6 +150,23 @@ func (n *nodes) do(succeeds bool, verb ...string) string {
 	return string(out)
 }
 
+// raise has a node raise the version in force, again while it has not heard from the others lately, as after an election, and returns what it says at last.
+func (n *nodes) raise(succeeds bool, more ...string) (said string) {
+	n.t.Helper()
+	args := append([]string{"dfs", "raise", "--fs", "hdfs://" + net.JoinHostPort(n.host(0), n.ports[0][0])}, more...)
+	var err error
+	testkit.Await(n.t, "it to have heard from the others", func() bool {
+		var out []byte
+		out, err = exec.Command(n.new, args...).CombinedOutput()
+		said = string(out)
+		return !strings.Contains(said, "Ask again in some seconds")
+	}, func() string { return said })
+	if (err == nil) != succeeds {
+		n.t.Errorf("%v: %v\n%s", args, err, said)
+	}
+	return said
+}
+
 // TestRaise: three nodes are updated one after the other, and one is taken back meanwhile. The version in force is raised when all understand it, and not before; then none goes
 // back, and no older one joins.
 func TestRaise(t *testing.T) {
@@ -190,7 +207,7 @@ func TestRaise(t *testing.T) {
 	write()
 	says(n.do(true, "status", "--fs", n.fs()), "version 1 is in force", net.JoinHostPort(n.host(2), n.ports[2][0]))
 	for _, more := range [][]string{nil, {"--despite-away"}} {
-		says(n.do(false, append([]string{"raise", "--fs", here(0)}, more...)...), "the version in force stays as it is: version 1 is all that these understand: node ", "("+n.host(2)+")")
+		says(n.raise(false, more...), "the version in force stays as it is: version 1 is all that these understand: node ", "("+n.host(2)+")")
 	}
 	n.stop(2)
 	testkit.Await(t, "it to be missed", func() bool {
@@ -201,12 +218,16 @@ func TestRaise(t *testing.T) {
 		}
 		return false
 	})
-	says(n.do(false, "raise", "--fs", here(0)), "these are away, and may be older: node ", "("+n.host(2)+")", "--despite-away")
+	says(n.raise(false), "these are away, and may be older: node ", "("+n.host(2)+")", "--despite-away")
 	n.start(2, n.new)
 	testkit.Await(t, "it to be back", n.whole)
-	says(n.do(true, "status", "--fs", n.fs()), "version 1 is in force, and all nodes understand 2: headrace dfs raise")
-	says(n.do(true, "raise", "--fs", here(0)), "version 2 is in force")
-	says(n.do(true, "raise", "--fs", here(0)), "version 2 is in force already")
+	var said string
+	testkit.Await(t, "word that it can be raised", func() bool { // a beat may be late
+		said = n.do(true, "status", "--fs", n.fs())
+		return strings.Contains(said, "version 1 is in force, and all nodes understand 2: headrace dfs raise")
+	}, func() string { return said })
+	says(n.raise(true), "version 2 is in force")
+	says(n.raise(true), "version 2 is in force already")
 	if s := n.status(); s.Version != 2 || len(s.Versions) != 3 {
 		t.Errorf("%+v", s)
 	}
@@ -255,7 +276,7 @@ func TestUpdateUnderHadoop(t *testing.T) {
 		commands = append(commands, fmt.Sprintf("-put %s/file%d /d/file%d", dir, i, i), fmt.Sprintf("-mv /d/file%d /d/e/file%d", i, i), fmt.Sprintf("-get /d/e/file%d %s/got%d", i, dir, i))
 	}
 	updates := map[int]func(){3: func() { n.update(0, n.new) }, 10: func() { n.update(1, n.new) }, 17: func() { n.update(2, n.new) },
-		24: func() { n.do(true, "raise", "--fs", "hdfs://"+net.JoinHostPort(n.host(0), n.ports[0][0])) }}
+		24: func() { n.raise(true) }}
 	go func() { // all are told at once: it goes on without a pause
 		for _, c := range commands {
 			shell.Tell(me(t) + " " + c)

@@ -276,9 +276,10 @@ func TestPassWeb(t *testing.T) {
 func TestLeaderHangs(t *testing.T) {
 	all := circle(t, 3, quick)
 	asked, end := make(chan struct{}), make(chan struct{})
+	once := sync.OnceFunc(func() { close(asked) }) // it may be passed there again
 	defer close(end)
 	all[0].served = func(*ipc.Call) (proto.Message, error) {
-		close(asked)
+		once()
 		<-end
 		return info("too late"), nil
 	}

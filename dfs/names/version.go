@@ -156,7 +156,7 @@ func (v *View) next(understands func(node string) (version uint32, said bool), d
 	}
 	all := slices.Sorted(maps.Keys(of))
 	if len(all) == 0 {
-		return to, fmt.Errorf("%w: no node has said what it understands", ErrStays)
+		return to, fmt.Errorf("%w: no node has said what it understands. Ask again in some seconds", ErrStays)
 	}
 	switch to.Version = all[0]; {
 	case to.Version <= in && len(all) > 1:
