@@ -8,11 +8,14 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.hadoop.test.GenericTestUtils;
 import org.apache.hadoop.test.GenericTestUtils.LogCapturer;
 import org.apache.hadoop.yarn.api.records.ContainerId;
 import org.apache.hadoop.yarn.api.records.ContainerState;
 import org.apache.hadoop.yarn.server.resourcemanager.MockAM;
+import org.apache.hadoop.yarn.server.resourcemanager.rmcontainer.RMContainer;
+import org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacitySchedulerConfiguration;
 import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaSchedulerNode;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -87,6 +90,50 @@ class PreemptionTest extends OneApplication {
         });
         cluster.awaitPhase(victim, Phase.PARKED);
         cluster.await("the master starts", () -> high(high) != null);
+    }
+
+    /** That is when the policy knows how much room is wanted and not yet whose: nobody else is chosen for it. */
+    @Test
+    void whoIsPutAsideInTheMiddleOfARoundCountsForIt() throws Exception {
+        conf.setLong(CapacitySchedulerConfiguration.PREEMPTION_MONITORING_INTERVAL, 3_600_000); // the rounds are those of the test
+        start();
+        manager.carriesOut(false);
+        AtomicReference<ContainerId> victim = new AtomicReference<>();
+        HeadracePreemptionPolicy policy = new HeadracePreemptionPolicy() {
+            @Override
+            public Set<String> getAllPartitions() {
+                ContainerId id = victim.getAndSet(null);
+                if (id != null) {
+                    putAside(id);
+                }
+                return super.getAllPartitions();
+            }
+        };
+        policy.init(conf, cluster.rm.getRMContext(), cluster.scheduler());
+        submitted("high", 0);
+        cluster.await("a victim", () -> {
+            policy.editSchedule();
+            return manager.asked().size() == 1;
+        });
+        ContainerId id = ContainerId.fromString(manager.asked().get(0));
+        cluster.awaitPhase(id, Phase.ORDERED);
+        victim.set(id);
+        policy.editSchedule();
+        assertTrue(cluster.scheduler().demoted().contains(id));
+        assertEquals(List.of(id), policy.getToPreemptContainers().keySet().stream().map(RMContainer::getContainerId).toList());
+    }
+
+    private void putAside(ContainerId id) {
+        manager.set(id, s -> {
+            s.ordered = "";
+            s.state = "suspended";
+            s.held = true;
+        });
+        try {
+            cluster.await("put aside", () -> cluster.scheduler().demoted().contains(id));
+        } catch (Exception e) {
+            throw new AssertionError(e);
+        }
     }
 
     private MockAM submitted(String queue, int priority) throws Exception {
