@@ -56,7 +56,8 @@ final class Reconciler implements Runnable, Victims.Outcome {
     }
 
     /** Whether a container gives way, or has given way and does not go on yet: YARN must not preempt it. */
-    boolean keeps(ContainerId id) {
+    @Override
+    public boolean keeps(ContainerId id) {
         Suspension suspension = suspensions.get(id);
         return suspension != null && suspension.phase != Phase.RUNNING;
     }

@@ -22,8 +22,11 @@ final class Victims implements Runnable {
     private static final Logger LOG = LoggerFactory.getLogger(Victims.class);
     private static final long AGAIN_MS = 100;
 
-    /** What is done with the answers. Called by the thread of Victims. */
+    /** What is done with the answers. Called by the thread of Victims, if nothing else is said. */
     interface Outcome {
+        /** Whether it gives way already. Called by all threads. */
+        boolean keeps(ContainerId id);
+
         /** It is being suspended or checkpointed. */
         void ordered(ContainerId id);
 
@@ -31,13 +34,29 @@ final class Victims implements Runnable {
         void left(ContainerId id);
     }
 
-    /**
-     * One that is to give way.
-     *
-     * @param round in which YARN has chosen it
-     * @param stock what YARN does with it
-     */
-    record Victim(ContainerId id, int round, Runnable stock) {
+    /** One that is to give way. */
+    static final class Victim {
+        private final ContainerId id;
+        private final int round;
+        private volatile Runnable stock;
+
+        /**
+         * @param round in which YARN has chosen it
+         * @param stock what YARN does with it
+         */
+        Victim(ContainerId id, int round, Runnable stock) {
+            this.id = id;
+            this.round = round;
+            this.stock = stock;
+        }
+
+        ContainerId id() {
+            return id;
+        }
+
+        int round() {
+            return round;
+        }
     }
 
     private final ManagerClient manager;
@@ -48,8 +67,8 @@ final class Victims implements Runnable {
     private final Cheapest cheapest;
     private final AtomicBoolean stopping;
     private final BlockingQueue<Victim> waiting = new LinkedBlockingQueue<>();
-    /** Those that are being asked about, and what YARN would do with them by now. */
-    private final Map<ContainerId, Runnable> asking = new ConcurrentHashMap<>();
+    /** Those of YARN's choice that are being asked about. What is chosen when an answer is carried out is a question of its own. */
+    private final Map<ContainerId, Victim> asking = new ConcurrentHashMap<>();
     private final Warnings warnings;
     private final AtomicInteger round = new AtomicInteger();
     private boolean patient;
@@ -89,11 +108,17 @@ final class Victims implements Runnable {
      */
     void offer(ContainerId id, boolean kill, Runnable stock) {
         Victim victim = new Victim(id, round.get(), stock); // before it counts as asked about: this may fail
-        if (asking.putIfAbsent(id, stock) == null) {
+        asking.compute(id, (same, known) -> {
+            if (known != null) {
+                known.stock = kill ? stock : known.stock;
+                return known;
+            }
+            if (outcome.keeps(id)) { // by now
+                return null;
+            }
             waiting.add(victim);
-        } else if (kill) {
-            asking.computeIfPresent(id, (same, warning) -> stock);
-        }
+            return victim;
+        });
     }
 
     @Override
@@ -110,7 +135,7 @@ final class Victims implements Runnable {
                         cheapest.decided();
                     }
                 } finally {
-                    batch.forEach(victim -> asking.remove(victim.id()));
+                    batch.forEach(victim -> asking.remove(victim.id(), victim));
                 }
             }
         } catch (InterruptedException e) {
@@ -163,7 +188,7 @@ final class Victims implements Runnable {
                 apply(batch.get(i), decisions.get(i));
             } catch (Throwable e) {
                 LOG.error("{} could not be made to give way", batch.get(i).id(), e);
-                outcome.left(batch.get(i).id());
+                leave(batch.get(i));
             }
         }
     }
@@ -197,11 +222,14 @@ final class Victims implements Runnable {
         switch (decision.mechanism()) {
             case SUSPEND, CHECKPOINT -> {
                 LOG.info("{} gives way: {}; {}", victim.id(), decision.mechanism(), decision.reason());
-                outcome.ordered(victim.id());
+                asking.compute(victim.id(), (id, known) -> { // who offers it meanwhile waits, and finds it kept
+                    outcome.ordered(id);
+                    return known == victim ? null : known;
+                });
             }
             case WAIT -> {
                 LOG.debug("{} is left alone: {}", victim.id(), decision.reason());
-                outcome.left(victim.id());
+                leave(victim);
             }
             case KILL -> stock(victim, decision.mechanism() + "; " + decision.reason());
             case UNKNOWN -> fallBack(victim, decision.reason());
@@ -217,14 +245,20 @@ final class Victims implements Runnable {
             stock(victim, "there is no answer, and " + Settings.FALLBACK + " is kill; " + why);
         } else {
             LOG.debug("{} is left alone, because {} is wait: {}", victim.id(), Settings.FALLBACK, why);
-            outcome.left(victim.id());
+            leave(victim);
         }
+    }
+
+    private void leave(Victim victim) {
+        asking.remove(victim.id(), victim);
+        outcome.left(victim.id());
     }
 
     private void stock(Victim victim, String why) {
         LOG.info("{} is preempted by YARN: {}", victim.id(), why);
         try {
-            asking.getOrDefault(victim.id(), victim.stock()).run(); // a substitute is not asked about
+            asking.remove(victim.id(), victim); // before what it has become by now is looked up
+            victim.stock.run();
         } catch (Throwable e) {
             LOG.warn("{} could not be preempted", victim.id(), e);
         }
