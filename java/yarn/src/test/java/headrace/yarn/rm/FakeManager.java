@@ -142,7 +142,10 @@ final class FakeManager implements AutoCloseable {
 
     /** Forgets everything, as a manager does that is started again. */
     synchronized void restart() throws InterruptedException {
-        restart(states::clear);
+        restart(() -> {
+            states.clear();
+            ended.clear();
+        });
     }
 
     /**
@@ -191,7 +194,7 @@ final class FakeManager implements AutoCloseable {
         return List.copyOf(applications);
     }
 
-    /** The applications that it was told have ended, each as often as it was. */
+    /** The applications that it was told have ended, each as often as it was since whoever watches has begun anew, as after any failure. */
     synchronized List<String> ended() {
         return List.copyOf(ended);
     }
@@ -327,6 +330,10 @@ final class FakeManager implements AutoCloseable {
     }
 
     private ObjectNode containers(JsonNode request) throws InterruptedException {
+        long known = request.path("version").asLong();
+        if (known == 0) {
+            ended.clear();
+        }
         if (request.path("allApplications").asBoolean()) {
             Map<String, ManagerClient.Application> told = new HashMap<>();
             request.path("applications").properties().forEach(app -> told.put(app.getKey(),
@@ -334,7 +341,6 @@ final class FakeManager implements AutoCloseable {
             applications.add(told);
             request.path("endedApplications").forEach(app -> ended.add(app.asText()));
         }
-        long known = request.path("version").asLong();
         if (known != 0 && known < first) {
             return null; // it is of another manager
         }

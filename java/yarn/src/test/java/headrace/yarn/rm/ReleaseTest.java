@@ -45,6 +45,7 @@ class ReleaseTest extends OneApplication {
     void atOnce() {
         conf.set(Settings.TYPES, "YARN");
         conf.setLong(Settings.AFTER_MS, 0);
+        conf.setLong(TestScheduler.SOON_MS, 500);
     }
 
     private void beats() throws Exception {

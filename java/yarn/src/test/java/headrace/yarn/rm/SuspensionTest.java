@@ -95,10 +95,13 @@ class SuspensionTest extends OneApplication {
     void tenRoundsLeaveNothingBehind() throws Exception {
         ContainerId id = ids.get(1);
         for (int i = 0; i < 10; i++) {
-            int round = i;
-            cluster.preempt(am, id);
-            cluster.await("put aside", () -> manager.resumed().size() == round + 1);
-            cluster.awaitPhase(id, Phase.RUNNING);
+            int resumed = manager.resumed().size();
+            cluster.await("put aside, and on again", () -> {
+                if (manager.resumed().size() == resumed) {
+                    cluster.preempt(am, id); // of no effect while it is being asked about
+                }
+                return manager.resumed().size() > resumed && cluster.scheduler().plugin().phase(id) == Phase.RUNNING;
+            });
         }
         cluster.await("accounts as before", () -> Accounts.of(cluster).equals(before));
     }
@@ -111,7 +114,7 @@ class SuspensionTest extends OneApplication {
         cluster.awaitPhase(id, Phase.ORDERED);
         manager.set(id, s -> s.ordered = "");
         cluster.await("forgotten", () -> cluster.scheduler().plugin().phase(id) == null);
-        assertTrue(cluster.scheduler().reconsiders(id));
+        cluster.await("that it may be chosen again", () -> cluster.scheduler().reconsiders(id));
         assertEquals(before, Accounts.of(cluster));
         manager.carriesOut(true);
         cluster.preempt(am, id);

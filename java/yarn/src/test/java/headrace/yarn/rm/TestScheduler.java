@@ -13,7 +13,7 @@ import org.apache.hadoop.yarn.server.resourcemanager.scheduler.common.fica.FiCaS
 
 /** In a hurry. */
 public class TestScheduler extends HeadraceScheduler {
-    static final Timing HURRIED = hurried(500, 3_600_000);
+    static final Timing HURRIED = hurried(3_600_000, 3_600_000);
 
     /** Setting: how long nothing may be heard of an order, in milliseconds. */
     static final String SILENT_MS = "headrace.test.silent-ms";
