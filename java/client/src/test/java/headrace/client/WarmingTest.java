@@ -392,19 +392,24 @@ class WarmingTest {
 
     @Test
     void aNodeThatFallsSilentEndsTheLead() throws Exception {
-        AtomicInteger questions = new AtomicInteger();
-        try (UnixServer node = new UnixServer(socket, (in, out) -> {
-            UnixServer.readRequest(in);
-            if (questions.getAndIncrement() > 0) {
-                over.await();
+        Warming patient;
+        do { // on a busy machine the answer comes later now and then than it is waited for; if it always does the test's time is over
+            patient = new Warming();
+            AtomicInteger questions = new AtomicInteger();
+            try (UnixServer node = new UnixServer(socket, (in, out) -> {
+                UnixServer.readRequest(in);
+                if (questions.getAndIncrement() > 0) {
+                    over.await();
+                }
+                out.write(UnixServer.http("200 OK", "{\"left\":\"5\"}").getBytes());
+            })) {
+                long began = System.nanoTime();
+                assertFalse(patient.ask(job(Duration.ofSeconds(1), Duration.ofHours(1)), began, () -> FILES).warm());
+                long took = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
+                assertTrue(took < LONG.toMillis(), "took " + took + " ms");
             }
-            out.write(UnixServer.http("200 OK", "{\"left\":\"5\"}").getBytes());
-        })) {
-            long took = before(job(Duration.ofSeconds(1), Duration.ofHours(1)), () -> FILES);
-            assertTrue(took < LONG.toMillis(), "took " + took + " ms");
-            over.countDown();
-        }
-        assertEquals(1, warming.failed());
+        } while (patient.late() > 0);
+        assertEquals(1, patient.failed());
     }
 
     @Test
@@ -445,9 +450,8 @@ class WarmingTest {
             leasing.ask(other, this, System.nanoTime(), () -> FILES).answered();
             leasing.ask(new Warming.Job(socket, "other", LONG, LONG, true), this, System.nanoTime(), () -> FILES).answered();
             assertEquals(2, leasing.leased()); // whatever its lead is
-            requests.removeIf(request -> request.contains("/Inputs "));
-            for (String request : List.copyOf(requests)) {
-                assertTrue(request.contains("\"lease\":120.0,\"paths\":"), request);
+            for (String request : List.copyOf(requests)) { // renewals come all the time
+                assertTrue(request.contains("/Inputs ") || request.contains("\"lease\":120.0,\"paths\":"), request);
             }
             awaitRenewal("application_1_0001", "other");
             leasing.leave(other);

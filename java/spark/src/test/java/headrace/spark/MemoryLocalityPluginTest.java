@@ -149,6 +149,16 @@ class MemoryLocalityPluginTest {
         };
     }
 
+    /** And none ends before a file is there. */
+    private static <T> FlatMapFunction<java.util.Iterator<T>, T> slowly(int millis, String file) {
+        return lines -> {
+            do {
+                Thread.sleep(millis);
+            } while (!Files.exists(Path.of(file)));
+            return lines;
+        };
+    }
+
     /** Tells whether there are so many executors, and all have nothing to do: else one host may run a whole short job. */
     private static boolean idle(int executors) {
         scala.collection.immutable.Map<String, Object> running = ((TaskSchedulerImpl) spark().taskScheduler()).runningTasksByExecutors();
@@ -310,6 +320,7 @@ class MemoryLocalityPluginTest {
     @Order(3)
     void followsWhatChangesWhileAJobRuns() throws Exception {
         assertEquals(all(), run(input("old")));
+        Path known = dir.resolve("known");
         Thread change = new Thread(() -> {
             try {
                 await(() -> {
@@ -319,7 +330,9 @@ class MemoryLocalityPluginTest {
                 });
                 memory(6, TwoHosts.A, true);
                 memory(7, TwoHosts.B, true);
-            } catch (InterruptedException e) {
+                await(() -> residency().resident() == 2);
+                Files.createFile(known);
+            } catch (InterruptedException | IOException e) {
                 throw new IllegalStateException(e);
             }
         });
@@ -327,7 +340,7 @@ class MemoryLocalityPluginTest {
             STARTED.clear();
         }
         change.start();
-        java().textFile(at("in"), 1).mapPartitions(slowly(700)).collect();
+        java().textFile(at("in"), 1).mapPartitions(slowly(700, known.toString())).collect();
         spark().listenerBus().waitUntilEmpty();
         change.join();
         assertTrue(Math.max(place(6), place(7)) < 7, STARTED::toString);
