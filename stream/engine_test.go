@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -26,6 +27,7 @@ import (
 	"headrace/internal/testkit"
 	"headrace/pagecache"
 	"headrace/stream/deal"
+	"headrace/stream/protocol"
 )
 
 var byLine = deal.Rule{Split: deal.Lines, Delimiter: []byte("\n")}
@@ -668,6 +670,42 @@ func TestNewerReader(t *testing.T) {
 	p.stop()
 	if n := strings.Count(said.String(), "newer version"); n != 1 || !strings.Contains(said.String(), fmt.Sprintf("user=%d version=2", os.Getuid())) || said.Len() > 500 {
 		t.Errorf("whoever runs the daemon is told %d times: %s", n, &said)
+	}
+}
+
+// TestSilentReader: a consumer that is stopped before it has said who it is, or in the middle of that, is not told that its attempt is
+// over, and comes again.
+func TestSilentReader(t *testing.T) {
+	usual := helloTimeout
+	defer func() { helloTimeout = usual }()
+	helloTimeout = 100 * time.Millisecond
+	p := newPlace(t).start()
+	defer p.stop()
+	path := p.write("f", []byte("fine\n"))
+	info := p.open(Spec{Paths: []string{path}, Rule: byLine, Consumers: 1})
+	c := p.client(info.ID, 0, 1)
+	hello, err := protocol.Append(nil, &c.hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, said := range []int{0, 1, len(hello) - 1} {
+		sock, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: p.socket, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer sock.Close()
+		if _, err := sock.Write(hello[:said]); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := protocol.NewConn(sock).Receive(); err == nil {
+			t.Errorf("after %d bytes of %d it is told %+v", said, len(hello), m)
+		}
+	}
+	p.stop()
+	helloTimeout = usual
+	p.start()
+	if err := c.drain(0); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -53,8 +53,8 @@ func (e *Engine) Serve(l *accept.Listener) error {
 	}
 }
 
-// helloTimeout is how long a connection may be silent at its beginning.
-const helloTimeout = 10 * time.Second
+// helloTimeout is how long a connection may be silent at its beginning. Tests shorten it.
+var helloTimeout = 10 * time.Second
 
 // conversation is what is said on a connection, after Hello with one consumer of a
 // stream.
@@ -125,12 +125,11 @@ func (e *Engine) enter(l *link, uid uint32) error {
 // hello reads the first message and finds the consumer.
 func (c *conversation) hello(uid uint32) error {
 	m, err := c.conn.Receive()
-	var over *budget.Refusal
-	if errors.As(err, &over) {
-		return deal.ErrLater
-	}
-	if err != nil {
+	if errors.Is(err, protocol.ErrMalformed) {
 		return err
+	}
+	if err != nil { // also if it, or the daemon, stood still for too long, or there is no room: what is said is final
+		return deal.ErrLater
 	}
 	h, ok := m.(*protocol.Hello)
 	if !ok {
