@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"headrace/data/datatest"
 	"headrace/disk"
 	"headrace/internal/linux/cgroup"
+	"headrace/internal/testkit"
 	"headrace/policy"
 	"headrace/solo/journal"
 	"headrace/wire"
@@ -34,6 +36,7 @@ type bed struct {
 	mem   memoryInfo
 	view  func(headrace.View)
 	space func(dir string) int64 // of stores; nil: what there is
+	looks atomic.Int64           // how often that was asked
 	// comeBackTime is how long containers without a supervisor wait for their processes.
 	comeBackTime time.Duration
 
@@ -119,9 +122,12 @@ func (b *bed) startWith(c *conn) error {
 		memory:  func() (memoryInfo, error) { return b.mem, nil },
 		cache:   datatest.OpenCache,
 		cgroups: func(l *loop) (*cgroup.Base, error) {
-			if b.loop = l; b.space != nil {
-				l.stores.Space = b.space
+			b.loop = l
+			space := b.space
+			if space == nil {
+				space = l.stores.Space
 			}
+			l.stores.Space = func(dir string) int64 { b.looks.Add(1); return space(dir) }
 			return nil, nil
 		},
 		meter: func() (*disk.Meter, error) { return disk.NewMeter(disk.MeterOptions{NoBPF: true}) },
@@ -255,6 +261,15 @@ func (b *bed) await(id headrace.TaskID, what string, ok func(*wire.Task) bool) *
 func (b *bed) awaitState(id headrace.TaskID, s headrace.TaskState) *wire.Task {
 	b.t.Helper()
 	return b.await(id, s.String(), func(t *wire.Task) bool { return t.State == s.String() && t.Doing == "" })
+}
+
+// pass sets the clock of the daemon on. To that a look at the store that is under way then takes as long, and the store is not there until
+// it ends: a later look is awaited.
+func (b *bed) pass(clk *fakeClock, d time.Duration) {
+	b.t.Helper()
+	clk.advance(d, d)
+	before := b.looks.Load()
+	testkit.Await(b.t, "another look at the store", func() bool { return b.looks.Load() >= before+2 })
 }
 
 // finish ends a running task's command.

@@ -478,9 +478,8 @@ func TestOrderWhileAttaching(t *testing.T) {
 			b := newHostBed(t)
 			id := b.launch(someContainer)
 			b.crash()
-			if late {
-				b.clock = hasty{began: systemClock{}.boot()}
-			}
+			clk := &fakeClock{now: systemClock{}.boot(), date: time.Now()}
+			b.clock = clk
 			var silent atomic.Bool
 			silent.Store(true)
 			c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
@@ -503,6 +502,7 @@ func TestOrderWhileAttaching(t *testing.T) {
 			go func() { answered <- b.order(id, "suspend") }()
 			queued(1)
 			if late {
+				b.pass(clk, attachPatience)
 				b.await(id, "with the reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "does not answer") })
 				if _, err := b.tasks.Suspend(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil || !strings.Contains(err.Error(), "does not answer") {
 					t.Errorf("a user: %v", err)

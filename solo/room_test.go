@@ -168,6 +168,7 @@ func TestRoomOfAStoreIsPromisedOnce(t *testing.T) {
 	seen(250 << 20)
 	m.ask(disk.Dump, here[0])
 	m.ask(disk.Dump, here[1])
+	m.awaitBegun(name(disk.Dump, here[0])) // it has looked how much room there is
 	seen(50 << 20)
 	if _, err := m.tasks.Checkpoint(m.ctx(), &wire.VerbRequest{Id: string(here[2])}); connect.CodeOf(err) != connect.CodeResourceExhausted {
 		t.Errorf("there is room for two of three: %v", err)
@@ -193,6 +194,7 @@ func TestDumpLooksForRoomAtItsTurn(t *testing.T) {
 	}
 	m.ask(disk.Dump, here[0])
 	m.ask(disk.Dump, here[1])
+	m.awaitBegun(name(disk.Dump, here[0])) // there was room for it
 	space.Store(50 << 20)
 	m.end(disk.Dump, here[0])
 	w := m.await(here[1], "refused", func(w *wire.Task) bool { return w.Doing == "" })

@@ -313,7 +313,7 @@ func TestTroublePasses(t *testing.T) {
 		if _, err := b.tasks.Checkpoint(b.ctx(), &wire.VerbRequest{Id: string(id)}); err == nil {
 			t.Fatal("it was checkpointed")
 		}
-		clk.advance(c.hold-1, c.hold-1)
+		b.pass(clk, c.hold-1)
 		if got := b.get(id); got.State != "running" || got.Reason != "checkpoint failed: "+c.why.Error() {
 			t.Errorf("%v: it is %s: %q", c.why, got.State, got.Reason)
 		}

@@ -132,6 +132,7 @@ func TestRestoresTakeTurns(t *testing.T) {
 	m.ask(disk.Restore, away[1])
 	m.ask(disk.Dump, here[1])
 	m.ask(disk.Restore, away[2])
+	m.awaitBegun(name(disk.Restore, away[0]))
 	m.wantBegun(name(disk.Restore, away[0]))
 	var want []string
 	for _, id := range away {
@@ -217,6 +218,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	}
 	m.finish(here[1], 0)
 	m.awaitState(here[1], headrace.Done)
+	m.awaitBegun(name(disk.Restore, away[0]))
 	m.wantBegun(name(disk.Restore, away[0]))
 	m.end(disk.Restore, away[0])
 	m.end(disk.Dump, here[2])
