@@ -144,8 +144,8 @@ func TestFollowerBesideSilentServer(t *testing.T) {
 	f.Follow("other", stranger, []string{dir})
 	measure := func(of ...string) bool {
 		t.Helper()
-		if !f.Begin() {
-			t.Fatal("no measurement begins")
+		if !f.Begin() { // all sets are being looked up still
+			return false
 		}
 		resident, err := f.Measure(t.Context())
 		if err != nil {

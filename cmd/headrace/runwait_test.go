@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"headrace/cli"
@@ -37,6 +39,21 @@ func TestRunProgress(t *testing.T) {
 	if !strings.Contains(text, "\r\x1b[Khello\n\r") || !strings.HasSuffix(text, "\r\x1b[K") {
 		t.Errorf("the line is not between a bar and the next: %q", text)
 	}
+}
+
+// TestSaidOnce: what several who wait have to say is said once, and again when it has become so again.
+func TestSaidOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		w := &runWait{app: taskVerbs{&app{App: cli.App{Err: &said}}}}
+		for _, pause := range []time.Duration{0, time.Second, time.Minute} {
+			time.Sleep(pause) // of the bubble's clock
+			w.say("%s is away", "it")
+		}
+		if want := strings.Repeat("headrace: it is away\n", 2); said.String() != want {
+			t.Errorf("said is %q, want %q", said.String(), want)
+		}
+	})
 }
 
 // screenOf is written to by several goroutines.
