@@ -84,6 +84,7 @@ func TestSharesKillNobody(t *testing.T) {
 	for range 4 {
 		greedy = append(greedy, b.run(headrace.High, as("daemon")))
 	}
+	b.awaitState(greedy[0], headrace.Running)
 	b.awaitState(greedy[1], headrace.Running)
 	modest := b.run(headrace.High, as("bin"))
 	b.finish(greedy[0], 0)
@@ -145,6 +146,7 @@ func TestSlotsOfAUser(t *testing.T) {
 	b.start()
 	first := b.run(headrace.Normal, as("daemon"))
 	second := b.run(headrace.Normal, as("daemon"))
+	b.awaitState(first, headrace.Running)
 	b.awaitState(second, headrace.Running)
 	third := b.run(headrace.Normal, as("daemon"))
 	urgent := b.run(headrace.High, as("daemon"))

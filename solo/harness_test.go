@@ -36,11 +36,11 @@ type bed struct {
 	mem   memoryInfo
 	view  func(headrace.View)
 	space func(dir string) int64 // of stores; nil: what there is
-	looks atomic.Int64           // how often that was asked
+	looks *atomic.Int64          // how often that was asked
 	// comeBackTime is how long containers without a supervisor wait for their processes.
 	comeBackTime time.Duration
 
-	loop   *loop // of the present daemon
+	loop   *loop // of the present daemon; nil: it is a real one
 	conn   *conn
 	daemon *Daemon
 	tasks  wireconnect.TaskServiceClient
@@ -64,7 +64,7 @@ func newBedIn(t *testing.T, parent string, pol policy.Name) *bed {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	b := &bed{
-		t: t, world: newWorld(dir), boot: "boot-1",
+		t: t, world: newWorld(dir), boot: "boot-1", looks: new(atomic.Int64),
 		mem: memoryInfo{Total: 64 << 30, Available: 60 << 30, SwapTotal: 32 << 30, SwapFree: 32 << 30},
 		cfg: Config{
 			StateDir: dir, Slots: 1, CRIU: "/criu",
@@ -191,6 +191,9 @@ func (b *bed) shutdown() {
 		}
 	case <-time.After(patience):
 		b.t.Error("the daemon does not end")
+	}
+	if b.loop != nil && !b.loop.driver.wait(patience) { // what it still did would be taken for the next one's
+		b.t.Error("what the daemon did in the background does not end")
 	}
 	b.stop = nil
 }
