@@ -1,6 +1,7 @@
 package yarn
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -8,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"headrace/internal/linux"
 )
 
 // Steps is the work of a job's tasks: each does so many steps, one after the other,
@@ -36,7 +35,7 @@ for ((step = 1; step <= $2; step++)); do
   echo "$step $EPOCHREALTIME" >> "$file"
   echo "$step"
   echo "$step" >> "${logs%%,*}/journal"
-  while [ -e "$1.hold" ] && read -r from < "$1.hold" && ((step >= from)); do sleep 0.05; done 2>/dev/null
+  while [ -e "$1.hold" ] && [ ! -e "$1.hold/$step" ]; do sleep 0.05; done
 done
 `
 
@@ -59,13 +58,19 @@ func (s Steps) script() string { return s.Dir + ".sh" }
 // Hold has each task stand still when it has done a step, or one that comes later, until GoOn; also after the last. Tasks that stand still already go
 // on to that step.
 func (s Steps) Hold(step int) error {
-	return linux.ReplaceFile(s.holdFile(), fmt.Appendln(nil, step), 0o644)
+	err := os.MkdirAll(s.holdDir(), 0o755)
+	// By names: a file that a task reads may be open in its checkpoint, and would have to be there when it goes on.
+	for before := 1; before < step; before++ {
+		err = errors.Join(err, os.WriteFile(filepath.Join(s.holdDir(), strconv.Itoa(before)), nil, 0o644))
+	}
+	return err
 }
 
 // GoOn lets tasks go on, if they are held.
-func (s Steps) GoOn() error { return os.RemoveAll(s.holdFile()) }
+func (s Steps) GoOn() error { return os.RemoveAll(s.holdDir()) }
 
-func (s Steps) holdFile() string { return s.Dir + ".hold" }
+// holdDir is there while tasks are held, with the steps after which they go on all the same.
+func (s Steps) holdDir() string { return s.Dir + ".hold" }
 
 // Command returns the line for a ShellJob.
 func (s Steps) Command() string {
