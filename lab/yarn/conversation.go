@@ -108,8 +108,8 @@ func (t *conversation) Await(ctx context.Context, job, kind string) (Event, erro
 				found = e
 				return true, nil
 			}
-			if e.Event == "broken" || e.Event == "finished" {
-				return false, &fatal{fmt.Errorf("it is over: %s %s", e.Event, e.Reason)}
+			if end := e.end(); end != nil {
+				return false, &fatal{end}
 			}
 		}
 		if gone {

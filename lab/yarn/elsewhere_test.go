@@ -28,8 +28,8 @@ func needCRIU(t *testing.T) {
 	}
 }
 
-// elsewhereSoon has containers of DistributedShell go on on another machine.
-var elsewhereSoon = map[string]string{"headrace.elsewhere.application-types": "YARN", "headrace.elsewhere.after-ms": "1000"}
+// elsewhereSoon has containers of DistributedShell, and of services, go on on another machine where daemons have an archive.
+var elsewhereSoon = map[string]string{"headrace.elsewhere.application-types": "YARN,yarn-service", "headrace.elsewhere.after-ms": "1000"}
 
 // archiveDir returns an archive that is a directory.
 func archiveDir(t *testing.T) string {
@@ -122,7 +122,7 @@ func depart(t *testing.T, j *jobs, name string, f framework) *departure {
 	for i := range 2 {
 		urgent = append(urgent, j.start(t, ShellJob{Name: fmt.Sprint(name, "-urgent", i), Queue: "high", Memory: almostAll}, 6000))
 	}
-	d.container = awaitState(t, j.c, "checkpointed", 1)[0]
+	d.container = awaitState(t, j.c, "checkpointed", 1, urgent...)[0]
 	goOn(t, d.steps)
 	d.from = nodeOf(t, j.c, d.container)
 	d.to = 1 - d.from

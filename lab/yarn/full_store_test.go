@@ -69,7 +69,7 @@ func smallFileSystem(t *testing.T, options string) string {
 func giveWayWithoutFiles(t *testing.T, j *jobs, _ gate, _ string) {
 	low := j.startHeld(t, ShellJob{Name: "low-files", Queue: "low", Memory: 2048}, 60, 10)
 	low.standStill(t, 10)
-	high := j.start(t, ShellJob{Name: "high-files", Queue: "high", Memory: 1024}, 10)
+	high := j.startHeld(t, ShellJob{Name: "high-files", Queue: "high", Memory: 1024}, 10, 1)
 	suspendedInstead(t, low, high, "checkpoint", "suspend")
 }
 
@@ -77,7 +77,7 @@ func giveWayWithoutFiles(t *testing.T, j *jobs, _ gate, _ string) {
 func giveWayWhileFilled(t *testing.T, j *jobs, g gate, store string) {
 	low := j.startBig(t, "low-filled", 30<<20)
 	g.close(t, "checkpointing")
-	high := j.start(t, ShellJob{Name: "high-filled", Queue: "high", Memory: 1024}, 10)
+	high := j.startHeld(t, ShellJob{Name: "high-filled", Queue: "high", Memory: 1024}, 10, 1)
 	awaitDoing(t, j.c, "checkpointing")
 	fillUp(t, filepath.Join(filepath.Dir(store), "other"), 8<<20)
 	g.open(t, "checkpointing")
@@ -97,7 +97,7 @@ func giveWayWithoutRoom(t *testing.T, j *jobs, _ gate, _ string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	high := j.start(t, ShellJob{Name: "high-room", Queue: "high", Memory: 1024}, 10)
+	high := j.startHeld(t, ShellJob{Name: "high-room", Queue: "high", Memory: 1024}, 10, 1)
 	suspendedInstead(t, low, high, "suspend")
 }
 
@@ -132,8 +132,9 @@ func fillUp(t *testing.T, path string, left int64) {
 // of room.
 func suspendedInstead(t *testing.T, low, high *job, want ...string) {
 	t.Helper()
-	id := awaitState(t, low.c, "suspended", 1)[0]
+	id := awaitState(t, low.c, "suspended", 1, low, high)[0]
 	low.goOn(t)
+	high.goOn(t)
 	high.finished(t)
 	low.finished(t)
 	idle(t, low.c)

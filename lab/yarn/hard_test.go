@@ -99,9 +99,21 @@ func (j *job) tell(t *testing.T) {
 	}
 }
 
+// awaitSteps returns when so many are done in all tasks together.
 func (j *job) awaitSteps(t *testing.T, n int) {
 	t.Helper()
-	awaitSteps(t, j.steps, n)
+	awaitSteps(t, j.steps, n, j)
+}
+
+// over returns an error after which waiting makes no sense, if the job has come to its end.
+func (j *job) over() error {
+	events, err := j.Events(j.name)
+	for _, e := range events {
+		if end := e.end(); end != nil {
+			return &fatal{fmt.Errorf("job %s: %w", j.name, end)}
+		}
+	}
+	return err
 }
 
 // finished waits for the end, and fails unless every task has done all steps, each of
@@ -219,8 +231,8 @@ func endWhileGivingWay(t *testing.T, j *jobs) {
 func byPriority(t *testing.T, j *jobs) {
 	low := j.startHeld(t, ShellJob{Name: "lesser", Queue: "high", Priority: 1, Containers: 2, Memory: 1024}, 60, 10)
 	low.standStill(t, 10)
-	high := j.start(t, ShellJob{Name: "greater", Queue: "high", Priority: 9, Memory: 1024}, 20)
-	id := awaitState(t, j.c, "suspended", 1)[0]
+	high := j.startHeld(t, ShellJob{Name: "greater", Queue: "high", Priority: 9, Memory: 1024}, 20, 1)
+	id := awaitState(t, j.c, "suspended", 1, low, high)[0]
 	// The manager hears of containers from nodes, and of the priorities of applications from the ResourceManager.
 	must(0, await(within(t, patience), "have the manager know priorities", patience, func(ctx context.Context) (bool, error) {
 		told, err := j.c.Manager().Containers(ctx, &wire.ContainersRequest{})
@@ -237,6 +249,7 @@ func byPriority(t *testing.T, j *jobs) {
 		return true, nil
 	}))(t)
 	low.goOn(t)
+	high.goOn(t)
 	high.finished(t)
 	low.finished(t)
 	idle(t, j.c)
@@ -294,13 +307,13 @@ func stranger(t *testing.T, c *Cluster) {
 func TestLostNode(t *testing.T) {
 	testkit.Long(t) // TestTwoMachines loses a machine in the same way
 	parallel(t, 60)
-	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Nodes: 2,
-		Properties: map[string]string{"yarn.nm.liveness-monitor.expiry-interval-ms": "4000"}})
+	c := startTest(t, Options{Mode: Headrace, Policy: "suspend", Nodes: 2})
 	j := startJobs(t, c)
 	low := j.startHeld(t, ShellJob{Name: "low", Queue: "low", Containers: 4, Memory: 1024}, 60, 10)
 	low.standStill(t, 10)
 	high := j.start(t, ShellJob{Name: "high", Queue: "high", Containers: 2, Memory: 1024}, 6000)
-	lost := nodeOf(t, c, awaitState(t, c, "suspended", 2)[0])
+	lost := nodeOf(t, c, awaitState(t, c, "suspended", 2, low, high)[0])
+	restartRM(t, c, lostSoon)
 	if err := errors.Join(c.KillNM(lost), c.KillNode(lost)); err != nil {
 		t.Fatal(err)
 	}

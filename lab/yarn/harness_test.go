@@ -2,6 +2,7 @@ package yarn
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -154,12 +155,16 @@ func put(t *testing.T, c *Cluster, path string, contents []byte) {
 	must(0, must(c.HDFS.Client())(t).Create(within(t, patience), path, 0o644, write))(t)
 }
 
-// awaitSteps returns when so many are done in all tasks together.
-func awaitSteps(t *testing.T, s Steps, n int) {
+// awaitSteps returns when so many are done in all tasks together, of a job perhaps.
+func awaitSteps(t *testing.T, s Steps, n int, of ...*job) {
 	t.Helper()
 	err := await(within(t, patience), fmt.Sprintf("wait for %d steps in %s", n, s.Dir), patience, func(context.Context) (bool, error) {
+		var over error // before the look: there are no more steps then
+		for _, j := range of {
+			over = j.over()
+		}
 		done, err := s.Done()
-		return done >= n, err
+		return done >= n, errors.Join(err, over)
 	})
 	if err != nil {
 		t.Fatal(err)

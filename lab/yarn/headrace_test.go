@@ -2,6 +2,7 @@ package yarn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -14,10 +15,12 @@ import (
 	"headrace/wire"
 )
 
-// awaitState returns the containers in a state when there are exactly so many.
-func awaitState(t *testing.T, c *Cluster, state string, want int) []string {
+// awaitState returns the containers in a state when there are so many or more. Jobs that are to last longer are named: when
+// one has come to its end, nobody need wait.
+func awaitState(t *testing.T, c *Cluster, state string, want int, last ...*job) []string {
 	t.Helper()
 	var ids []string
+	var over error
 	err := c.AwaitTasks(within(t, patience), fmt.Sprintf("%d containers to be %s", want, state), patience, func(tasks []*wire.Task) bool {
 		ids = nil
 		for _, task := range tasks {
@@ -25,10 +28,13 @@ func awaitState(t *testing.T, c *Cluster, state string, want int) []string {
 				ids = append(ids, task.Id)
 			}
 		}
-		return len(ids) == want
+		for _, j := range last {
+			over = errors.Join(over, j.over())
+		}
+		return len(ids) >= want || over != nil
 	})
-	if err != nil {
-		t.Fatal(err)
+	if err := errors.Join(err, over); err != nil {
+		t.Fatalf("%d of %d containers are %s: %v", len(ids), want, state, err)
 	}
 	return ids
 }
@@ -104,7 +110,7 @@ func giveWay(t *testing.T, j *jobs, name, state string) *fill {
 	f := &fill{low: j.startHeld(t, ShellJob{Name: name + "-low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps, 10)}
 	f.low.standStill(t, 10)
 	f.high = j.start(t, ShellJob{Name: name + "-high", Queue: "high", Memory: 1024}, 6000)
-	f.gave = awaitState(t, j.c, state, 1)
+	f.gave = awaitState(t, j.c, state, 1, f.low, f.high)
 	f.high.awaitSteps(t, 5)
 	return f
 }
@@ -150,9 +156,10 @@ func suspended(t *testing.T, j *jobs) {
 func suspendInPlace(t *testing.T, j *jobs) {
 	low := j.startHeld(t, ShellJob{Name: "low", Queue: "low", Containers: 2, Memory: 1024}, lowSteps, 10)
 	low.standStill(t, 10)
-	high := j.start(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 20)
-	awaitState(t, j.c, "suspended", 1)
+	high := j.startHeld(t, ShellJob{Name: "high", Queue: "high", Memory: 1024}, 20, 1)
+	awaitState(t, j.c, "suspended", 1, low, high)
 	low.goOn(t)
+	high.goOn(t)
 	high.finished(t)
 	low.inPlace(t, 1)
 	idle(t, j.c)
@@ -165,13 +172,14 @@ func suspendDistributedShell(t *testing.T, j *jobs) {
 	hold(t, s, 10)
 	low := &stepsRun{must(c.DistributedShell(ShellJob{Name: "ds-low", Queue: "low", Containers: 2, Memory: 896, Command: s.Command()}))(t), c, s}
 	low.awaitSteps(t, 20)
-	high := j.start(t, ShellJob{Name: "ds-high", Queue: "high", Memory: 1792}, 10)
-	for _, id := range awaitState(t, c, "suspended", 2) {
+	high := j.startHeld(t, ShellJob{Name: "ds-high", Queue: "high", Memory: 1792}, 10, 1)
+	for _, id := range awaitState(t, c, "suspended", 2, high) {
 		if strings.HasSuffix(id, "_000001") {
 			t.Errorf("the application master is suspended: %s", id)
 		}
 	}
 	goOn(t, s)
+	high.goOn(t)
 	high.finished(t)
 	low.succeed(t, 2)
 	id := must(low.ID(t.Context()))(t)
@@ -200,9 +208,10 @@ func preemptMapReduce(t *testing.T, j *jobs, state string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	high := j.start(t, ShellJob{Name: "mr-high-" + state, Queue: "high", Memory: 1024}, 20)
-	awaitState(t, c, state, 1)
+	high := j.startHeld(t, ShellJob{Name: "mr-high-" + state, Queue: "high", Memory: 1024}, 20, 1)
+	awaitState(t, c, state, 1, high)
 	must(0, os.Remove(hold))(t)
+	high.goOn(t)
 	high.finished(t)
 	low.succeed(t)
 	app := must(c.App(t.Context(), must(low.ID(t.Context()))(t)))(t)

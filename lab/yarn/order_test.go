@@ -91,7 +91,7 @@ func startPair(t *testing.T, j *jobs, name string) *pair {
 		t.Fatal(err)
 	}
 	must(tasks.Resume(t.Context(), &wire.VerbRequest{Id: p.older}))(t)
-	awaitState(t, j.c, "running", 2)
+	awaitState(t, j.c, "running", 2, p.job)
 	return p
 }
 

@@ -35,7 +35,7 @@ func drained(t *testing.T, j *jobs) {
 		return node.Suspend(ctx, &wire.VerbRequest{Id: held})
 	})
 	c.drain(t)
-	awaitState(t, c, "running", 3)
+	awaitState(t, c, "running", 3, f.low, f.high)
 	c.restartYARN(t, map[string]string{"headrace.preemption.mode": "off", "yarn.resourcemanager.scheduler.monitor.enable": "false"})
 	c.drain(t)
 	f.high.goesOn(t)
@@ -55,12 +55,12 @@ func pluginGone(t *testing.T, j *jobs) {
 	c := j.c
 	must(0, c.StartDaemons(within(t, patience), "suspend", nil))(t)
 	f := giveWay(t, j, "gone", "suspended")
-	still := awaitState(t, c, "suspended", 1)[0]
+	still := awaitState(t, c, "suspended", 1, f.low, f.high)[0]
 	must(0, c.KillManager())(t)
 	c.o.Mode = Wait // Headrace's properties are in no file any more
 	c.restartYARN(t, nil)
 	c.run(t, "--state-dir", c.machines[0].stateDir(), "resume", "--force", still)
-	awaitState(t, c, "running", 3)
+	awaitState(t, c, "running", 3, f.low, f.high)
 	f.high.goesOn(t)
 	f.over(t)
 	must(0, c.StopDaemons())(t)

@@ -83,9 +83,10 @@ func serviceInPlace(t *testing.T, j *jobs, s *Services, state string) {
 	hold(t, steps, 10)
 	app := s.steps(t, "service-"+state, instances, steps)
 	awaitSteps(t, steps, 20)
-	high := j.start(t, ShellJob{Name: "high-" + state, Queue: "high", Containers: 2, Memory: almostAll}, 10)
-	awaitState(t, j.c, state, instances)
+	high := j.startHeld(t, ShellJob{Name: "high-" + state, Queue: "high", Containers: 2, Memory: almostAll}, 10, 1)
+	awaitState(t, j.c, state, instances, high)
 	goOn(t, steps)
+	high.goOn(t)
 	high.finished(t)
 	s.succeed(t, app)
 	for instance, all := range must(steps.Attempts())(t) {

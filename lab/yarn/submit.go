@@ -225,6 +225,14 @@ type Event struct {
 	Report FileReport `json:"report"`
 }
 
+// end returns what to say if the job has come to its end with this event; nil: it has not.
+func (e Event) end() error {
+	if e.Event == "broken" || e.Event == "finished" {
+		return fmt.Errorf("it is over: %s %s", e.Event, e.Reason)
+	}
+	return nil
+}
+
 // At returns when it happened.
 func (e Event) At() time.Time { return time.UnixMilli(e.AtMs) }
 

@@ -92,7 +92,7 @@ func survive(t *testing.T, j *jobs, g gate, d daemon, state string) {
 		d.dies(t, c, g, gave, state)
 	}
 	if parked {
-		if still := awaitState(t, c, state, 1); still[0] != gave {
+		if still := awaitState(t, c, state, 1, low, high); still[0] != gave {
 			t.Errorf("%s is %s, before it was %s", still[0], state, gave)
 		}
 	}
@@ -202,8 +202,8 @@ func (g gate) criu(t *testing.T) string {
 func killCheckpointed(t *testing.T, j *jobs) {
 	low := j.startHeld(t, ShellJob{Name: "low-killed", Queue: "low", Memory: 2048}, 300, 5)
 	low.standStill(t, 5)
-	high := j.start(t, ShellJob{Name: "high-killed", Queue: "high", Memory: 1024}, 300)
-	awaitState(t, j.c, "checkpointed", 1)
+	high := j.start(t, ShellJob{Name: "high-killed", Queue: "high", Memory: 1024}, 6000)
+	awaitState(t, j.c, "checkpointed", 1, low, high)
 	low.kill(t)
 	high.kill(t)
 	idle(t, j.c)

@@ -24,7 +24,7 @@ import org.apache.hadoop.yarn.exceptions.YarnException;
  */
 public final class ShellMaster {
   private static final long POLL_MS = 20;
-  private static final long ACCEPT_MS = 60_000;
+  private static final long ACCEPT_MS = 8 * 60_000; // as long as a test waits: a busy machine is no reason to give up
 
   private ShellMaster() {}
 
