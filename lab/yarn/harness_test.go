@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -145,6 +146,44 @@ func must[T any](v T, err error) func(t *testing.T) T {
 			t.Fatal(err)
 		}
 		return v
+	}
+}
+
+// tellMasters logs what has become of the masters of an application that has had more than one: what the ResourceManager and the
+// NodeManagers say of each, and what it has written last.
+func (c *Cluster) tellMasters(t *testing.T, app string) {
+	var answer struct {
+		AppAttempts struct {
+			AppAttempt []struct {
+				Name      string `json:"appAttemptId"`
+				Container string `json:"containerId"`
+			} `json:"appAttempt"`
+		} `json:"appAttempts"`
+	}
+	err := c.get(context.Background(), "apps/"+app+"/appattempts", &answer) // the test's own context is over
+	logs, e := c.ContainerLogs(app)
+	all := answer.AppAttempts.AppAttempt
+	t.Logf("%s has had %d masters: %v", app, len(all), errors.Join(err, e))
+	if len(all) < 2 {
+		return
+	}
+	// The ResourceManager's answers have no diagnostics of an attempt; its log has how the container has ended.
+	daemons := []string{"rm"}
+	for i := range c.machines {
+		daemons = append(daemons, fmt.Sprint("nm", i))
+	}
+	for _, a := range all {
+		for _, daemon := range daemons {
+			log, _ := os.ReadFile(c.logFile(daemon))
+			for line := range strings.Lines(string(log)) {
+				if strings.Contains(line, a.Name) || strings.Contains(line, a.Container) {
+					t.Logf("%s: %s", daemon, strings.TrimSpace(line))
+				}
+			}
+		}
+		const most = 50_000
+		syslog := logs[a.Container+"/syslog"]
+		t.Logf("the syslog of %s ends with:\n%s", a.Name, syslog[max(0, len(syslog)-most):])
 	}
 }
 

@@ -2,12 +2,14 @@ package yarn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"headrace/internal/testkit"
@@ -42,7 +44,8 @@ func TestCollection(t *testing.T) {
 // mapReduce has MapReduce's own jobs warm their input, whatever becomes of the client.
 func (d *collection) mapReduce(t *testing.T) {
 	c := d.c
-	// It has declared a lead, so it is submitted when all is in memory.
+	// It has declared a lead, so it is submitted when all is in memory. It begins when that has been seen.
+	begins := d.withoutStart(t)
 	words := d.start(t, "words", map[string]string{"headrace.warm.lead": "8m", "headrace.warm.patience": "1m"})
 	id := words.submitted(t)
 	all := d.inputs(t)
@@ -53,6 +56,7 @@ func (d *collection) mapReduce(t *testing.T) {
 	if n := d.pinned(t); n < all[0].Pinned || n == 0 {
 		t.Errorf("%d bytes are locked on all machines, want %d", n, all[0].Pinned)
 	}
+	begins()
 	d.succeed(t, words)
 	d.awaitNothing(t)
 
@@ -119,8 +123,29 @@ func (d *collection) start(t *testing.T, name string, properties map[string]stri
 	given := map[string]string{"mapreduce.job.ubertask.enable": "true", "mapreduce.job.ubertask.maxbytes": "1000000000",
 		"headrace.node.socket": d.c.machines[0].socket(), "dfs.client.read.shortcircuit": "false"}
 	maps.Copy(given, properties)
-	return &submission{must(d.c.MapReduce(MapReduceJob{Name: name, Queue: "low", ClassPath: []string{d.jar}, Properties: given,
+	s := &submission{must(d.c.MapReduce(MapReduceJob{Name: name, Queue: "low", ClassPath: []string{d.jar}, Properties: given,
 		Args: []string{"wordcount", "/[ab]", "/" + name}}))(t), name}
+	t.Cleanup(func() {
+		if id, err := s.ID(t.Context()); t.Failed() && err == nil {
+			d.c.tellMasters(t, id)
+		}
+	})
+	return s
+}
+
+// withoutStart has all NodeManagers stand still until the function that it returns is called, so that no container starts.
+func (d *collection) withoutStart(t *testing.T) (begins func()) {
+	t.Helper()
+	signal := func(s syscall.Signal) (err error) {
+		for _, m := range d.c.machines {
+			err = errors.Join(err, m.nm.cmd.Process.Signal(s))
+		}
+		return err
+	}
+	must(0, signal(syscall.SIGSTOP))(t)
+	begins = func() { signal(syscall.SIGCONT) }
+	t.Cleanup(begins)
+	return begins
 }
 
 // submitted returns the application's name when YARN has it.
