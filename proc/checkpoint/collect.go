@@ -140,6 +140,9 @@ func (s *Store) removeUncommitted(task string) error {
 		}
 		committed[seq] = err == nil
 	}
+	if err := s.stillThere(nil); err != nil {
+		return err
+	}
 	return s.removeExcept(task, committed)
 }
 
@@ -197,14 +200,14 @@ func (s *Store) locked(task string, do func() error) error {
 		return err
 	}
 	lock, err := s.lock(context.Background(), task, unix.LOCK_EX)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	switch {
+	case err == nil:
+		defer lock.unlock()
+		err = do()
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
 	}
-	if err != nil {
-		return err
-	}
-	defer lock.unlock()
-	return do()
+	return s.stillThere(err)
 }
 
 // removeImage makes sure first that nobody takes what is left for an image.

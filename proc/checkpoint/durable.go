@@ -2,9 +2,12 @@ package checkpoint
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"headrace/internal/linux"
 )
@@ -31,6 +34,16 @@ func mkdirDurable(dir string) error {
 		return err
 	}
 	return linux.SyncDir(parent)
+}
+
+// within calls do with a path that leads to the directory dir for as long as do runs: its file system may be unmounted at any time.
+func within(dir string, do func(at string) error) error {
+	d, err := os.OpenFile(dir, unix.O_DIRECTORY, 0)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return do(fmt.Sprintf("/proc/self/fd/%d", d.Fd()))
 }
 
 // writeDurable writes a file that does not exist yet.

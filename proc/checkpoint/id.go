@@ -58,19 +58,16 @@ func Claim(dir string, by Owner) error { return claim(dir, dir, by) }
 // meant, or "" is meant. Nothing is written into another directory that comes to be in its place meanwhile. The error is
 // fs.ErrNotExist where there is no store, ErrForeign if it is another's.
 func Recognize(dir, meant string, by Owner) (id string, err error) {
-	d, err := os.OpenFile(dir, unix.O_DIRECTORY, 0) // its file system may be unmounted at any time
-	if err != nil {
-		return "", err
-	}
-	defer d.Close()
-	at := fmt.Sprintf("/proc/self/fd/%d", d.Fd())
-	switch id, err = ID(at); {
-	case err != nil:
-		return "", fmt.Errorf("checkpoint store %s: %w", dir, err)
-	case meant != "" && id != meant:
-		return id, nil
-	}
-	return id, claim(at, dir, by)
+	err = within(dir, func(at string) (err error) {
+		switch id, err = ID(at); {
+		case err != nil:
+			return fmt.Errorf("checkpoint store %s: %w", dir, err)
+		case meant != "" && id != meant:
+			return nil
+		}
+		return claim(at, dir, by)
+	})
+	return id, err
 }
 
 // claim is Claim of the store that is found at a path, and is dir to people.

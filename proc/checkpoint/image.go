@@ -50,9 +50,17 @@ func (s *Store) Images(task string) ([]*Image, error) {
 	if err := checkTask(task); err != nil {
 		return nil, err
 	}
+	images, err := s.images(task)
+	if err = s.stillThere(err); err != nil {
+		return nil, fmt.Errorf("checkpoints of task %s: %w", task, err)
+	}
+	return images, nil
+}
+
+func (s *Store) images(task string) ([]*Image, error) {
 	seqs, err := s.seqs(task)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoints of task %s: %w", task, err)
+		return nil, err
 	}
 	var images []*Image
 	known := make(map[int]*Image)
@@ -115,6 +123,7 @@ func (im *Image) checkChain() error {
 // corrupt makes a CorruptError about a file of the image, or its directory; of an
 // error that says nothing about the image, one that says so.
 func (im *Image) corrupt(file string, err error) error {
+	err = im.store.stillThere(err)
 	switch {
 	case errors.Is(err, ErrVersion), errors.Is(err, ErrUnreadable):
 		return fmt.Errorf("checkpoint %d of task %s: %w", im.Seq, im.Task, err)

@@ -26,7 +26,8 @@ type Options struct {
 	// verified or unpacked, every few megabytes, also from several goroutines.
 	Progress func(bytes int)
 	// ID is the name of the store that is meant, as Mark has given it; empty: whatever is in the directory.
-	// With it Open makes no directory.
+	// With it Open makes no directory, and what is not found is missing only if that store is there: else
+	// it is ErrNotThere, which is ErrUnreadable.
 	ID string
 	// Patience is how long to wait while somebody else works on images of the same
 	// task; 0: DefaultPatience.
@@ -69,6 +70,27 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, fmt.Errorf("checkpoint store %s is open to others (mode %#o); images hold the memory of programs: chmod 700 %s", dir, st.Mode().Perm(), dir)
 	}
 	return &Store{Dir: dir, Options: o}, nil
+}
+
+// stillThere returns err, or ErrUnreadable if the directory is not seen to be that of the store that is meant any more: its file
+// system may be unmounted at any time, and what was found, or was not, then says nothing.
+func (s *Store) stillThere(err error) error {
+	if s.ID != "" {
+		if gone := is(s.Dir, s.ID); gone != nil {
+			return fmt.Errorf("%w: checkpoint store: %w", ErrUnreadable, gone)
+		}
+	}
+	return err
+}
+
+// makeTaskDir makes a task's directory in the store, and in nothing that comes to be in its place.
+func (s *Store) makeTaskDir(task string) error {
+	return within(s.Dir, func(at string) error {
+		if err := (&Store{Dir: at, Options: s.Options}).stillThere(nil); err != nil {
+			return err
+		}
+		return mkdirDurable(filepath.Join(at, task))
+	})
 }
 
 // checkTask allows what is safe as a file name.

@@ -70,7 +70,7 @@ func (im *Image) exportManifest(do func(name string, f *os.File) error) error {
 func (s *Store) Import(ctx context.Context, task string, write func(create func(name string) (*os.File, error)) error) (*Image, error) {
 	im, err := s.importImages(ctx, task, write)
 	if err != nil {
-		return nil, fmt.Errorf("import a checkpoint for task %s: %w", task, err)
+		return nil, fmt.Errorf("import a checkpoint for task %s: %w", task, s.stillThere(err))
 	}
 	return im, nil
 }
@@ -79,7 +79,7 @@ func (s *Store) importImages(ctx context.Context, task string, write func(create
 	if err := checkTask(task); err != nil {
 		return nil, err
 	}
-	if err := mkdirDurable(s.taskDir(task)); err != nil {
+	if err := s.makeTaskDir(task); err != nil {
 		return nil, err
 	}
 	lock, err := s.lock(ctx, task, unix.LOCK_EX)

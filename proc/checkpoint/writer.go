@@ -84,14 +84,14 @@ func (s *Store) Begin(task string, o BeginOptions) (*Writer, error) {
 	w := &Writer{store: s, task: task, served: make(chan struct{})}
 	if err := w.begin(o); err != nil {
 		w.lock.unlock()
-		return nil, fmt.Errorf("begin checkpoint of task %s in %s: %w", task, s.Dir, err)
+		return nil, fmt.Errorf("begin checkpoint of task %s in %s: %w", task, s.Dir, s.stillThere(err))
 	}
 	crash.Here("checkpoint.begun")
 	return w, nil
 }
 
 func (w *Writer) begin(o BeginOptions) error {
-	if err := mkdirDurable(w.store.taskDir(w.task)); err != nil {
+	if err := w.store.makeTaskDir(w.task); err != nil {
 		return err
 	}
 	var err error
@@ -276,6 +276,7 @@ func (w *Writer) Commit(meta []byte) (*Image, error) {
 	}
 	m, err := w.commit(meta)
 	if err != nil {
+		err = w.store.stillThere(err)
 		return nil, fmt.Errorf("commit checkpoint %d of task %s: %w", w.seq, w.task, err)
 	}
 	w.settle()
@@ -392,6 +393,9 @@ func (w *Writer) mark(m *manifest) error {
 	}
 	if len(b) > maxManifest {
 		return fmt.Errorf("manifest of %d bytes is too long", len(b))
+	}
+	if err := w.store.stillThere(nil); err != nil {
+		return err
 	}
 	tmp := filepath.Join(w.dir, manifestTmp)
 	if err := writeDurable(tmp, b); err != nil {

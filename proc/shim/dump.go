@@ -80,7 +80,7 @@ func (j dumpJob) run() (proc.CheckpointResult, error) {
 	if errors.Is(err, checkpoint.ErrNeedsFull) {
 		res, err = j.write(store, true)
 	}
-	return res, noSpace(err)
+	return res, noSpace(notSeen(err))
 }
 
 // write makes one attempt at a checkpoint.

@@ -111,7 +111,7 @@ func (r remaps) last() (int, error) {
 	}
 	images, err := s.Images(r.task)
 	if err != nil || len(images) == 0 {
-		return 0, err
+		return 0, notSeen(err)
 	}
 	return images[len(images)-1].Seq, nil
 }

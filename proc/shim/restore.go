@@ -126,7 +126,7 @@ func (r *restoration) newest(store *checkpoint.Store, images []*checkpoint.Image
 			return res, fmt.Errorf("%w: checkpoint %d: %w", proc.ErrNotNow, im.Seq, err)
 		}
 		if err := discard(store, err); err != nil {
-			return res, err
+			return res, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
 		}
 		res.Skipped = append(res.Skipped, fmt.Sprintf("checkpoint %d: %v", im.Seq, err))
 	}
