@@ -174,7 +174,7 @@ func (m *Mover) Withdraw(ctx context.Context, id string) error {
 // then on it is the task's, for as long as ctx lasts and this machine reaches the archive, and from
 // Taken.Use on for good. What an earlier daemon has begun to fetch for the task
 // is fetched again. What it has used is still here, and the task's to go on from, as only its supervisor can have begun to
-// restore it, which then refuses to do so again; ErrBegun when it is not here any more. Where nothing waits it
+// restore it, which then refuses to do so again; ErrBegun when it is not here any more, proc.ErrNotNow when that is not known. Where nothing waits it
 // costs one look at the archive.
 func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 	// First the container, which no other machine has: names are cut off.
@@ -382,6 +382,9 @@ func (m *Mover) takeUp(ctx context.Context, at *Archive, used Entry, p Parcel) (
 		err = json.Unmarshal(of.Meta, &meta)
 	}
 	im, noImage := p.newest()
+	if errors.Is(noImage, proc.ErrNotNow) {
+		return Taken{}, noImage
+	}
 	if err = errors.Join(err, noImage); err != nil {
 		return Taken{}, fmt.Errorf("%w: %w", ErrBegun, err)
 	}

@@ -493,6 +493,38 @@ func TestTakenUp(t *testing.T) {
 	}
 }
 
+// TestTakenUpWhileStoreIsAway: what was used is not gone because its store is, and nothing is made in the place of that.
+func TestTakenUpWhileStoreIsAway(t *testing.T) {
+	y := newYard(t)
+	y.mustSend(y.launch(containerA), containerA, "node1")
+	y.remove("disk1/"+containerA, "disk2/"+containerA)
+	b := y.launch(containerB)
+	var err error
+	if b.StoreID, err = checkpoint.Mark(b.Store); err != nil {
+		t.Fatal(err)
+	}
+	first := y.mustTake(b, "node2")
+	if err := first.Use(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Again = true
+	if err := os.Rename(b.Store, b.Store+".mounted"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := y.mover("node2").Take(t.Context(), b); !errors.Is(err, proc.ErrNotNow) || errors.Is(err, ErrBegun) {
+		t.Errorf("while its store is away: %v", err)
+	}
+	if err := y.mover("node2").Send(t.Context(), b, func() error { return nil }); !errors.Is(err, proc.ErrNotNow) {
+		t.Errorf("sent while its store is away: %v", err)
+	}
+	if err := os.Rename(b.Store+".mounted", b.Store); err != nil {
+		t.Fatal(err)
+	}
+	if taken := y.mustTake(b, "node2"); taken.Image.Seq != first.Image.Seq {
+		t.Errorf("%+v, want %+v", taken, first)
+	}
+}
+
 // A connection that breaks off damages nothing: the entry stays for others. What is shorter than it was is damaged.
 func TestConnectionBreaksOff(t *testing.T) {
 	y := newYard(t)

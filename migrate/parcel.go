@@ -29,7 +29,9 @@ type Parcel struct {
 	User        string
 	Spec        proc.Spec
 	// Store is the directory of the checkpoint store that it comes from or goes to.
-	Store    string
+	Store string
+	// StoreID is the name of the store that is meant, as checkpoint.Options.ID.
+	StoreID  string
 	Compress bool
 	// Again: an earlier daemon may have begun to take one for the task.
 	Again bool
@@ -77,22 +79,26 @@ func (p Parcel) roots(l yarn.Launch) []Root {
 }
 
 func (p Parcel) open() (*checkpoint.Store, error) {
-	return checkpoint.Open(p.Store, checkpoint.Options{Compress: p.Compress})
+	return checkpoint.Open(p.Store, checkpoint.Options{Compress: p.Compress, ID: p.StoreID})
 }
 
+// newest returns the newest checkpoint. The error is proc.ErrNoImage if there is none, and proc.ErrNotNow if that is not known.
 func (p Parcel) newest() (*checkpoint.Image, error) {
+	var images []*checkpoint.Image
 	store, err := p.open()
-	if err != nil {
-		return nil, err
+	if err == nil {
+		images, err = store.Images(string(p.Task))
 	}
-	images, err := store.Images(string(p.Task))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
 	}
 	if len(images) == 0 {
 		return nil, fmt.Errorf("%w in %s", proc.ErrNoImage, p.Store)
 	}
 	im := images[len(images)-1]
+	if errors.Is(im.Err, checkpoint.ErrUnreadable) {
+		return nil, fmt.Errorf("%w: %w", proc.ErrNotNow, im.Err)
+	}
 	return im, im.Err
 }
 

@@ -53,8 +53,8 @@ type storeImages struct{}
 // measureSize is what the bandwidth of a store is measured with.
 const measureSize = 32 << 20
 
-func (storeImages) Latest(store string, id headrace.TaskID) (ImageInfo, bool, error) {
-	s, err := checkpoint.Open(store, checkpoint.Options{})
+func (storeImages) Latest(dir, storeID string, id headrace.TaskID) (ImageInfo, bool, error) {
+	s, err := checkpoint.Open(dir, checkpoint.Options{ID: storeID})
 	if err != nil {
 		return ImageInfo{}, false, err
 	}
@@ -81,16 +81,16 @@ func imageInfo(im *checkpoint.Image) ImageInfo {
 	}
 }
 
-func (storeImages) Collect(store string, id headrace.TaskID) error {
-	s, err := checkpoint.Open(store, checkpoint.Options{})
+func (storeImages) Collect(dir, storeID string, id headrace.TaskID) error {
+	s, err := checkpoint.Open(dir, checkpoint.Options{ID: storeID})
 	if err != nil {
 		return err
 	}
 	return s.Collect(string(id))
 }
 
-func (storeImages) Remove(store string, id headrace.TaskID) error {
-	s, err := checkpoint.Open(store, checkpoint.Options{})
+func (storeImages) Remove(dir, storeID string, id headrace.TaskID) error {
+	s, err := checkpoint.Open(dir, checkpoint.Options{ID: storeID})
 	if err != nil {
 		return err
 	}

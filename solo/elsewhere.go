@@ -32,7 +32,8 @@ type moving struct{ *core }
 // parcel returns the task's checkpoint; store is where it is, or is to come to.
 func (m *moving) parcel(t *task, store string, compress bool) migrate.Parcel {
 	return migrate.Parcel{
-		Task: t.rec.ID, Application: t.rec.Hosting.Application, User: t.rec.User, Spec: t.spec, Store: store, Compress: compress,
+		Task: t.rec.ID, Application: t.rec.Hosting.Application, User: t.rec.User, Spec: t.spec,
+		Store: store, StoreID: m.stores.ID(store), Compress: compress,
 	}
 }
 
@@ -136,7 +137,11 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 		case <-fetching.Done():
 		}
 	}()
-	taken, err := m.cfg.Elsewhere.Take(fetching, p)
+	var taken migrate.Taken
+	err := m.patiently(ctx, live, p, func() (err error) {
+		taken, err = m.cfg.Elsewhere.Take(fetching, p)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -155,24 +160,12 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 			}
 			used, asked = true, true
 			from.res, err = live.RestoreMoved(ctx, proc.RestoreOptions{
-				Store: p.Store, StoreID: m.stores.ID(p.Store), Compress: p.Compress, Scratch: statedir.Scratch(m.cfg.StateDir), MovedFrom: taken.TaskDir,
+				Store: p.Store, StoreID: p.StoreID, Compress: p.Compress, Scratch: statedir.Scratch(m.cfg.StateDir), MovedFrom: taken.TaskDir,
 			})
 			return from.res.Read, err
 		})
 	}
-	err = attempt()
-	for _, pause := range restorePauses {
-		if ctx.Err() != nil || !errors.Is(err, proc.ErrNotNow) {
-			break
-		}
-		m.log.Warn("what came from elsewhere cannot be restored now; it is tried again", "id", p.Task, "in", pause, "err", err)
-		select {
-		case <-time.After(pause):
-		case <-live.Exited():
-		case <-ctx.Done():
-		}
-		err = attempt()
-	}
+	err = m.patiently(ctx, live, p, attempt)
 	if asked && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, proc.ErrGone)) {
 		if m.ctx.Err() != nil {
 			return err // the daemon ends, and the supervisor goes on with what was fetched
@@ -194,6 +187,24 @@ func (m *moving) bringHere(ctx context.Context, live Task, p migrate.Parcel, st 
 	}
 	m.showLogs(p, taken.TaskDir)
 	return nil
+}
+
+// patiently makes an attempt to take or restore what comes from elsewhere, and others after it where it is not possible now.
+func (m *moving) patiently(ctx context.Context, live Task, p migrate.Parcel, attempt func() error) error {
+	err := attempt()
+	for _, pause := range restorePauses {
+		if ctx.Err() != nil || !errors.Is(err, proc.ErrNotNow) {
+			break
+		}
+		m.log.Warn("what comes from elsewhere cannot be restored now; it is tried again", "id", p.Task, "in", pause, "err", err)
+		select {
+		case <-time.After(pause):
+		case <-live.Exited():
+		case <-ctx.Done():
+		}
+		err = attempt()
+	}
+	return err
 }
 
 // showLogs has YARN know of what a task writes for people that began as another container. It may be called from anywhere.

@@ -40,6 +40,8 @@ type shelf struct {
 	// taking, if not nil, gets an element when Take begins, which then waits for its
 	// context.
 	taking chan struct{}
+	// away is how often Take is not possible.
+	away int
 	// begun is what Take says to who asks again.
 	begun error
 	// sending, if not nil, gets an element when Send begins, which then waits for its
@@ -98,6 +100,10 @@ func (s *shelf) Take(ctx context.Context, p migrate.Parcel) (migrate.Taken, erro
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.away > 0 {
+		s.away--
+		return migrate.Taken{}, proc.ErrNotNow
+	}
 	if p.Again && s.begun != nil {
 		s.world.with(p.Task, func(x *thing) { x.images[p.Store] = []ImageInfo{{Seq: 1, Chain: 1}} })
 		return migrate.Taken{}, s.begun
@@ -519,6 +525,20 @@ func TestMovedStartsAfresh(t *testing.T) {
 			t.Errorf("%d starts", x.starts)
 		}
 	})
+}
+
+// What cannot be taken at the moment is tried again.
+func TestTakenWhenItsStoreIsBack(t *testing.T) {
+	defer func(p []time.Duration) { restorePauses = p }(restorePauses)
+	restorePauses = []time.Duration{time.Millisecond, time.Millisecond}
+	b, s := newShelfBed(t)
+	id := b.launch(someContainer)
+	b.mustOrder(id, "checkpoint")
+	b.mustOrder(id, "archive")
+	s.away = 2
+	if task := b.is(b.launch(otherContainer), headrace.Running); !strings.Contains(task.Reason, "goes on where it was on "+someContainer) {
+		t.Error(task)
+	}
 }
 
 // What the machine cannot restore at the moment is tried again; what it never can stays for others.

@@ -14,6 +14,7 @@ import (
 	"headrace"
 	"headrace/internal/linux"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
 )
 
 // world is an in-memory machine: supervisors, their processes, recorded ends
@@ -390,6 +391,11 @@ func (c *conn) Restore(ctx context.Context, spec proc.Spec, o proc.RestoreOption
 	if err := until(ctx, c.restoring, spec.ID); err != nil {
 		return nil, res, err
 	}
+	if o.StoreID != "" {
+		if _, err := checkpoint.Open(o.Store, checkpoint.Options{ID: o.StoreID}); err != nil {
+			return nil, res, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+		}
+	}
 	err := c.ask(ctx, "restore", spec.ID, func(t *thing) error {
 		if t.shim != nil && t.shim.state != headrace.Checkpointed {
 			return fmt.Errorf("restore: %w: it is %s", proc.ErrState, t.shim.state)
@@ -470,7 +476,7 @@ func (c *conn) Logs(id headrace.TaskID) (string, string) {
 // fakeImages is the storage side of a connection.
 type fakeImages struct{ *conn }
 
-func (c fakeImages) Latest(store string, id headrace.TaskID) (im ImageInfo, ok bool, err error) {
+func (c fakeImages) Latest(store, _ string, id headrace.TaskID) (im ImageInfo, ok bool, err error) {
 	err = c.do("latest", id, func(t *thing) error {
 		if l := t.images[store]; len(l) > 0 {
 			im, ok = l[len(l)-1], true
@@ -480,7 +486,7 @@ func (c fakeImages) Latest(store string, id headrace.TaskID) (im ImageInfo, ok b
 	return im, ok, err
 }
 
-func (c fakeImages) Collect(store string, id headrace.TaskID) error {
+func (c fakeImages) Collect(store, _ string, id headrace.TaskID) error {
 	return c.do("collect", id, func(t *thing) error {
 		if l := t.images[store]; len(l) > 1 {
 			t.images[store] = l[len(l)-1:]
@@ -489,7 +495,7 @@ func (c fakeImages) Collect(store string, id headrace.TaskID) error {
 	})
 }
 
-func (c fakeImages) Remove(store string, id headrace.TaskID) error {
+func (c fakeImages) Remove(store, _ string, id headrace.TaskID) error {
 	return c.do("remove images", id, func(t *thing) error {
 		delete(t.images, store)
 		return nil

@@ -2,6 +2,7 @@ package solo
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"headrace"
 	"headrace/internal/crash"
 	"headrace/solo/journal"
+	"headrace/solo/presence"
 	"headrace/solo/store"
 )
 
@@ -71,19 +73,19 @@ func (m *images) settled(id headrace.TaskID) func(ctx context.Context) error {
 const dropRetry = 30 * time.Second
 
 // remove removes a task's checkpoints from directories and returns those for which it
-// did not succeed. It may be called from anywhere.
-func (m *images) remove(dirs []string, id headrace.TaskID) (left []string) {
+// did not succeed, and why, which is proc.ErrNotNow. It may be called from anywhere.
+func (m *images) remove(dirs []string, id headrace.TaskID) (left []string, why error) {
 	for _, d := range dirs {
 		err := m.stores.There(context.Background(), d)
 		if err == nil {
-			err = m.Remove(d, id)
+			err = m.Remove(d, m.stores.ID(d), id)
 		}
 		if err != nil {
 			m.log.Warn("checkpoints were not removed", "id", id, "dir", d, "err", err)
-			left = append(left, d)
+			left, why = append(left, d), errors.Join(why, presence.Unusable(d, err))
 		}
 	}
-	return left
+	return left, why
 }
 
 // newer looks for a checkpoint that was committed by the operation under way of a
@@ -119,8 +121,8 @@ func (m *images) latest(ctx context.Context, dir string, id headrace.TaskID) (Im
 		ImageInfo
 		ok bool
 	}
-	answer, err := m.stores.Ask(ctx, "latest of "+string(id), func() (any, error) {
-		info, ok, err := m.Latest(dir, id)
+	answer, err := m.stores.Ask(ctx, "latest of "+string(id)+" in "+dir, func() (any, error) {
+		info, ok, err := m.Latest(dir, m.stores.ID(dir), id)
 		return latest{info, ok}, err
 	})
 	if err != nil {
@@ -199,7 +201,7 @@ func (m *images) missing(t *task) error {
 func (m *images) collectIn(dir string, id headrace.TaskID) {
 	err := m.stores.There(context.Background(), dir)
 	if err == nil {
-		err = m.Collect(dir, id)
+		err = m.Collect(dir, m.stores.ID(dir), id)
 	}
 	if err != nil {
 		m.log.Warn("old checkpoints were not removed", "id", id, "dir", dir, "err", err)
@@ -223,8 +225,8 @@ func (m *images) collect(t *task) {
 		crash.Here("solo.collect")
 		m.collectIn(keep, id)
 		left := slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == keep })
-		if _, ok, err := m.Latest(keep, id); ok && err == nil { // else one of the others may be all there is
-			left = m.remove(left, id)
+		if _, ok, err := m.Latest(keep, m.stores.ID(keep), id); ok && err == nil { // else one of the others may be all there is
+			left, _ = m.remove(left, id)
 		}
 		return func() {
 			im := t.rec.Checkpoint
@@ -246,7 +248,7 @@ func (m *images) drop(t *task) {
 		return
 	}
 	m.aside(id, func() func() {
-		left := m.remove(dirs, id)
+		left, _ := m.remove(dirs, id)
 		return func() {
 			if !m.tasks.has(t) || !t.rec.State.Final() || t.rec.Checkpoint != nil {
 				return

@@ -3,10 +3,13 @@ package solo
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -259,7 +262,149 @@ func TestLatestOfANewerVersion(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(image, 0o700), os.WriteFile(filepath.Join(image, "manifest"), []byte("headrace-checkpoint 999 0123\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := (storeImages{}).Latest(dir, "t1"); ok || !errors.Is(err, checkpoint.ErrVersion) {
+	if _, ok, err := (storeImages{}).Latest(dir, "", "t1"); ok || !errors.Is(err, checkpoint.ErrVersion) {
 		t.Errorf("%v, %v", ok, err)
 	}
+}
+
+// goes is a storage whose store goes after a look at it, just before it is used. Its place stays.
+type goes struct {
+	storeImages
+	t *testing.T
+}
+
+func (g goes) away(dir string) {
+	if err := os.Rename(dir, dir+".mounted"); err != nil {
+		g.t.Error(err)
+	}
+}
+
+func (g goes) Latest(dir, storeID string, id headrace.TaskID) (ImageInfo, bool, error) {
+	g.away(dir)
+	return g.storeImages.Latest(dir, storeID, id)
+}
+
+func (g goes) Collect(dir, storeID string, id headrace.TaskID) error {
+	g.away(dir)
+	return g.storeImages.Collect(dir, storeID, id)
+}
+
+func (g goes) Remove(dir, storeID string, id headrace.TaskID) error {
+	g.away(dir)
+	return g.storeImages.Remove(dir, storeID, id)
+}
+
+// TestStoreGoesAfterALook: a store that goes between a look at it and its use has not lost what is in it, and none is made in its place.
+func TestStoreGoesAfterALook(t *testing.T) {
+	for what, use := range map[string]func(*images, string) error{
+		"latest": func(m *images, dir string) error {
+			_, err := m.newer(t.Context(), "t1", &journal.Intent{Dir: dir}, nil)
+			return err
+		},
+		"remove": func(m *images, dir string) error {
+			left, err := m.remove([]string{dir}, "t1")
+			if len(left) != 1 || !errors.Is(err, proc.ErrNotNow) {
+				t.Errorf("%q, %v", left, err)
+			}
+			return err
+		},
+		"collect": func(m *images, dir string) error {
+			m.collectIn(dir, "t1")
+			return proc.ErrNotNow // it only says so
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "store")
+			id, err := checkpoint.Mark(dir)
+			if err == nil {
+				err = checkpoint.Claim(dir, checkpoint.Owner{ID: "we"})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			stores := &store.Stores{}
+			stores.Owner = checkpoint.Owner{ID: "we"}
+			stores.Set(dir, id, nil)
+			m := &images{Images: goes{t: t}, stores: stores, log: slog.New(slog.DiscardHandler)}
+			if err := use(m, dir); err == nil {
+				t.Error("no error")
+			}
+			if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("there is something in its place: %v", err)
+			}
+		})
+	}
+}
+
+// TestEveryStoreIsAsked: one that does not answer answers for no other one.
+func TestEveryStoreIsAsked(t *testing.T) {
+	w := newWorld(t.TempDir())
+	w.with("t1", func(x *thing) { x.images["/b"] = []ImageInfo{{Seq: 7}} })
+	asked, answer := make(chan struct{}), make(chan struct{})
+	hangs := &conn{world: w}
+	hangs.before = func(string, headrace.TaskID) error {
+		close(asked)
+		<-answer
+		return nil
+	}
+	a, b := &images{Images: fakeImages{hangs}, stores: &store.Stores{}}, &images{Images: fakeImages{&conn{world: w}}}
+	b.stores = a.stores
+	var first sync.WaitGroup
+	defer first.Wait()
+	defer close(answer)
+	first.Go(func() { a.latest(t.Context(), "/a", "t1") })
+	<-asked
+	if info, ok, err := b.latest(t.Context(), "/b", "t1"); info.Seq != 7 || !ok || err != nil {
+		t.Error(info, ok, err)
+	}
+}
+
+// TestOldCheckpointsStay: a task whose old checkpoints cannot be removed yet waits for that, and it is not forgotten before that they are.
+func TestOldCheckpointsStay(t *testing.T) {
+	b := newBed(t, policy.Wait)
+	var readOnly atomic.Bool
+	readOnly.Store(true)
+	c := &conn{world: b.world, before: func(op string, _ headrace.TaskID) error {
+		if op == "remove images" && readOnly.Load() {
+			return syscall.EROFS
+		}
+		return nil
+	}}
+	if err := b.startWith(c); err != nil {
+		t.Fatal(err)
+	}
+	id := b.run(headrace.Normal)
+	b.awaitState(id, headrace.Running)
+	b.checkpointNow(id)
+	b.world.with(id, func(x *thing) { x.noRestore = proc.ErrNoImage })
+	q := &wire.VerbRequest{Id: string(id)}
+	b.tasks.Restore(b.ctx(), q)
+	b.await(id, "waiting for its store", func(w *wire.Task) bool {
+		return w.State == "pending" && strings.HasPrefix(w.Reason, proc.ErrNotNow.Error()) && strings.Contains(w.Reason, syscall.EROFS.Error())
+	})
+	readOnly.Store(false)
+	b.awaitState(id, headrace.Running)
+	b.finish(id, 0) // it has the slot
+
+	readOnly.Store(true)
+	lost := b.losesSaved()
+	b.world.with(lost, func(x *thing) {
+		if len(x.images) == 0 {
+			t.Fatal("it has no checkpoint")
+		}
+	})
+	q = &wire.VerbRequest{Id: string(lost)}
+	if _, err := b.tasks.Forget(b.ctx(), q); err == nil || !strings.Contains(err.Error(), syscall.EROFS.Error()) {
+		t.Errorf("forget: %v", err)
+	}
+	b.awaitState(lost, headrace.Lost)
+	readOnly.Store(false)
+	if _, err := b.tasks.Forget(b.ctx(), q); err != nil {
+		t.Error(err)
+	}
+	b.world.with(lost, func(x *thing) {
+		if len(x.images) > 0 {
+			t.Errorf("there is left %v", x.images)
+		}
+	})
 }

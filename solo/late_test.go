@@ -540,11 +540,10 @@ func TestFoundLate(t *testing.T) {
 			if err := b.startWith(c); err != nil {
 				t.Fatal(err)
 			}
-			b.await(id, "with the reason", func(w *wire.Task) bool { return strings.Contains(w.Reason, "does not answer") })
+			told := func(w *wire.Task) bool { return strings.Contains(w.Reason, proc.ErrNoAnswer.Error()) } // and not of its store
+			b.await(id, "with the reason", told)
 			silent.Store(false)
-			b.await(id, "without the reason", func(w *wire.Task) bool {
-				return w.State == state.String() && !strings.Contains(w.Reason, "does not answer")
-			})
+			b.await(id, "without the reason", func(w *wire.Task) bool { return w.State == state.String() && !told(w) })
 		})
 	}
 }

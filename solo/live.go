@@ -83,13 +83,14 @@ type Task interface {
 
 // Images knows the checkpoints that are on storage.
 type Images interface {
-	// Latest returns the newest committed checkpoint of a task below a store's
-	// directory; false without one.
-	Latest(store string, id headrace.TaskID) (ImageInfo, bool, error)
+	// Latest returns the newest committed checkpoint of a task in the store in a directory;
+	// false without one. It is an error, also in the methods below, if the store that has storeID is not there; empty:
+	// whatever is in the directory.
+	Latest(dir, storeID string, id headrace.TaskID) (ImageInfo, bool, error)
 	// Collect removes what no restore will read any more.
-	Collect(store string, id headrace.TaskID) error
+	Collect(dir, storeID string, id headrace.TaskID) error
 	// Remove removes all checkpoints of a task.
-	Remove(store string, id headrace.TaskID) error
+	Remove(dir, storeID string, id headrace.TaskID) error
 	// Measure finds out the bandwidths of a store by writing and reading a small
 	// file, in bytes per second.
 	Measure(ctx context.Context, store string) (write, read float64, err error)

@@ -79,15 +79,12 @@ func (o *operations) start(t *task, in *journal.Intent) {
 		// A new attempt must not be taken for the continuation of old images.
 		left := dirs
 		if err = settled(ctx); err == nil {
-			if err = o.stores.There(ctx, dirs...); err != nil {
+			if err = o.stores.There(ctx, dirs...); err == nil {
+				left, err = o.images.remove(dirs, spec.ID)
+			}
+			if err != nil {
 				err = awayError{err}
 			}
-		}
-		if err == nil {
-			left = o.images.remove(dirs, spec.ID)
-		}
-		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("old checkpoints in %q cannot be removed", left)
 		}
 		if err == nil {
 			spec, err = o.ledger.whole(spec, stored)
@@ -499,12 +496,14 @@ func (o *operations) forget(t *task, c *call) {
 		if err := o.stores.There(ctx, dirs...); err != nil {
 			return func() error { return err }
 		}
-		left := o.images.remove(dirs, id)
-		err := o.rt.Remove(ctx, id)
+		left, err := o.images.remove(dirs, id)
+		if err == nil { // else what is left would be nobody's
+			err = o.rt.Remove(ctx, id)
+		}
 		return func() error {
 			t.rec.ImageDirs = left
 			if err != nil {
-				o.log.Error("removing a task's files failed", "id", id, "err", err)
+				o.log.Error("removing a task's files or checkpoints failed", "id", id, "err", err)
 				o.touch(t)
 				return err
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"headrace/disk"
 	"headrace/internal/vfs"
 	"headrace/proc"
+	"headrace/proc/checkpoint"
 	"headrace/serve"
 	"headrace/solo/journal"
 	"headrace/solo/presence"
@@ -132,6 +134,12 @@ func (a *Stores) lookInto(dir, id string, known journal.Measure, err error) (f f
 	f.inMemory, f.free = presence.InMemory(dir), a.Space(dir)
 	_, f.size, _ = vfs.Space(dir) // 0 if it is not known
 	f.on, f.fs, f.err = lookAtStore(dir, &a.devices)
+	if f.err == nil { // what was seen is the store's only if that was there all the time
+		var now string
+		if now, f.err = checkpoint.ID(dir); f.err == nil && now != id {
+			f.err = fs.ErrNotExist
+		}
+	}
 	return f
 }
 

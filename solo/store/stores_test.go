@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -88,6 +89,12 @@ func TestWatch(t *testing.T) {
 
 // TestGoneInTheMiddleOfALook: a store that goes while it is looked at is not there, as one that has gone before.
 func TestGoneInTheMiddleOfALook(t *testing.T) {
+	for _, empty := range []bool{false, true} {
+		t.Run(fmt.Sprintf("empty directory %v", empty), func(t *testing.T) { goneInTheMiddle(t, empty) })
+	}
+}
+
+func goneInTheMiddle(t *testing.T, empty bool) {
 	dir := filepath.Join(t.TempDir(), "store")
 	if _, err := checkpoint.Mark(dir); err != nil {
 		t.Fatal(err)
@@ -102,7 +109,11 @@ func TestGoneInTheMiddleOfALook(t *testing.T) {
 		t.Fatal(away)
 	}
 	a.Space = func(string) int64 {
-		if err := os.Rename(dir, dir+".mounted"); err != nil {
+		err := os.Rename(dir, dir+".mounted")
+		if empty {
+			err = errors.Join(err, os.Mkdir(dir, 0o700))
+		}
+		if err != nil {
 			t.Error(err)
 		}
 		return -1
