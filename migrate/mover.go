@@ -174,8 +174,8 @@ func (m *Mover) Withdraw(ctx context.Context, id string) error {
 // then on it is the task's, for as long as ctx lasts and this machine reaches the archive, and from
 // Taken.Use on for good. What an earlier daemon has begun to fetch for the task
 // is fetched again. What it has used is still here, and the task's to go on from, as only its supervisor can have begun to
-// restore it, which then refuses to do so again; ErrBegun when it is not here any more, proc.ErrNotNow when that is not known. Where nothing waits it
-// costs one look at the archive.
+// restore it, which then refuses to do so again; ErrBegun when it is not here any more. proc.ErrNotNow: the store cannot be used now; what waits
+// goes on waiting. Where nothing waits it costs one look at the archive.
 func (m *Mover) Take(ctx context.Context, p Parcel) (Taken, error) {
 	// First the container, which no other machine has: names are cut off.
 	claimant := string(p.Task) + "." + m.Node
@@ -361,6 +361,7 @@ func (m *Mover) fetch(ctx context.Context, claim *Claim, p Parcel, launch yarn.L
 	}
 	if err == nil {
 		mv.fetched, err = claim.Fetch(ctx, Target{Store: mv.store, Task: mv.task, Roots: p.roots(launch), Resources: launch.Resources})
+		err = notNow(err)
 	}
 	if err != nil {
 		giveUp := claim.Return

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -522,6 +523,48 @@ func TestTakenUpWhileStoreIsAway(t *testing.T) {
 	}
 	if taken := y.mustTake(b, "node2"); taken.Image.Seq != first.Image.Seq {
 		t.Errorf("%+v, want %+v", taken, first)
+	}
+}
+
+// TestTakenWhileStoreIsAway: what waits goes on waiting while the store that it is to come to is away, or goes in the middle.
+func TestTakenWhileStoreIsAway(t *testing.T) {
+	for _, when := range []string{"before", "again", "in the middle"} {
+		t.Run(when, func(t *testing.T) {
+			y := newYard(t)
+			y.mustSend(y.launch(containerA), containerA, "node1")
+			y.remove("disk1/"+containerA, "disk2/"+containerA)
+			b := y.launch(containerB)
+			var err error
+			if b.StoreID, err = checkpoint.Mark(b.Store); err != nil {
+				t.Fatal(err)
+			}
+			b.Again = when == "again"
+			goes := sync.OnceFunc(func() {
+				if err := os.Rename(b.Store, b.Store+".mounted"); err != nil {
+					t.Error(err)
+				}
+			})
+			y.place.read = func(name string, r io.ReadCloser) io.ReadCloser {
+				if !strings.HasSuffix(name, manifestName) {
+					goes()
+				}
+				return r
+			}
+			if when != "in the middle" {
+				goes()
+			}
+			if _, err := y.mover("node2").Take(t.Context(), b); !errors.Is(err, proc.ErrNotNow) {
+				t.Errorf("while its store is away: %v", err)
+			}
+			goes()
+			if _, err := os.Stat(b.Store); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("in the place of the store is something: %v", err)
+			}
+			if err := os.Rename(b.Store+".mounted", b.Store); err != nil {
+				t.Fatal(err)
+			}
+			y.mustTake(b, "node2")
+		})
 	}
 }
 

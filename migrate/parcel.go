@@ -79,7 +79,18 @@ func (p Parcel) roots(l yarn.Launch) []Root {
 }
 
 func (p Parcel) open() (*checkpoint.Store, error) {
-	return checkpoint.Open(p.Store, checkpoint.Options{Compress: p.Compress, ID: p.StoreID})
+	s, err := checkpoint.Open(p.Store, checkpoint.Options{Compress: p.Compress, ID: p.StoreID})
+	return s, notNow(err)
+}
+
+// notNow has what is to be done in a store wait while that is not there, or somebody else works on the same task: proc.ErrNotNow.
+func notNow(err error) error {
+	for _, passing := range []error{checkpoint.ErrNotThere, checkpoint.ErrUnreadable, checkpoint.ErrBusy} {
+		if errors.Is(err, passing) && !errors.Is(err, proc.ErrNotNow) {
+			return fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+		}
+	}
+	return err
 }
 
 // newest returns the newest checkpoint. The error is proc.ErrNoImage if there is none, and proc.ErrNotNow if that is not known.
@@ -250,5 +261,5 @@ func (p Parcel) forget() error {
 	if err != nil {
 		return err
 	}
-	return store.Remove(string(p.Task))
+	return notNow(store.Remove(string(p.Task)))
 }

@@ -204,6 +204,9 @@ func (m *moving) patiently(ctx context.Context, live Task, p migrate.Parcel, att
 		}
 		err = attempt()
 	}
+	if err != nil && ctx.Err() != nil { // it may have been called off while the store hung
+		return errors.Join(err, ctx.Err())
+	}
 	return err
 }
 

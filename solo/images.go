@@ -3,14 +3,15 @@ package solo
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
 	"headrace"
 	"headrace/internal/crash"
+	"headrace/proc"
 	"headrace/solo/journal"
-	"headrace/solo/presence"
 	"headrace/solo/store"
 )
 
@@ -82,7 +83,10 @@ func (m *images) remove(dirs []string, id headrace.TaskID) (left []string, why e
 		}
 		if err != nil {
 			m.log.Warn("checkpoints were not removed", "id", id, "dir", d, "err", err)
-			left, why = append(left, d), errors.Join(why, presence.Unusable(d, err))
+			if !errors.Is(err, proc.ErrNotNow) {
+				err = fmt.Errorf("%w: old checkpoints in %s cannot be removed: %w", proc.ErrNotNow, d, err)
+			}
+			left, why = append(left, d), errors.Join(why, err)
 		}
 	}
 	return left, why
@@ -255,11 +259,16 @@ func (m *images) drop(t *task) {
 			}
 			t.rec.ImageDirs = left
 			m.turn.touch(t)
-			if len(left) > 0 {
-				m.littered[t] = m.clk.boot() + dropRetry
-			}
+			m.retry(t)
 		}
 	})
+}
+
+// retry has checkpoints of an ended task that could not be removed removed later.
+func (m *images) retry(t *task) {
+	if len(t.rec.ImageDirs) > 0 {
+		m.littered[t] = m.clk.boot() + dropRetry
+	}
 }
 
 // sweep tries again to remove checkpoints of ended tasks.

@@ -398,6 +398,9 @@ func TestOldCheckpointsStay(t *testing.T) {
 		t.Errorf("forget: %v", err)
 	}
 	b.awaitState(lost, headrace.Lost)
+	if _, err := b.tasks.Restore(b.ctx(), q); err == nil {
+		t.Error("a task is restored from what may have been removed in part")
+	}
 	readOnly.Store(false)
 	if _, err := b.tasks.Forget(b.ctx(), q); err != nil {
 		t.Error(err)

@@ -504,6 +504,8 @@ func (o *operations) forget(t *task, c *call) {
 			t.rec.ImageDirs = left
 			if err != nil {
 				o.log.Error("removing a task's files or checkpoints failed", "id", id, "err", err)
+				t.rec.Checkpoint = nil // part of it may have gone
+				o.images.retry(t)
 				o.touch(t)
 				return err
 			}

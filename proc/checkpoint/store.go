@@ -89,7 +89,11 @@ func (s *Store) makeTaskDir(task string) error {
 		if err := (&Store{Dir: at, Options: s.Options}).stillThere(nil); err != nil {
 			return err
 		}
-		return mkdirDurable(filepath.Join(at, task))
+		err := mkdirDurable(filepath.Join(at, task))
+		if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+			failed.Path = s.taskDir(task) // what people know it by
+		}
+		return err
 	})
 }
 

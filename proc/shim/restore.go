@@ -125,8 +125,8 @@ func (r *restoration) newest(store *checkpoint.Store, images []*checkpoint.Image
 			// An older image would lose work that is not lost.
 			return res, fmt.Errorf("%w: checkpoint %d: %w", proc.ErrNotNow, im.Seq, err)
 		}
-		if err := discard(store, err); err != nil {
-			return res, fmt.Errorf("%w: %w", proc.ErrNotNow, err)
+		if left := discard(store, err); left != nil {
+			return res, fmt.Errorf("%w: checkpoint %d: %v; and %w", proc.ErrNotNow, im.Seq, err, left)
 		}
 		res.Skipped = append(res.Skipped, fmt.Sprintf("checkpoint %d: %v", im.Seq, err))
 	}
