@@ -21,8 +21,6 @@ public class HeadracePreemptionPolicy extends ProportionalCapacityPreemptionPoli
     private static final Logger LOG = LoggerFactory.getLogger(HeadracePreemptionPolicy.class);
 
     private HeadraceScheduler scheduler;
-    /** Whose resources are free when a round begins. Who is put aside in the middle of it is still one of those who give way. */
-    private Set<ContainerId> demoted = Set.of();
 
     @Override
     public void init(Configuration conf, RMContext context, ResourceScheduler resourceScheduler) {
@@ -37,18 +35,21 @@ public class HeadracePreemptionPolicy extends ProportionalCapacityPreemptionPoli
 
     @Override
     public synchronized void editSchedule() {
-        if (scheduler != null) {
+        if (scheduler == null) {
+            super.editSchedule();
+            return;
+        }
+        scheduler.round(() -> {
             scheduler.roundBegins();
             getToPreemptContainers().keySet().removeIf(c -> scheduler.reconsiders(c.getContainerId()));
-            demoted = scheduler.exclusively(() -> Set.copyOf(scheduler.demoted())); // not in the middle of a demotion
-        }
-        super.editSchedule();
+            super.editSchedule();
+        });
     }
 
     @Override
     public Set<ContainerId> getKillableContainers() {
         Set<ContainerId> killable = super.getKillableContainers();
-        return scheduler == null ? killable : new Either(scheduler, demoted, killable == null ? Set.of() : killable);
+        return scheduler == null ? killable : new Either(scheduler, killable == null ? Set.of() : killable);
     }
 
     // Asked for each container of the cluster, and only what it contains: not to be copied.
@@ -57,9 +58,9 @@ public class HeadracePreemptionPolicy extends ProportionalCapacityPreemptionPoli
         private final Set<ContainerId> one;
         private final Set<ContainerId> other;
 
-        Either(HeadraceScheduler scheduler, Set<ContainerId> one, Set<ContainerId> other) {
+        Either(HeadraceScheduler scheduler, Set<ContainerId> other) {
             this.scheduler = scheduler;
-            this.one = one;
+            this.one = scheduler.demoted();
             this.other = other;
         }
 

@@ -2,6 +2,7 @@ package headrace.yarn.rm;
 
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.yarn.api.records.ApplicationAttemptId;
@@ -38,6 +39,7 @@ public class HeadraceScheduler extends CapacityScheduler {
 
     private final SchedulerBooks books = new SchedulerBooks(this);
     private final Plugin plugin = new Plugin(this, books);
+    private final ReentrantLock round = new ReentrantLock();
 
     @Override
     public void serviceInit(Configuration conf) throws Exception {
@@ -202,6 +204,34 @@ public class HeadraceScheduler extends CapacityScheduler {
     /** Whether the preemption policy is to treat a container that it has chosen before as if it had not. */
     boolean reconsiders(ContainerId container) {
         return guarded(() -> plugin.reconsiders(container), false);
+    }
+
+    /**
+     * Has a round of YARN's preemption run. Nobody is put aside in the middle of it: the policy would count the room of one who
+     * is charged no more as still to be had, or not see him at all, and choose another one for the same demand.
+     */
+    void round(Runnable preemption) {
+        round.lock();
+        try {
+            preemption.run();
+        } finally {
+            round.unlock();
+        }
+    }
+
+    /** As {@link #exclusively}, and not in the middle of a round. */
+    <T> T betweenRounds(Supplier<T> work) {
+        round.lock();
+        try {
+            return exclusively(work);
+        } finally {
+            round.unlock();
+        }
+    }
+
+    /** Whether somebody waits for the end of a round. For tests. */
+    boolean roundIsAwaited() {
+        return round.hasQueuedThreads();
     }
 
     <T> T exclusively(Supplier<T> work) {

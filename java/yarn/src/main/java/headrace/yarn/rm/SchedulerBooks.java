@@ -136,7 +136,7 @@ final class SchedulerBooks {
 
     /** Frees the container's resources in its node, queue, user, application and in all metrics. */
     Outcome demote(ContainerId id, long nowMs) {
-        return scheduler.exclusively(() -> {
+        return scheduler.betweenRounds(() -> {
             RMContainer container = scheduler.getRMContainer(id);
             FiCaSchedulerApp app = scheduler.getCurrentAttemptForContainer(id);
             if (container == null || container.completed() || app == null || app.isStopped()) {

@@ -1,6 +1,7 @@
 package headrace.yarn.rm;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import headrace.yarn.rm.Suspension.Phase;
@@ -92,9 +93,9 @@ class PreemptionTest extends OneApplication {
         cluster.await("the master starts", () -> high(high) != null);
     }
 
-    /** That is when the policy knows how much room is wanted and not yet whose: nobody else is chosen for it. */
+    /** In the middle of a round the policy knows how much room is wanted, and not yet whose: nobody else is chosen for it. */
     @Test
-    void whoIsPutAsideInTheMiddleOfARoundCountsForIt() throws Exception {
+    void nobodyIsPutAsideInTheMiddleOfARound() throws Exception {
         conf.setLong(CapacitySchedulerConfiguration.PREEMPTION_MONITORING_INTERVAL, 3_600_000); // the rounds are those of the test
         start();
         manager.carriesOut(false);
@@ -104,7 +105,13 @@ class PreemptionTest extends OneApplication {
             public Set<String> getAllPartitions() {
                 ContainerId id = victim.getAndSet(null);
                 if (id != null) {
-                    putAside(id);
+                    suspended(id);
+                    try {
+                        cluster.await("somebody to wait for the end of the round", cluster.scheduler()::roundIsAwaited);
+                    } catch (Exception e) {
+                        throw new AssertionError(e);
+                    }
+                    assertFalse(cluster.scheduler().demoted().contains(id));
                 }
                 return super.getAllPartitions();
             }
@@ -119,21 +126,17 @@ class PreemptionTest extends OneApplication {
         cluster.awaitPhase(id, Phase.ORDERED);
         victim.set(id);
         policy.editSchedule();
-        assertTrue(cluster.scheduler().demoted().contains(id));
         assertEquals(List.of(id), policy.getToPreemptContainers().keySet().stream().map(RMContainer::getContainerId).toList());
+        cluster.awaitPhase(id, Phase.PARKED);
+        assertTrue(cluster.scheduler().demoted().contains(id));
     }
 
-    private void putAside(ContainerId id) {
+    private void suspended(ContainerId id) {
         manager.set(id, s -> {
             s.ordered = "";
             s.state = "suspended";
             s.held = true;
         });
-        try {
-            cluster.await("put aside", () -> cluster.scheduler().demoted().contains(id));
-        } catch (Exception e) {
-            throw new AssertionError(e);
-        }
     }
 
     private MockAM submitted(String queue, int priority) throws Exception {
