@@ -107,10 +107,7 @@ func (p Parcel) newest() (*checkpoint.Image, error) {
 		return nil, fmt.Errorf("%w in %s", proc.ErrNoImage, p.Store)
 	}
 	im := images[len(images)-1]
-	if errors.Is(im.Err, checkpoint.ErrUnreadable) {
-		return nil, fmt.Errorf("%w: %w", proc.ErrNotNow, im.Err)
-	}
-	return im, im.Err
+	return im, notNow(im.Err)
 }
 
 // Began returns the directory of the task that the newest checkpoint in the store was made of (Taken.TaskDir), as
