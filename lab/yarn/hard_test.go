@@ -90,13 +90,12 @@ func (j *job) tell(t *testing.T) {
 		app = e.Application
 		t.Logf("%s %s %s on %s: %d %s", time.UnixMilli(e.AtMs).Format(time.TimeOnly), e.Event, e.Container, e.Node, e.Exit, e.Diagnostics)
 	}
-	log, err := os.ReadFile(j.c.logFile("rm"))
-	t.Logf("of %s the ResourceManager says: %v", app, err)
-	for line := range strings.Lines(string(log)) {
-		if app != "" && strings.Contains(line, strings.TrimPrefix(app, "application_")) && (strings.Contains(line, "headrace") || strings.Contains(line, "reempt")) {
-			t.Log(strings.TrimSpace(line))
-		}
+	if app == "" {
+		return
 	}
+	j.c.tellLog(t, "rm", func(line string) bool {
+		return strings.Contains(line, strings.TrimPrefix(app, "application_")) && (strings.Contains(line, "headrace") || strings.Contains(line, "reempt"))
+	})
 }
 
 // awaitSteps returns when so many are done in all tasks together.

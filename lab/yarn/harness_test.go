@@ -174,16 +174,24 @@ func (c *Cluster) tellMasters(t *testing.T, app string) {
 	}
 	for _, a := range all {
 		for _, daemon := range daemons {
-			log, _ := os.ReadFile(c.logFile(daemon))
-			for line := range strings.Lines(string(log)) {
-				if strings.Contains(line, a.Name) || strings.Contains(line, a.Container) {
-					t.Logf("%s: %s", daemon, strings.TrimSpace(line))
-				}
-			}
+			c.tellLog(t, daemon, func(line string) bool { return strings.Contains(line, a.Name) || strings.Contains(line, a.Container) })
 		}
 		const most = 50_000
 		syslog := logs[a.Container+"/syslog"]
 		t.Logf("the syslog of %s ends with:\n%s", a.Name, syslog[max(0, len(syslog)-most):])
+	}
+}
+
+// tellLog logs the lines of a daemon's log that are chosen.
+func (c *Cluster) tellLog(t *testing.T, daemon string, chosen func(line string) bool) {
+	log, err := os.ReadFile(c.logFile(daemon))
+	if err != nil {
+		t.Log(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		if chosen(line) {
+			t.Logf("%s: %s", daemon, strings.TrimSpace(line))
+		}
 	}
 }
 
